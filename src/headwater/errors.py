@@ -5,7 +5,6 @@ Code raises a domain error; each listener turns it into its own wire form at one
 """
 
 from enum import IntEnum
-from typing import ClassVar
 
 
 class ErrorCode(IntEnum):
@@ -151,7 +150,15 @@ class ErrorCode(IntEnum):
 class HeadwaterError(Exception):
     """Anything Headwater refuses on purpose. `code` is what a Kafka client is told, the text is for a person."""
 
-    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class KafkaError(HeadwaterError):
+    """A refusal whose Kafka code is chosen where it is raised."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class ProtocolError(HeadwaterError):
@@ -160,15 +167,13 @@ class ProtocolError(HeadwaterError):
     code = ErrorCode.INVALID_REQUEST
 
 
+class CorruptBatch(HeadwaterError):
+    """A record batch whose bytes contradict themselves: wrong checksum, lengths or counts."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
 class ConfigError(HeadwaterError):
     """A setting has an unknown name or a value out of its range."""
 
     code = ErrorCode.INVALID_CONFIG
-
-
-class RefusedError(HeadwaterError):
-    """A request refused with a Kafka error code chosen where it is raised."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.refusal = code

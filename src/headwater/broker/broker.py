@@ -1,0 +1,142 @@
+"""The façade that every listener calls. It owns all state, on one event loop."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from headwater.broker import intake
+from headwater.broker.catalog import Catalog, find_partition
+from headwater.broker.fetching import Fetch, PartitionFetch
+from headwater.broker.housekeeping import Housekeeping
+from headwater.broker.journal import Journal
+from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.clock import Clock
+from headwater.config import BrokerConfig
+from headwater.coordination.topics import Topic
+from headwater.errors import ErrorCode, KafkaError
+from headwater.ids import TopicId, TopicName
+from headwater.storage.data_directory import DataDirectory
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_INTERVAL_MS = 2000
+# This node is the only replica of everything it holds.
+IN_SYNC_REPLICAS = 1
+
+
+class Broker:
+    def __init__(self, config: BrokerConfig, clock: Clock, data: DataDirectory) -> None:
+        self.clock = clock
+        self.data = data
+        self.journal = Journal(clock)
+        # What the files and the environment say; changes made through the protocol lie over it.
+        self._static_config = config
+        self.config = config
+        self.catalog = Catalog(data, config, clock, self.journal)
+        self.config = self._effective_config()
+        self._progress_ms = clock.monotonic_ms()
+        self.catalog.open_partitions(self.config, self._report_progress)
+        self.housekeeping = Housekeeping(self)
+        self.housekeeping.start()
+
+    @property
+    def cluster_id(self) -> str:
+        return self.data.cluster_id
+
+    def _report_progress(self, opened: int, total: int) -> None:
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self._progress_ms >= PROGRESS_INTERVAL_MS:
+            self._progress_ms = now_ms
+            logger.info("opened %d of %d partitions", opened, total)
+
+    # -- partitions
+
+    def partition(self, topic: str, index: int) -> Partition:
+        return find_partition(self.catalog.partitions, topic, index)
+
+    def topic(self, name: str) -> Topic | None:
+        return self.catalog.topics.by_name.get(TopicName(name))
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None:
+        return self.catalog.topics.by_id.get(topic_id)
+
+    def produce(self, partition: Partition, records: memoryview, append: Append, *, acks: int) -> None:
+        """Checks and stages one batch; `append` hears when it is acknowledged. A refusal is raised at once."""
+        if acks == ACKS_ALL and partition.config.min_insync_replicas > IN_SYNC_REPLICAS:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{partition.id} has {IN_SYNC_REPLICAS} replica in sync, "
+                f"{partition.config.min_insync_replicas} are asked for (min.insync.replicas)",
+            )
+        now_ms = self.clock.now_ms()
+        header, batch = intake.admit(records, partition.config, self.config, now_ms)
+        partition.stage(header, batch, append, acks=acks, now_ms=now_ms)
+
+    def fetch(
+        self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
+    ) -> Fetch:
+        return Fetch(
+            fetches,
+            bytes_min=bytes_min,
+            bytes_max=min(bytes_max, self.config.fetch_max_bytes),
+            wait_ms=wait_ms,
+            committed_only=committed_only,
+        )
+
+    async def delete_records(self, topic: str, index: int, offset: int) -> int:
+        """Moves the log's start up to `offset` (-1: the high watermark); gives the new start."""
+        partition = self.partition(topic, index)
+        partition.check_online()
+        if not partition.config.is_deleted_by_retention:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"records of '{topic}' cannot be deleted: its cleanup.policy does not contain 'delete'",
+            )
+        target = partition.high_watermark if offset == -1 else offset
+        if not 0 <= target <= partition.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{partition.id} has offsets {partition.start_offset} to {partition.high_watermark}, not {target}",
+            )
+        garbage = partition.log.advance_start(target)
+        await self.housekeeping.collect(garbage)
+        await self.housekeeping.checkpoint_start_offsets()
+        return partition.start_offset
+
+    # -- settings
+
+    async def configure_broker(self, values: Mapping[str, str], *, validate_only: bool) -> None:
+        """Replaces the settings that were changed through the protocol."""
+        self._static_config.changed(values)
+        if validate_only:
+            return
+        await self.catalog.configure_broker(values)
+        self._use_config()
+
+    def reload(self, config: BrokerConfig) -> None:
+        """Takes over what may change while the broker runs; says what would need a restart."""
+        self._static_config, waiting = self._static_config.reloaded(config)
+        for name in waiting:
+            logger.warning("%s changed, which takes effect only after a restart", name)
+        self._use_config()
+
+    def _use_config(self) -> None:
+        self.config = self._effective_config()
+        self.catalog.use_config(self.config)
+
+    def _effective_config(self) -> BrokerConfig:
+        return self._static_config.changed(self.catalog.topics.broker_overrides)
+
+    # -- the end
+
+    async def stop(self) -> None:
+        """Flushes everything and marks the data directory as cleanly closed."""
+        await self.housekeeping.stop()
+        await self.journal.drain()
+        self.journal.close()
+        self.data.close({partition.id: partition.log for partition in self.catalog.all_partitions()})
+
+    def wake_fetches(self) -> None:
+        """Ends every long poll with what it has, because the broker is about to stop."""
+        for partition in self.catalog.all_partitions():
+            for watcher in tuple(partition.watchers):
+                watcher.expire()

@@ -1,0 +1,202 @@
+"""Topics, their partitions and their settings: the catalog's machine on its own log, and the directories behind it.
+
+A topic's directories are made before the catalog says that it exists, and go after the catalog says that it is gone: a
+crash in between leaves a stray directory, never a topic whose data is missing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from uuid import UUID, uuid4
+
+from headwater.broker.catalog_format import CatalogFormat
+from headwater.broker.partition import Journal, Partition
+from headwater.broker.shard import Shard
+from headwater.clock import Clock
+from headwater.config import BrokerConfig
+from headwater.coordination.topics import PRODUCER_ID_BLOCK, Event, Topic, Topics
+from headwater.errors import ErrorCode, KafkaError
+from headwater.ids import ProducerId, TopicId, TopicName, TopicPartition
+from headwater.storage.data_directory import DataDirectory
+from headwater.topic_config import TopicConfig
+
+logger = logging.getLogger(__name__)
+
+CATALOG = TopicPartition(TopicName("__headwater_catalog"), 0)
+CATALOG_ID = TopicId(UUID(int=2))
+CATALOG_CONFIG = TopicConfig(cleanup_policy=frozenset({"compact"}), headwater_flush="ack")
+
+
+class Catalog:
+    def __init__(self, data: DataDirectory, config: BrokerConfig, clock: Clock, journal: Journal) -> None:
+        self._data = data
+        self._config = config
+        self._clock = clock
+        self._journal = journal
+        # Changes are made one after the other: each is decided on what the one before it left.
+        self._turn = asyncio.Lock()
+        self._producer_ids = range(0)
+        self.topics = Topics(topics_max=config.headwater_topics_max, partitions_max=config.headwater_partitions_max)
+        self.partitions: dict[TopicName, list[Partition]] = {}
+        self.version = 0  # counts changes, so that answers made from the catalog can be cached
+        self._shard = self._open_shard()
+        self._shard.replay()
+
+    def _open_shard(self) -> Shard[Event]:
+        now_ms = self._clock.now_ms()
+        if self._data.has_partition(CATALOG):
+            log = self._data.open_partition(CATALOG, CATALOG_CONFIG, CATALOG_ID, now_ms)
+        else:
+            (log,) = self._data.create_partitions([CATALOG], CATALOG_CONFIG, CATALOG_ID, now_ms)
+        partition = Partition(CATALOG, log, CATALOG_CONFIG, self._journal)
+        return Shard(partition, self.topics, CatalogFormat(), self._clock)
+
+    def open_partitions(self, config: BrokerConfig, progress: Callable[[int, int], None]) -> None:
+        """Opens the log of every partition that the catalog names; sets aside directories that it does not name."""
+        self._config = config
+        self._set_strays_aside()
+        opened = 0
+        for topic in self.topics.by_name.values():
+            topic_config = self.topic_config(topic)
+            self.partitions[topic.name] = [
+                self._open_partition(TopicPartition(topic.name, index), topic, topic_config)
+                for index in range(topic.partition_count)
+            ]
+            opened += topic.partition_count
+            progress(opened, self.topics.partition_total)
+
+    def _open_partition(self, identity: TopicPartition, topic: Topic, config: TopicConfig) -> Partition:
+        log = self._data.open_partition(identity, config, topic.id, self._clock.now_ms())
+        return Partition(identity, log, config, self._journal)
+
+    def _set_strays_aside(self) -> None:
+        known = {
+            TopicPartition(name, index)
+            for name, topic in self.topics.by_name.items()
+            for index in range(topic.partition_count)
+        }
+        for identity in self._data.partitions_found():
+            if identity not in known and identity != CATALOG:
+                set_aside = self._data.set_aside(identity)
+                logger.warning(
+                    "directory of %s is not in the catalog (an interrupted creation or deletion leaves one behind): "
+                    "kept as %s, remove it if it is not needed",
+                    identity,
+                    set_aside.name,
+                )
+
+    def all_partitions(self) -> Iterable[Partition]:
+        yield self._shard.partition
+        for partitions in self.partitions.values():
+            yield from partitions
+
+    def topic_config(self, topic: Topic) -> TopicConfig:
+        return TopicConfig.from_overrides(topic.overrides, self._config)
+
+    # -- changes
+
+    async def create(
+        self, name: str, partition_count: int, overrides: Mapping[str, str], *, validate_only: bool = False
+    ) -> Topic:
+        async with self._turn:
+            events = self.topics.decide_create(name, uuid4(), partition_count, overrides)
+            (topic,) = events
+            assert isinstance(topic, Topic)
+            config = TopicConfig.from_overrides(overrides, self._config)
+            if not validate_only:
+                partitions = await self._make_partitions(topic, range(partition_count), config)
+                await self._commit(events)
+                self.partitions[topic.name] = partitions
+                self.version += 1
+                logger.info("created topic %s with %d partitions", name, partition_count)
+            return topic
+
+    async def delete(self, name: str) -> Topic:
+        async with self._turn:
+            topic = self.topics.existing(name)
+            await self._commit(self.topics.decide_delete(name))
+            partitions = self.partitions.pop(topic.name)
+            self.version += 1
+            for partition in partitions:
+                partition.close()
+            # A flush may be under way in its thread; the files must outlive it.
+            garbage = [partition.log.delete() for partition in partitions]
+            await asyncio.to_thread(lambda: [one.run() for one in garbage])
+            logger.info("deleted topic %s", name)
+            return topic
+
+    async def add_partitions(self, name: str, partition_count: int, *, validate_only: bool = False) -> None:
+        async with self._turn:
+            before = self.topics.existing(name)
+            events = self.topics.decide_add_partitions(name, partition_count)
+            if validate_only:
+                return
+            added = range(before.partition_count, partition_count)
+            partitions = await self._make_partitions(before, added, self.topic_config(before))
+            await self._commit(events)
+            self.partitions[before.name].extend(partitions)
+            self.version += 1
+            logger.info("topic %s now has %d partitions", name, partition_count)
+
+    async def configure(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
+        async with self._turn:
+            topic = self.topics.existing(name)
+            events = self.topics.decide_configure(name, overrides)
+            config = TopicConfig.from_overrides(overrides, self._config)
+            if validate_only or not events:
+                return
+            await self._commit(events)
+            self._apply_config(topic.name, config)
+            logger.info("changed settings of topic %s", name)
+
+    async def configure_broker(self, values: Mapping[str, str]) -> None:
+        async with self._turn:
+            await self._commit(self.topics.decide_configure_broker(values))
+
+    def use_config(self, config: BrokerConfig) -> None:
+        """New settings of the broker: they are also the defaults of every topic."""
+        self._config = config
+        self.topics.topics_max = config.headwater_topics_max
+        self.topics.partitions_max = config.headwater_partitions_max
+        for topic in self.topics.by_name.values():
+            self._apply_config(topic.name, self.topic_config(topic))
+
+    async def new_producer_id(self) -> ProducerId:
+        """Ids are reserved in blocks, so that a crash skips some and never gives one twice."""
+        if not self._producer_ids:
+            async with self._turn:
+                if not self._producer_ids:
+                    first = self.topics.next_producer_id
+                    await self._commit(self.topics.decide_reserve_producer_ids())
+                    self._producer_ids = range(first, first + PRODUCER_ID_BLOCK)
+        producer_id, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
+        return ProducerId(producer_id)
+
+    def _apply_config(self, name: TopicName, config: TopicConfig) -> None:
+        for partition in self.partitions.get(name, ()):
+            partition.config = partition.log.config = config
+
+    async def _make_partitions(self, topic: Topic, indexes: range, config: TopicConfig) -> list[Partition]:
+        identities = [TopicPartition(topic.name, index) for index in indexes]
+        now_ms = self._clock.now_ms()
+        try:
+            logs = await asyncio.to_thread(self._data.create_partitions, identities, config, topic.id, now_ms)
+        except OSError as error:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"cannot create the directories of topic '{topic.name}': {error}"
+            ) from error
+        return [Partition(identity, log, config, self._journal) for identity, log in zip(identities, logs, strict=True)]
+
+    async def _commit(self, events: Sequence[Event]) -> None:
+        await self._shard.commit(events)
+
+
+def find_partition(partitions: Mapping[TopicName, list[Partition]], name: str, index: int) -> Partition:
+    found = partitions.get(TopicName(name))
+    if found is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' does not exist")
+    if not 0 <= index < len(found):
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' has no partition {index}, only {len(found)}"
+        )
+    return found[index]

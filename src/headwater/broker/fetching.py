@@ -1,0 +1,122 @@
+"""Reading from many partitions at once, and waiting until there is enough to read.
+
+A read hands out ranges of files, never their bytes. A fetch that has to wait registers with its partitions and looks
+again when one of them moved, at most once per loop turn.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.broker.partition import Partition
+from headwater.broker.pending import Pending
+from headwater.errors import ErrorCode, HeadwaterError
+from headwater.storage.segment import FileRange
+
+# A fetch that nobody abandons ends after this, whatever its client asked for.
+WAIT_MS_MAX = 15 * 60 * 1000
+
+
+@dataclass(slots=True)
+class PartitionFetch:
+    """What is asked of one partition."""
+
+    partition: Partition
+    offset: int
+    bytes_max: int
+
+
+class PartitionRead:
+    """What one partition gave."""
+
+    __slots__ = ("error", "high_watermark", "last_stable_offset", "log_start_offset", "records")
+
+    def __init__(self, partition: Partition, error: ErrorCode, records: FileRange | None) -> None:
+        self.error = error
+        self.records = records
+        if error is ErrorCode.NONE:
+            self.high_watermark = partition.high_watermark
+            self.last_stable_offset = partition.last_stable_offset
+            self.log_start_offset = partition.start_offset
+        else:
+            self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
+
+
+class Fetch(Pending[list[PartitionRead]]):
+    __slots__ = ("_bytes_max", "_bytes_min", "_committed_only", "_fetches", "_is_due", "_loop", "_timer")
+
+    def __init__(
+        self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
+    ) -> None:
+        super().__init__()
+        self._fetches = fetches
+        self._bytes_min = bytes_min
+        self._bytes_max = bytes_max
+        self._committed_only = committed_only
+        self._is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        reads, enough = self._read()
+        if enough or wait_ms <= 0 or not fetches:
+            self.resolve(reads)
+            return
+        for fetch in fetches:
+            fetch.partition.watchers.add(self)
+        self._timer = self._loop.call_later(min(wait_ms, WAIT_MS_MAX) / 1000, self.expire)
+
+    def partition_moved(self, partition: Partition) -> None:  # noqa: ARG002 (all partitions are read anyway)
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._look)
+
+    def expire(self) -> None:
+        """The wait is over: whatever there is, is the answer."""
+        if self._timer is not None:
+            self._finish(self._read()[0])
+
+    def abandon(self) -> None:
+        """Nobody wants the answer any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            for fetch in self._fetches:
+                fetch.partition.watchers.discard(self)
+
+    def _look(self) -> None:
+        self._is_due = False
+        if self._timer is None:
+            return
+        reads, enough = self._read()
+        if enough:
+            self._finish(reads)
+
+    def _finish(self, reads: list[PartitionRead]) -> None:
+        self.abandon()
+        self.resolve(reads)
+
+    def _read(self) -> tuple[list[PartitionRead], bool]:
+        """One pass over all partitions; says also whether the client need not wait for more."""
+        left = self._bytes_max
+        total = 0
+        failed = False
+        reads: list[PartitionRead] = []
+        for fetch in self._fetches:
+            partition = fetch.partition
+            records = None
+            error = ErrorCode.NONE
+            try:
+                records = partition.read(
+                    fetch.offset,
+                    min(fetch.bytes_max, left),
+                    limit_offset=partition.last_stable_offset if self._committed_only else partition.high_watermark,
+                    # One batch must always fit, or a consumer could never pass it.
+                    first_batch_whole=total == 0,
+                )
+            except HeadwaterError as refusal:
+                error = refusal.code
+                failed = True
+            if records is not None:
+                total += len(records)
+                left = max(0, left - len(records))
+            reads.append(PartitionRead(partition, error, records))
+        return reads, failed or total >= self._bytes_min

@@ -1,0 +1,71 @@
+"""What a produced batch must satisfy before it may enter a log, with the error that Kafka gives for each.
+
+Nothing here touches the log: a batch that is refused leaves no trace.
+"""
+
+from headwater.config import BrokerConfig
+from headwater.errors import ErrorCode, KafkaError
+from headwater.protocol import batch as batches
+from headwater.protocol import compression, records
+from headwater.protocol.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader
+from headwater.topic_config import TopicConfig
+
+
+def admit(
+    produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int
+) -> tuple[BatchHeader, memoryview]:
+    """Checks one partition's records of a produce request. Gives the batch to append: the same bytes, patched in place
+    where the topic asks for it, or rebuilt ones where the topic stores another compression."""
+    header = batches.read_header(produced)
+    if header.size != len(produced):
+        _refuse_size(produced, header)
+    if header.size > topic.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes, the topic takes {topic.max_message_bytes} (max.message.bytes)",
+        )
+    batches.verify(produced, header)
+    batches.verify_produced(header)
+    if topic.is_compacted or topic.headwater_record_validation == "full":
+        payload = batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max)
+        records.validate(payload, header.record_count, keys_required=topic.is_compacted)
+    if topic.is_log_append_time:
+        batches.set_log_append_time(produced, now_ms)
+        header = batches.read_header(produced)
+    else:
+        _verify_timestamps(header, topic, now_ms)
+    codec = topic.stored_codec
+    if codec is not None and codec != header.codec:
+        produced = _recompress(produced, header, codec, topic, broker)
+        header = batches.read_header(produced)
+    return header, produced
+
+
+def _refuse_size(produced: memoryview, header: BatchHeader) -> None:
+    if HEADER_SIZE <= header.size < len(produced):
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, "a produce request must hold exactly one record batch for each partition"
+        )
+    batches.verify(produced, header)
+
+
+def _verify_timestamps(header: BatchHeader, topic: TopicConfig, now_ms: int) -> None:
+    """The batch's extremes stand for its records: base timestamp for the first, max timestamp for the latest."""
+    earliest = now_ms - topic.message_timestamp_before_max_ms
+    latest = now_ms + topic.message_timestamp_after_max_ms
+    for timestamp in (header.base_timestamp, header.max_timestamp):
+        if not earliest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {timestamp} is outside [{earliest}, {latest}] "
+                "(message.timestamp.before.max.ms, message.timestamp.after.max.ms)",
+            )
+
+
+def _recompress(
+    produced: memoryview, header: BatchHeader, codec: int, topic: TopicConfig, broker: BrokerConfig
+) -> memoryview:
+    payload = batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max)
+    if codec:
+        payload = compression.compress(codec, payload, topic.compression_level)
+    return memoryview(batches.with_payload(produced, payload, codec))

@@ -1,0 +1,114 @@
+"""Writes and flushes of all partitions, gathered: one write per partition and loop turn, one flush thread for all.
+
+Group commit: while a flush runs, everything that arrives waits for the next one, so that one fdatasync serves them all.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+from headwater.broker.partition import Partition
+from headwater.clock import Clock
+from headwater.storage.log import FlushTask
+
+logger = logging.getLogger(__name__)
+
+_Flush = tuple[Partition, FlushTask]
+
+
+class Journal:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._to_write: list[Partition] = []
+        self._flushing: set[Partition] = set()
+        self._flush_again: set[Partition] = set()
+        self._queue: queue.SimpleQueue[_Flush | None] = queue.SimpleQueue()
+        self._idle_callbacks: list[Callable[[], None]] = []
+        self._thread = threading.Thread(target=self._run, name="headwater-flush", daemon=True)
+        self._thread.start()
+
+    # -- on the loop
+
+    def write_soon(self, partition: Partition) -> None:
+        if not self._to_write:
+            # Runs before the loop polls its sockets again, so the received bytes are still in their buffers.
+            self._loop.call_soon(self.write_now)
+        self._to_write.append(partition)
+
+    def write_now(self) -> None:
+        partitions, self._to_write = self._to_write, []
+        now_ms = self._clock.now_ms()
+        for partition in partitions:
+            partition.write_staged(now_ms)
+
+    def flush_soon(self, partition: Partition) -> None:
+        if partition in self._flushing:
+            self._flush_again.add(partition)
+            return
+        task = partition.log.flush_task()
+        if task is None:
+            return
+        self._flushing.add(partition)
+        self._queue.put((partition, task))
+
+    async def drain(self) -> None:
+        """Waits until nothing is being flushed any more."""
+        while self._to_write or self._flushing:
+            if self._to_write:
+                self.write_now()
+                continue
+            idle = self._loop.create_future()
+            self._idle_callbacks.append(lambda future=idle: None if future.done() else future.set_result(None))
+            await idle
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
+
+    def _completed(self, outcomes: list[tuple[Partition, FlushTask, OSError | None]]) -> None:
+        for partition, task, error in outcomes:
+            self._flushing.discard(partition)
+            again = partition in self._flush_again
+            self._flush_again.discard(partition)
+            if error is not None:
+                logger.error("flush of %s failed, the partition is offline: %s", partition.id, error)
+                partition.flush_failed(f"flush failed: {error}")
+            else:
+                partition.flushed(task)
+                if again:
+                    self.flush_soon(partition)
+        if not self._flushing:
+            callbacks, self._idle_callbacks = self._idle_callbacks, []
+            for callback in callbacks:
+                callback()
+
+    # -- on the flush thread
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            outcomes = [_flush(first)]
+            stop = False
+            while not self._queue.empty():
+                following = self._queue.get()
+                if following is None:
+                    stop = True
+                    break
+                outcomes.append(_flush(following))
+            try:
+                self._loop.call_soon_threadsafe(self._completed, outcomes)
+            except RuntimeError:  # the loop is closed: there is nobody left to tell
+                return
+            if stop:
+                return
+
+
+def _flush(flush: _Flush) -> tuple[Partition, FlushTask, OSError | None]:
+    partition, task = flush
+    try:
+        task.run()
+    except OSError as error:
+        return partition, task, error
+    return partition, task, None

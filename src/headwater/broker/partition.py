@@ -1,0 +1,221 @@
+"""One partition: its log, how far consumers may read, and who waits for what.
+
+Owned by the event loop. A produced batch is staged (checked, given its offset) at once; all that was staged in a loop
+turn is written by one gathered write at the turn's end; a reply leaves when the acknowledgement rule is met.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.ids import TopicPartition
+from headwater.protocol import batch as batches
+from headwater.protocol.batch import BatchHeader
+from headwater.storage.segment import FileRange
+from headwater.storage.log import FlushTask, Log
+from headwater.topic_config import TopicConfig
+
+ACKS_ALL = -1
+
+
+class Watcher(Protocol):
+    """Whoever waits for a partition's readable end to move: a fetch in its long poll."""
+
+    def partition_moved(self, partition: "Partition") -> None: ...
+
+    def expire(self) -> None: ...
+
+
+class Append:
+    """One staged batch and the outcome its producer waits for."""
+
+    __slots__ = ("base_offset", "error", "log_append_time_ms", "next_offset", "notify")
+
+    def __init__(self, notify: Callable[["Append"], None]) -> None:
+        self.notify = notify
+        self.base_offset = -1
+        self.next_offset = -1
+        self.log_append_time_ms = -1
+        self.error: HeadwaterError | None = None
+
+    def fail(self, error: HeadwaterError) -> None:
+        self.error = error
+        self.base_offset = -1
+        self.notify(self)
+
+
+class Journal(Protocol):
+    """Where a partition registers its need to be written or flushed; the broker runs both for all partitions."""
+
+    def write_soon(self, partition: "Partition") -> None: ...
+
+    def flush_soon(self, partition: "Partition") -> None: ...
+
+
+class Partition:
+    __slots__ = (
+        "_awaiting_flush",
+        "_awaiting_write",
+        "_durable_before",
+        "_journal",
+        "_next_offset",
+        "_staged",
+        "config",
+        "high_watermark",
+        "id",
+        "is_closed",
+        "leader_epoch",
+        "log",
+        "watchers",
+    )
+
+    def __init__(self, identity: TopicPartition, log: Log, config: TopicConfig, journal: Journal) -> None:
+        self.id = identity
+        self.log = log
+        self.config = config
+        self.leader_epoch = 0
+        self.high_watermark = log.end_offset
+        self.watchers: set[Watcher] = set()
+        self.is_closed = False
+        self._journal = journal
+        self._next_offset = log.end_offset
+        self._staged: list[tuple[BatchHeader, memoryview]] = []
+        self._awaiting_write: list[tuple[Append, bool]] = []
+        self._awaiting_flush: deque[Append] = deque()
+        # Everything below this offset must be on disk before consumers may see it.
+        self._durable_before = 0
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """How far a read_committed consumer may read."""
+        return self.high_watermark
+
+    # -- writing
+
+    def stage(self, header: BatchHeader, batch: memoryview, append: Append, *, acks: int, now_ms: int) -> None:
+        """Gives the batch its offset. `batch` must stay untouched until the end of the loop turn."""
+        self.check_online()
+        if header.producer_id >= 0:
+            duplicate = self.log.producers.check(header)
+            if duplicate is not None:
+                self._acknowledge_duplicate(append, duplicate.base_offset, duplicate.next_offset, acks)
+                return
+        base_offset = self._next_offset
+        batches.patch(batch, base_offset, self.leader_epoch)
+        header = header._replace(base_offset=base_offset, leader_epoch=self.leader_epoch)
+        if header.producer_id >= 0:
+            self.log.producers.update(header, now_ms)
+        append.base_offset = base_offset
+        append.next_offset = self._next_offset = base_offset + header.last_offset_delta + 1
+        if header.is_log_append_time:
+            append.log_append_time_ms = header.max_timestamp
+        if not self._staged:
+            self._journal.write_soon(self)
+        self._staged.append((header, batch))
+        self._awaiting_write.append((append, self._must_flush(acks)))
+
+    def _must_flush(self, acks: int) -> bool:
+        if self.config.headwater_flush == "ack" and acks == ACKS_ALL:
+            return True
+        return self._next_offset - self.log.flushed_offset >= self.config.flush_messages
+
+    def _acknowledge_duplicate(self, append: Append, base_offset: int, next_offset: int, acks: int) -> None:
+        """The same batch again: its producer missed our reply. It may itself still be on its way to the disk."""
+        append.base_offset, append.next_offset = base_offset, next_offset
+        if next_offset > self.log.end_offset:
+            self._awaiting_write.append((append, self._must_flush(acks)))
+        elif self._must_flush(acks) and next_offset > self.log.flushed_offset:
+            self._await_flush(append)
+        else:
+            append.notify(append)
+
+    def write_staged(self, now_ms: int) -> None:
+        """End of turn: one write for everything staged, then the replies that need no more than that."""
+        staged, self._staged = self._staged, []
+        waiting, self._awaiting_write = self._awaiting_write, []
+        try:
+            self.log.append(staged, now_ms)
+        except HeadwaterError as error:
+            self._next_offset = self.log.end_offset
+            if self.log.failure is None:
+                # The disk was full: sequences that were taken for batches which never got there must be given back.
+                self.log.rebuild_producers()
+            for append, _ in waiting:
+                append.fail(error)
+            if self.log.failure is not None:
+                self._fail_waiting(error)
+            return
+        for append, must_flush in waiting:
+            if must_flush:
+                self._await_flush(append)
+            else:
+                append.notify(append)
+        self._move_high_watermark()
+
+    def _await_flush(self, append: Append) -> None:
+        self._awaiting_flush.append(append)
+        self._durable_before = max(self._durable_before, append.next_offset)
+        self._journal.flush_soon(self)
+
+    def flushed(self, task: FlushTask) -> None:
+        self.log.flushed(task)
+        flushed_offset = self.log.flushed_offset
+        waiting = self._awaiting_flush
+        self._move_high_watermark()
+        while waiting and waiting[0].next_offset <= flushed_offset:
+            append = waiting.popleft()
+            append.notify(append)
+        if waiting:
+            self._journal.flush_soon(self)
+
+    def flush_failed(self, reason: str) -> None:
+        """A failed flush says nothing about what is on disk, so nothing more is promised for this partition."""
+        self.log.fail(reason)
+        self._fail_waiting(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {reason}"))
+
+    def _fail_waiting(self, error: HeadwaterError) -> None:
+        waiting, self._awaiting_flush = self._awaiting_flush, deque()
+        for append in waiting:
+            append.fail(error)
+        self._wake_watchers()
+
+    def _move_high_watermark(self) -> None:
+        """A record produced with acks=all becomes visible once it is on disk, any other once it is written; and no
+        record before those in front of it."""
+        end_offset = self.log.end_offset
+        flushed_offset = self.log.flushed_offset
+        visible = end_offset if flushed_offset >= self._durable_before else max(flushed_offset, self.high_watermark)
+        if visible > self.high_watermark:
+            self.high_watermark = visible
+            self._wake_watchers()
+
+    def _wake_watchers(self) -> None:
+        if self.watchers:
+            for watcher in tuple(self.watchers):
+                watcher.partition_moved(self)
+
+    # -- reading
+
+    def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange | None:
+        """Bytes of whole batches from the one that holds `offset`; None where there is nothing to read yet."""
+        self.check_online()
+        log = self.log
+        if offset >= limit_offset and log.start_offset <= offset <= log.end_offset:
+            return None
+        return log.read(offset, bytes_max, limit_offset=limit_offset, first_batch_whole=first_batch_whole)
+
+    def check_online(self) -> None:
+        if self.is_closed:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone")
+        if self.log.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {self.log.failure}")
+
+    def close(self) -> None:
+        """Whoever still waits is told that the partition is gone."""
+        self.is_closed = True
+        self._fail_waiting(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone"))

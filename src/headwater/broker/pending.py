@@ -1,0 +1,40 @@
+"""A result that comes later, handed on in the same instant.
+
+An asyncio future calls back one loop turn later; on the path of every produce and fetch that turn is worth saving.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Pending(Generic[T]):
+    __slots__ = ("_callback", "_outcome", "is_done")
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self._outcome: T | None = None
+        self._callback: Callable[[T], None] | None = None
+
+    def resolve(self, outcome: T) -> None:
+        assert not self.is_done, "a result is given once"
+        self.is_done = True
+        self._outcome = outcome
+        if self._callback is not None:
+            self._callback(outcome)
+
+    def then(self, callback: Callable[[T], None]) -> None:
+        """Calls back with the result, at once if it is there. One listener is all that a reply ever has."""
+        assert self._callback is None, "a result has one listener"
+        self._callback = callback
+        if self.is_done:
+            callback(self._outcome)  # pyright: ignore[reportArgumentType]
+
+    async def wait(self) -> T:
+        if not self.is_done:
+            future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            self.then(lambda outcome: None if future.done() else future.set_result(outcome))
+            return await future
+        return self._outcome  # pyright: ignore[reportReturnType]

@@ -1,0 +1,84 @@
+"""Drives one pure machine over one internal partition: decide, append, apply, and reply once it is committed.
+
+There is one path: the events that change the machine live are the events that rebuild it after a restart.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.pending import Pending
+from headwater.clock import Clock
+from headwater.protocol import batch as batches
+from headwater.protocol.records import Record
+
+EventT = TypeVar("EventT")
+AppliedT = TypeVar("AppliedT", contravariant=True)
+
+# Batches of a state log are built by this process alone; the bound only keeps a damaged one from filling the memory.
+REPLAY_BATCH_BYTES_MAX = 1 << 30
+REPLAY_READ_BYTES = 4 << 20
+
+
+class Machine(Protocol[AppliedT]):
+    def apply(self, event: AppliedT) -> None: ...
+
+
+class EventFormat(Protocol[EventT]):
+    """An event as a record: the key decides what compaction keeps, no value means that the key is gone."""
+
+    def encode(self, event: EventT) -> tuple[bytes, bytes | None]: ...
+
+    def decode(self, key: bytes, value: bytes | None) -> EventT | None: ...
+
+
+class Shard(Generic[EventT]):
+    def __init__(
+        self, partition: Partition, machine: Machine[EventT], event_format: EventFormat[EventT], clock: Clock
+    ) -> None:
+        self.partition = partition
+        self._machine = machine
+        self._format = event_format
+        self._clock = clock
+
+    def replay(self) -> int:
+        """Rebuilds the machine from its log; gives the number of events."""
+        count = 0
+        for record in self._records():
+            if record.key is None:
+                continue
+            event = self._format.decode(record.key, record.value)
+            if event is not None:
+                self._machine.apply(event)
+                count += 1
+        return count
+
+    async def commit(self, events: Sequence[EventT]) -> None:
+        """Appends and applies at once, so that the next decision sees the outcome; returns when it is on disk."""
+        if not events:
+            return
+        now_ms = self._clock.now_ms()
+        records = [Record(index, now_ms, *self._format.encode(event)) for index, event in enumerate(events)]
+        batch = memoryview(batches.build(records))
+        done: Pending[Append] = Pending()
+        append = Append(done.resolve)
+        self.partition.stage(batches.read_header(batch), batch, append, acks=ACKS_ALL, now_ms=now_ms)
+        for event in events:
+            self._machine.apply(event)
+        await done.wait()
+        if append.error is not None:
+            raise append.error
+
+    def _records(self) -> Iterator[Record]:
+        partition = self.partition
+        offset = partition.start_offset
+        while offset < partition.high_watermark:
+            file_range = partition.read(
+                offset, REPLAY_READ_BYTES, limit_offset=partition.high_watermark, first_batch_whole=True
+            )
+            if file_range is None or not len(file_range):
+                return
+            for header, batch in batches.iterate(file_range.read()):
+                offset = header.next_offset
+                if not header.is_control:
+                    yield from batches.read_records(batch, header, REPLAY_BATCH_BYTES_MAX)

@@ -1,0 +1,99 @@
+"""The `headwater` command. Subcommands are imported when they run, so that help costs no more than click itself.
+
+Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage, 130 interrupted.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, cast
+
+import click
+from click.shell_completion import CompletionItem
+
+from headwater.errors import HeadwaterError
+
+# Each command is the attribute of that name in the module of that name beside this one.
+COMMANDS = {
+    "serve": "Run a broker in the foreground.",
+    "topic": "Create, list, describe, alter and delete topics.",
+    "produce": "Write records to a topic.",
+    "consume": "Read records from a topic.",
+    "log": "Look into the files of a data directory.",
+    "config": "Print the effective settings of a broker and their sources.",
+    "completion": "Print the completion script of a shell.",
+}
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        return getattr(import_module(f"headwater.cli.{cmd_name}"), cmd_name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            from headwater.settings import nearest
+
+            meant = nearest(args[0], COMMANDS)
+            hint = f"; did you mean {meant!r}?" if meant else ""
+            ctx.fail(f"unknown command {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        commands = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        click.echo(f"headwater {version('headwater')}")
+    except PackageNotFoundError:
+        click.echo("headwater, run from its source tree")
+    ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
+)
+def headwater() -> None:
+    """A streaming platform that speaks the Apache Kafka wire protocol."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit code."""
+    try:
+        outcome = cast("object", headwater.main(arguments, prog_name="headwater", standalone_mode=False))
+    except click.UsageError as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except click.ClickException as error:
+        click.echo(f"error: {error.format_message()}", err=True)
+        return error.exit_code
+    except (HeadwaterError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        return 1
+    # Commands return nothing, or the exit code that they want; click gives the code of ctx.exit() in the same way.
+    return outcome if isinstance(outcome, int) else 0
+
+
+def main() -> None:
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

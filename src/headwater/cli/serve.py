@@ -1,0 +1,84 @@
+"""`headwater serve`: the broker in the foreground, until it is told to stop."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from headwater.node import Node
+
+logger = logging.getLogger(__name__)
+
+
+@click.command()
+@click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="The file to read.")
+@click.option("--data-dir", metavar="DIR", help="Where all data is kept.  [default: ./headwater-data]")
+@click.option(
+    "--kafka", metavar="HOST:PORT", help="Where Kafka clients connect; port 0 takes a free one.  [default: 127.0.0.1:9092]"
+)
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other setting; may be repeated.")
+def serve(file: Path | None, data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]) -> None:
+    """Run a broker in the foreground.
+
+    Prints one line `ready kafka=HOST:PORT data=DIR` when it accepts requests. SIGTERM or Ctrl-C stops it cleanly,
+    SIGHUP reloads the settings that may change while it runs. `headwater config --reference` explains all settings.
+    """
+    flags = _flags(data_dir, kafka, assignments)
+    asyncio.run(_serve(file, flags))
+
+
+def _flags(data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]) -> dict[str, str]:
+    flags: dict[str, str] = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator:
+            raise click.UsageError(f"--set {assignment}: expected NAME=VALUE")
+        flags[name.strip()] = value
+    if data_dir is not None:
+        flags["log.dir"] = data_dir
+    if kafka is not None:
+        flags["listeners"] = kafka
+    return flags
+
+
+async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
+    from headwater import logs
+    from headwater.config_load import find_file, load
+    from headwater.node import Node
+
+    config = load(flags, os.environ, find_file(file, os.environ)).config
+    logs.configure(config.headwater_log_format, config.headwater_log_level)
+    node = Node(config)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    # Before the start, so that a broker which is still recovering its logs can be stopped, too.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await node.start()
+    loop.add_signal_handler(signal.SIGHUP, _reload, node, file, flags)
+    click.echo(f"ready kafka={node.kafka_address} data={node.data_directory}")
+    await stop.wait()
+    logger.info("stopping")
+    await node.stop()
+    logger.info("stopped cleanly")
+
+
+def _reload(node: "Node", file: Path | None, flags: Mapping[str, str]) -> None:
+    from headwater import logs
+    from headwater.config_load import find_file, load
+    from headwater.errors import HeadwaterError
+
+    try:
+        config = load(flags, os.environ, find_file(file, os.environ)).config
+        node.reload(config)
+    except (HeadwaterError, OSError) as error:
+        logger.error("settings are not reloaded: %s", error)
+        return
+    logs.configure(config.headwater_log_format, config.headwater_log_level)
+    logger.info("settings are reloaded")

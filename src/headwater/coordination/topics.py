@@ -1,0 +1,174 @@
+"""The catalog: which topics there are, their ids, partition counts and settings, as a fold over its own log.
+
+Pure: no clock, no I/O. `decide_*` checks a command against the state and returns events; `apply` is the only writer,
+live and in recovery. An event carries the whole state of its key, so that the log may be compacted by key.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from uuid import UUID
+
+from headwater.errors import ErrorCode, KafkaError
+from headwater.ids import TopicId, TopicName
+
+TOPIC_NAME_LENGTH_MAX = 249
+PRODUCER_ID_BLOCK = 1000
+RESERVED_PREFIX = "__headwater_"
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it stands, and the event that says so."""
+
+    name: TopicName
+    id: TopicId
+    partition_count: int
+    overrides: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    name: TopicName
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOverrides:
+    """Settings of the broker that were changed while it ran."""
+
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsReserved:
+    """Every producer id below `next_id` may be in use."""
+
+    next_id: int
+
+
+Event: TypeAlias = Topic | TopicDeleted | BrokerOverrides | ProducerIdsReserved
+
+
+class Topics:
+    def __init__(self, *, topics_max: int, partitions_max: int) -> None:
+        self.by_name: dict[TopicName, Topic] = {}
+        self.by_id: dict[TopicId, Topic] = {}
+        self._by_metric_name: dict[str, TopicName] = {}
+        self.broker_overrides: Mapping[str, str] = {}
+        self.next_producer_id = 0
+        self.partition_total = 0
+        self.topics_max = topics_max
+        self.partitions_max = partitions_max
+
+    # -- decisions
+
+    def decide_create(
+        self, name: str, topic_id: UUID, partition_count: int, overrides: Mapping[str, str]
+    ) -> Sequence[Event]:
+        self.check_name(name)
+        if name in self.by_name:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{name}' already exists")
+        collision = self._by_metric_name.get(_metric_name(name))
+        if collision is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"topic '{name}' collides with '{collision}': '.' and '_' count as the same character",
+            )
+        if partition_count < 1:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, "the number of partitions must be larger than 0")
+        if len(self.by_name) >= self.topics_max:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, f"there are {len(self.by_name)} topics already (headwater.topics.max)"
+            )
+        self._check_room(partition_count)
+        return [Topic(TopicName(name), TopicId(topic_id), partition_count, dict(overrides))]
+
+    def decide_delete(self, name: str) -> Sequence[Event]:
+        return [TopicDeleted(self.existing(name).name)]
+
+    def decide_add_partitions(self, name: str, partition_count: int) -> Sequence[Event]:
+        topic = self.existing(name)
+        if partition_count == topic.partition_count:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"topic '{name}' already has {partition_count} partitions")
+        if partition_count < topic.partition_count:
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"topic '{name}' has {topic.partition_count} partitions, which cannot be reduced to {partition_count}",
+            )
+        self._check_room(partition_count - topic.partition_count)
+        return [Topic(topic.name, topic.id, partition_count, topic.overrides)]
+
+    def decide_configure(self, name: str, overrides: Mapping[str, str]) -> Sequence[Event]:
+        topic = self.existing(name)
+        if topic.overrides == overrides:
+            return []
+        return [Topic(topic.name, topic.id, topic.partition_count, dict(overrides))]
+
+    def decide_configure_broker(self, values: Mapping[str, str]) -> Sequence[Event]:
+        return [] if self.broker_overrides == values else [BrokerOverrides(dict(values))]
+
+    def decide_reserve_producer_ids(self) -> Sequence[Event]:
+        return [ProducerIdsReserved(self.next_producer_id + PRODUCER_ID_BLOCK)]
+
+    # -- state
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case Topic():
+                before = self.by_name.get(event.name)
+                if before is not None:
+                    self._remove(before)
+                self.by_name[event.name] = event
+                self.by_id[event.id] = event
+                self._by_metric_name[_metric_name(event.name)] = event.name
+                self.partition_total += event.partition_count
+            case TopicDeleted(name):
+                before = self.by_name.get(name)
+                if before is not None:
+                    self._remove(before)
+            case BrokerOverrides(values):
+                self.broker_overrides = values
+            case ProducerIdsReserved(next_id):
+                self.next_producer_id = next_id
+
+    def existing(self, name: str) -> Topic:
+        topic = self.by_name.get(TopicName(name))
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' does not exist")
+        return topic
+
+    def check_name(self, name: str) -> None:
+        """Kafka's rules: the name becomes a directory, and '.' and '_' are one character in metric names."""
+        if not name:
+            problem = "the empty string is not allowed"
+        elif name in (".", ".."):
+            problem = "'.' and '..' are not allowed"
+        elif len(name) > TOPIC_NAME_LENGTH_MAX:
+            problem = f"it is longer than {TOPIC_NAME_LENGTH_MAX} characters"
+        elif not _LEGAL_NAME.fullmatch(name):
+            problem = "only ASCII letters, digits, '.', '_' and '-' are allowed"
+        elif name.startswith(RESERVED_PREFIX):
+            problem = f"the prefix '{RESERVED_PREFIX}' is reserved"
+        else:
+            return
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name '{name[:TOPIC_NAME_LENGTH_MAX]}': {problem}")
+
+    def _remove(self, topic: Topic) -> None:
+        del self.by_name[topic.name]
+        del self.by_id[topic.id]
+        del self._by_metric_name[_metric_name(topic.name)]
+        self.partition_total -= topic.partition_count
+
+    def _check_room(self, more: int) -> None:
+        if self.partition_total + more > self.partitions_max:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{more} more partitions would exceed {self.partitions_max} (headwater.partitions.max)",
+            )
+
+
+def _metric_name(name: str) -> str:
+    return name.replace(".", "_")

@@ -1,0 +1,35 @@
+"""HOST:PORT as people write it: with Kafka's protocol before it or without, IPv6 in brackets."""
+
+import re
+from typing import NamedTuple, Self
+
+from headwater.errors import ConfigError
+
+_ENDPOINT = re.compile(
+    r"(?:(?P<protocol>[A-Za-z0-9_]+)://)?(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s\[\]:/,@]*)):(?P<port>[0-9]{1,5})"
+)
+_HOST_LENGTH_MAX = 255
+
+
+class Endpoint(NamedTuple):
+    """An empty host stands for every address of the machine, and port 0 for any free one."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        found = _ENDPOINT.fullmatch(text.strip())
+        if found is None or int(found["port"]) > 65_535 or len(found["host"] or "") > _HOST_LENGTH_MAX:
+            raise ConfigError(f"{text[:80]!r} is not of the form HOST:PORT or PLAINTEXT://HOST:PORT")
+        if (found["protocol"] or "PLAINTEXT").upper() != "PLAINTEXT":
+            raise ConfigError(f"{text[:80]!r} asks for {found['protocol']}; only PLAINTEXT is there yet")
+        return cls(found["ipv6"] or found["host"], int(found["port"]))
+
+    @property
+    def wildcard(self) -> bool:
+        """Whether it can be bound but not connected to."""
+        return self.host in {"", "0.0.0.0", "::"}  # noqa: S104
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

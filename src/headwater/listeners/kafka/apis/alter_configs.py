@@ -1,0 +1,40 @@
+"""AlterConfigs (key 33): replaces all settings of a resource; those not named fall back to their defaults."""
+
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.listeners.kafka.config_resources import current_overrides, replace_overrides
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+REQUEST = AlterConfigsRequest
+
+
+async def handle(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            await _alter(resource, context, validate_only=request.validate_only) for resource in request.resources
+        ]
+    )
+
+
+async def _alter(
+    resource: AlterConfigsResource, context: Context, *, validate_only: bool
+) -> AlterConfigsResourceResponse:
+    resource_type, name = resource.resource_type, resource.resource_name
+    try:
+        current_overrides(context.broker, resource_type, name)
+        overrides: dict[str, str] = {}
+        for config in resource.configs:
+            if config.value is None:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} has no value")
+            overrides[config.name] = config.value
+        await replace_overrides(context.broker, resource_type, name, overrides, validate_only=validate_only)
+    except HeadwaterError as error:
+        return AlterConfigsResourceResponse(
+            error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name
+        )
+    return AlterConfigsResourceResponse(error_message=None, resource_type=resource_type, resource_name=name)

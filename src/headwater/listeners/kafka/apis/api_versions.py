@@ -1,0 +1,35 @@
+"""ApiVersions (key 18): what is served here, in which versions."""
+
+import re
+from functools import cache
+
+from headwater.errors import ErrorCode
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+REQUEST = ApiVersionsRequest
+
+FIRST_VERSION_WITH_SOFTWARE = 3
+# As Kafka checks it: the names end up in metrics and logs.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    if context.api_version >= FIRST_VERSION_WITH_SOFTWARE and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    return ApiVersionsResponse(api_keys=_served())
+
+
+def unsupported() -> ApiVersionsResponse:
+    """The answer to a version that is not known here: the client reads it in version 0 and asks again."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
+
+
+@cache
+def _served() -> list[ApiVersion]:
+    # Imported late, because the table of APIs imports this module as one of its entries.
+    from headwater.listeners.kafka.dispatch import advertised_apis  # noqa: PLC0415
+
+    return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, first, last in advertised_apis()]

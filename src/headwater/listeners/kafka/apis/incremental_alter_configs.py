@@ -1,0 +1,93 @@
+"""IncrementalAlterConfigs (key 44): sets, unsets, and adds to or takes from lists, one setting at a time."""
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import IntEnum
+
+from headwater import config as broker_settings
+from headwater import topic_config
+from headwater.config import BrokerConfig
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.listeners.kafka.config_resources import ResourceType, current_overrides, replace_overrides
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from headwater.settings import SettingType, find_setting
+from headwater.topic_config import TopicConfig
+
+REQUEST = IncrementalAlterConfigsRequest
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            await _alter(resource, context, validate_only=request.validate_only) for resource in request.resources
+        ]
+    )
+
+
+async def _alter(
+    resource: AlterConfigsResource, context: Context, *, validate_only: bool
+) -> AlterConfigsResourceResponse:
+    resource_type, name = resource.resource_type, resource.resource_name
+    try:
+        overrides = dict(current_overrides(context.broker, resource_type, name))
+        in_effect = _in_effect(resource_type, overrides, context)
+        repeated = [key for key, times in Counter(config.name for config in resource.configs).items() if times > 1]
+        if repeated:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{repeated[0]} is changed twice in the request")
+        for config in resource.configs:
+            _change(overrides, config, resource_type, in_effect)
+        await replace_overrides(context.broker, resource_type, name, overrides, validate_only=validate_only)
+    except HeadwaterError as error:
+        return AlterConfigsResourceResponse(
+            error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name
+        )
+    return AlterConfigsResourceResponse(error_message=None, resource_type=resource_type, resource_name=name)
+
+
+def _in_effect(resource_type: int, overrides: Mapping[str, str], context: Context) -> Mapping[str, str | None]:
+    config = context.broker.config
+    if resource_type == ResourceType.TOPIC:
+        entries = topic_config.describe(overrides, config)
+    else:
+        entries = broker_settings.describe(config)
+    return {entry.name: entry.value for entry in entries}
+
+
+def _change(
+    overrides: dict[str, str], config: AlterableConfig, resource_type: int, in_effect: Mapping[str, str | None]
+) -> None:
+    declaring, kind = (TopicConfig, "topic") if resource_type == ResourceType.TOPIC else (BrokerConfig, "broker")
+    setting = find_setting(declaring, config.name, kind)
+    if config.config_operation == Operation.DELETE:
+        overrides.pop(config.name, None)
+        return
+    if config.value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} has no value")
+    if config.config_operation == Operation.SET:
+        overrides[config.name] = config.value
+        return
+    if config.config_operation not in (Operation.APPEND, Operation.SUBTRACT):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"operation {config.config_operation} does not exist")
+    if setting.type is not SettingType.LIST:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: nothing is added to or taken from it")
+    before = [item for item in (in_effect.get(config.name) or "").split(",") if item]
+    items = [item.strip() for item in config.value.split(",") if item.strip()]
+    if config.config_operation == Operation.APPEND:
+        after = before + [item for item in items if item not in before]
+    else:
+        after = [item for item in before if item not in items]
+    overrides[config.name] = ",".join(after)

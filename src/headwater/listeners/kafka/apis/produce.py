@@ -1,0 +1,133 @@
+"""Produce (key 0): each partition's batch is checked and staged at once, the reply leaves when all are acknowledged."""
+
+from collections.abc import Callable
+
+from headwater.broker.partition import ACKS_ALL, Append
+from headwater.broker.pending import Pending
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.ids import TopicId
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.compression import Codec
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+REQUEST = ProduceRequest
+
+FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+_ATTRIBUTES_LOW_BYTE = 22
+_CODEC_MASK = 7
+
+
+class _PartitionAppend(Append):
+    __slots__ = ("index", "log_start_offset")
+
+    def __init__(self, index: int, notify: Callable[[Append], None]) -> None:
+        super().__init__(notify)
+        self.index = index
+        self.log_start_offset = -1
+
+    def response(self) -> PartitionProduceResponse:
+        error = self.error
+        if error is not None:
+            return PartitionProduceResponse(
+                index=self.index, error_code=error.code, base_offset=-1, error_message=str(error)
+            )
+        return PartitionProduceResponse(
+            index=self.index,
+            base_offset=self.base_offset,
+            log_append_time_ms=self.log_append_time_ms,
+            log_start_offset=self.log_start_offset,
+        )
+
+
+class _Reply(Pending[ProduceResponse | None]):
+    """Collects the outcomes of one request. Nothing is sent for acks=0, but the order of replies is kept."""
+
+    __slots__ = ("_appends", "_is_wanted", "_outstanding")
+
+    def __init__(self, *, is_wanted: bool) -> None:
+        super().__init__()
+        self._appends: list[tuple[TopicProduceData, list[_PartitionAppend]]] = []
+        self._outstanding = 1  # the request itself, until all of it is staged
+        self._is_wanted = is_wanted
+
+    def expect(self, topic: TopicProduceData) -> list[_PartitionAppend]:
+        appends = [_PartitionAppend(data.index, self.settled) for data in topic.partition_data]
+        self._appends.append((topic, appends))
+        self._outstanding += len(appends)
+        return appends
+
+    def settled(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
+        self._outstanding -= 1
+        if not self._outstanding:
+            self.resolve(self._response() if self._is_wanted else None)
+
+    def _response(self) -> ProduceResponse:
+        return ProduceResponse(
+            responses=[
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=[append.response() for append in appends],
+                )
+                for topic, appends in self._appends
+            ]
+        )
+
+
+def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | None]:
+    reply = _Reply(is_wanted=request.acks != 0)
+    refusal = _refuse_whole(request)
+    for topic in request.topic_data:
+        name = _topic_name(topic, context)
+        for data, append in zip(topic.partition_data, reply.expect(topic), strict=True):
+            try:
+                if refusal is not None:
+                    raise refusal
+                if name is None:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
+                partition = context.broker.partition(name, data.index)
+                append.log_start_offset = partition.start_offset
+                context.broker.produce(partition, _records(data, context.api_version), append, acks=request.acks)
+            except HeadwaterError as error:
+                append.fail(error)
+    reply.settled()
+    return reply
+
+
+def _refuse_whole(request: ProduceRequest) -> KafkaError | None:
+    if request.acks not in (0, 1, ACKS_ALL):
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: only 0, 1 and -1 (all) exist")
+    if request.transactional_id is not None:
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served here")
+    return None
+
+
+def _topic_name(topic: TopicProduceData, context: Context) -> str | None:
+    if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return topic.name
+    found = context.broker.topic_by_id(TopicId(topic.topic_id))
+    return found.name if found is not None else None
+
+
+def _records(data: PartitionProduceData, version: int) -> memoryview:
+    records: memoryview | None = data.records
+    if records is None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request must hold one record batch for each partition")
+    if version < FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"produce version {version} may not carry zstd, only {FIRST_VERSION_WITH_ZSTD} and later",
+        )
+    return records
+
+
+def _is_zstd(records: memoryview) -> bool:
+    return len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK == Codec.ZSTD

@@ -1,0 +1,275 @@
+"""One client: bytes in, requests out, replies back in the order of the requests.
+
+Back-pressure instead of failure: while a reply cannot be sent, too many requests are under way, or memory for requests
+is used up, the socket is not read.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from headwater.config import BrokerConfig
+from headwater.errors import ProtocolError
+from headwater.listeners.kafka.memory import RequestMemory
+from headwater.listeners.kafka.output import Output, Part
+from headwater.protocol.framing import FrameReader
+
+logger = logging.getLogger(__name__)
+
+# A large request may take its time as long as it flows faster than this.
+SLOWEST_BYTES_PER_MS = 64
+
+
+class Slot:
+    """The place of one reply in the order of replies. Filled with no parts, it sends nothing."""
+
+    __slots__ = ("_connection", "abandon", "parts")
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self.parts: list[Part] | None = None
+        # What to call when the client goes away before its reply is there.
+        self.abandon: Callable[[], object] | None = None
+
+    def fill(self, parts: list[Part]) -> None:
+        self.parts = parts
+        self._connection.reply_ready()
+
+
+class Requests(Protocol):
+    """Whoever answers requests: takes one frame and fills the slot, now or later."""
+
+    def serve(self, frame: memoryview, slot: Slot, connection: "Connection") -> None: ...
+
+
+class Connection:
+    __slots__ = (
+        "_config",
+        "_frame_count_seen",
+        "_frames",
+        "_is_draining",
+        "_is_processing",
+        "_is_reading",
+        "_is_sending",
+        "_loop",
+        "_memory",
+        "_on_closed",
+        "_output",
+        "_progress_seen",
+        "_quiet_since_ms",
+        "_request_since_ms",
+        "_requests",
+        "_slots",
+        "_socket",
+        "_was_active",
+        "is_closed",
+        "peer",
+    )
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        config: BrokerConfig,
+        requests: Requests,
+        memory: RequestMemory,
+        on_closed: Callable[["Connection"], None],
+        now_ms: int,
+    ) -> None:
+        self._socket = connected
+        self._config = config
+        self._requests = requests
+        self._memory = memory
+        self._on_closed = on_closed
+        self._loop = asyncio.get_running_loop()
+        self._frames = FrameReader(
+            memory,
+            frame_bytes_max=config.socket_request_max_bytes,
+            idle_bytes=config.headwater_socket_buffer_idle_bytes,
+        )
+        self._output = Output(connected, self._drained, self._broken)
+        self._slots: deque[Slot] = deque()
+        self._is_reading = False
+        self._is_sending = False
+        self._is_processing = False
+        self._is_draining = False
+        self._was_active = True
+        self._quiet_since_ms = now_ms
+        self._progress_seen = 0
+        self._request_since_ms = now_ms
+        self._frame_count_seen = 0
+        self.is_closed = False
+        self.peer = connected.getpeername()
+        self._resume()
+
+    @property
+    def peer_host(self) -> str:
+        return str(self.peer[0])
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._slots and self._output.is_empty
+
+    # -- requests
+
+    def _readable(self) -> None:
+        space = self._frames.space()
+        if space is None:
+            self._pause()
+            self._memory.wait(self._resume)
+            return
+        try:
+            count = self._socket.recv_into(space)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._broken(error)
+            return
+        finally:
+            space.release()
+        if count == 0:
+            self.close()
+            return
+        self._was_active = True
+        self._frames.received(count)
+        self._process()
+
+    def _process(self) -> None:
+        """Serves every whole frame that is here, unless there is reason to wait."""
+        if self._is_processing:
+            return
+        self._is_processing = True
+        try:
+            while not self.is_closed and self._may_process():
+                frame = self._frames.next_frame()
+                if frame is None:
+                    break
+                slot = Slot(self)
+                self._slots.append(slot)
+                self._requests.serve(frame, slot, self)
+        except ProtocolError as error:
+            logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], error)
+            self.close()
+            return
+        finally:
+            self._is_processing = False
+        if not self.is_closed:
+            self._send()
+            if not self._may_process():
+                self._pause()
+
+    def _may_process(self) -> bool:
+        return len(self._slots) < self._config.headwater_connection_requests_max and not self._is_draining
+
+    def _pause(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._loop.remove_reader(self._socket)
+
+    def _resume(self) -> None:
+        if not (self._is_reading or self.is_closed or self._is_draining):
+            self._is_reading = True
+            self._loop.add_reader(self._socket, self._readable)
+
+    # -- replies
+
+    def reply_ready(self) -> None:
+        # While frames are being served, all replies leave together afterwards.
+        if not (self._is_processing or self.is_closed):
+            self._send()
+
+    def _send(self) -> None:
+        if self._is_sending:
+            return
+        self._is_sending = True
+        slots = self._slots
+        while slots and (parts := slots[0].parts) is not None:
+            slots.popleft()
+            self._output.push(parts)
+        self._output.pump()
+        self._is_sending = False
+        if self.is_closed:
+            return
+        if not self._output.is_empty:
+            # The client does not take its replies: it need not be given more of them.
+            self._pause()
+        elif self._is_draining:
+            if self.is_idle:
+                self.close()
+        elif not self._is_reading and self._may_process():
+            self._drained()
+
+    def _drained(self) -> None:
+        """All replies are gone: serve what has already been received, then read on."""
+        if self.is_closed:
+            return
+        if self._is_draining:
+            self.drain()
+            return
+        self._process()
+        if not self.is_closed and self._output.is_empty and self._may_process():
+            self._resume()
+
+    def _broken(self, error: OSError) -> None:
+        logger.debug("connection of %s:%s broke: %s", *self.peer[:2], error)
+        self.close()
+
+    # -- time-outs and the end
+
+    def sweep(self, now_ms: int) -> None:
+        """Called every second or so: finds connections that hang, at no cost for those that do not."""
+        if self._is_request_late(now_ms):
+            self._give_up(now_ms, "did not finish its request", "headwater.request.read.timeout.ms")
+            return
+        progress = self._output.progress
+        if self._was_active or progress != self._progress_seen:
+            self._was_active = False
+            self._progress_seen = progress
+            self._quiet_since_ms = now_ms
+            return
+        quiet_ms = now_ms - self._quiet_since_ms
+        if not self._output.is_empty:
+            if quiet_ms >= self._config.headwater_response_write_timeout_ms:
+                self._give_up(now_ms, "did not take its reply", "headwater.response.write.timeout.ms")
+        elif not self._slots:
+            self._frames.relax()
+            if quiet_ms >= self._config.connections_max_idle_ms:
+                self._give_up(now_ms, "was idle", "connections.max.idle.ms")
+
+    def _is_request_late(self, now_ms: int) -> bool:
+        """A request that has begun must arrive whole. One that flows gets more time, one that drips does not."""
+        frames = self._frames
+        if not frames.partial_bytes or not self._is_reading or frames.frame_count != self._frame_count_seen:
+            self._frame_count_seen = frames.frame_count
+            self._request_since_ms = now_ms
+            return False
+        granted_ms = frames.partial_bytes // SLOWEST_BYTES_PER_MS
+        return now_ms - self._request_since_ms >= self._config.headwater_request_read_timeout_ms + granted_ms
+
+    def _give_up(self, now_ms: int, what: str, setting: str) -> None:
+        since_ms = now_ms - self._quiet_since_ms
+        logger.info("closing the connection of %s:%s, which %s for %d ms (%s)", *self.peer[:2], what, since_ms, setting)
+        self.close()
+
+    def drain(self) -> None:
+        """Takes no more requests, answers those under way, then closes."""
+        self._is_draining = True
+        self._pause()
+        if self.is_idle:
+            self.close()
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._pause()
+        self._output.stop()
+        for slot in self._slots:
+            if slot.abandon is not None:
+                slot.abandon()
+        self._slots.clear()
+        self._frames.close()
+        self._socket.close()
+        self._on_closed(self)

@@ -1,0 +1,20 @@
+"""What a handler knows beside its request: the broker, the version spoken, and who asks."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headwater.broker.broker import Broker
+
+if TYPE_CHECKING:
+    from headwater.listeners.kafka.fetch_sessions import FetchSessions
+
+
+@dataclass(slots=True)
+class Context:
+    broker: Broker
+    fetch_sessions: "FetchSessions"
+    api_version: int
+    client_id: str | None
+    peer_host: str
+    # Where this client was told to connect: host and port that Metadata answers with.
+    advertised: tuple[str, int]

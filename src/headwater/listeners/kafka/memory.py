@@ -1,0 +1,31 @@
+"""The memory that requests in flight may take together. Where it is used up, sockets wait; nothing is refused."""
+
+from collections import deque
+from collections.abc import Callable
+
+
+class RequestMemory:
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.used = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, size: int) -> bool:
+        # A single request is always let in when nothing else is, so that no setting can block one for ever.
+        if self.used and self.used + size > self.bytes_max:
+            return False
+        self.used += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        self.used -= size
+        if size and self._waiting:
+            waiting, self._waiting = self._waiting, deque()
+            for resume in waiting:
+                resume()
+
+    def is_scarce(self) -> bool:
+        return self.used > self.bytes_max // 2
+
+    def wait(self, resume: Callable[[], None]) -> None:
+        self._waiting.append(resume)

@@ -1,0 +1,152 @@
+"""Bytes on their way to one client: small parts are gathered into one system call, file ranges go by sendfile.
+
+Never holds record data in memory: a slow reader costs the broker a file position, not a buffer.
+"""
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from headwater.storage.segment import FileRange
+
+Part: TypeAlias = bytes | bytearray | FileRange
+
+# Below this a read into memory, sent along with its neighbours, costs less than a sendfile call of its own.
+COPIED_BYTES_MAX = 32 * 1024
+# What one call hands to the socket, so that a fast reader of a long range does not keep the loop to itself.
+SENT_BYTES_MAX = 4 << 20
+GATHERED_PARTS_MAX = 64
+
+
+class Output:
+    __slots__ = (
+        "_loop",
+        "_on_broken",
+        "_on_drained",
+        "_parts",
+        "_position",
+        "_socket",
+        "_stopped",
+        "_waiting",
+        "_was_warmed",
+        "progress",
+    )
+
+    def __init__(
+        self, connected: socket.socket, on_drained: Callable[[], None], on_broken: Callable[[OSError], None]
+    ) -> None:
+        self._socket = connected
+        self._loop = asyncio.get_running_loop()
+        self._parts: deque[Part] = deque()
+        self._position = 0  # how much of the first part is gone
+        self._waiting = False
+        self._stopped = False
+        self._was_warmed = False
+        self._on_drained = on_drained
+        self._on_broken = on_broken
+        self.progress = 0  # counts successful sends; a sweep that sees it stand still closes the connection
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._parts
+
+    def push(self, parts: list[Part]) -> None:
+        for part in parts:
+            if len(part):
+                self._parts.append(part)
+
+    def pump(self) -> None:
+        """Sends what the socket takes now; the rest follows when it is writable again."""
+        if self._waiting or self._stopped:
+            return
+        try:
+            while self._parts:
+                if not self._send_some():
+                    return
+        except (BlockingIOError, InterruptedError):
+            self._waiting = True
+            self._loop.add_writer(self._socket, self._writable)
+        except OSError as error:
+            self.stop()
+            self._on_broken(error)
+
+    def stop(self) -> None:
+        if self._waiting:
+            self._loop.remove_writer(self._socket)
+            self._waiting = False
+        self._stopped = True
+        self._parts.clear()
+
+    def _writable(self) -> None:
+        self._loop.remove_writer(self._socket)
+        self._waiting = False
+        self.pump()
+        if not self._parts and not self._stopped:
+            self._on_drained()
+
+    def _send_some(self) -> bool:
+        """One system call. False means that sending goes on later, from a callback."""
+        first = self._parts[0]
+        if isinstance(first, FileRange):
+            return self._send_range(first)
+        if len(self._parts) == 1:
+            sent = self._socket.send(memoryview(first)[self._position :] if self._position else first)
+        else:
+            sent = self._send_gathered()
+        self._advance(sent)
+        return True
+
+    def _send_gathered(self) -> int:
+        gathered: list[bytes | bytearray | memoryview] = []
+        flags = 0
+        for index, part in enumerate(self._parts):
+            if len(gathered) == GATHERED_PARTS_MAX:
+                break
+            if isinstance(part, FileRange):
+                copied = part.read_resident() if len(part) <= COPIED_BYTES_MAX else None
+                if copied is None:
+                    flags = socket.MSG_MORE
+                    break
+                part = self._parts[index] = copied
+            gathered.append(part)
+        if self._position:
+            gathered[0] = memoryview(gathered[0])[self._position :]
+        return self._socket.sendmsg(gathered, (), flags)
+
+    def _send_range(self, part: FileRange) -> bool:
+        position, length = part.position + self._position, min(len(part) - self._position, SENT_BYTES_MAX)
+        if not self._was_warmed and not part.file.is_resident(position, length):
+            # A cold range would stop the loop for as long as the disk takes: a thread brings it into memory first.
+            self._waiting = True
+            warmed = self._loop.run_in_executor(None, part.file.warm, position, length)
+            warmed.add_done_callback(self._warmed)
+            return False
+        self._was_warmed = False
+        sent = os.sendfile(self._socket.fileno(), part.file.fileno(), position, length)
+        if sent == 0:
+            raise OSError("the file ends before the range that was promised")
+        self._advance(sent)
+        return True
+
+    def _warmed(self, warmed: asyncio.Future[None]) -> None:
+        self._waiting = False
+        self._was_warmed = True
+        if self._stopped:
+            return
+        if (error := warmed.exception()) is not None:
+            self.stop()
+            self._on_broken(error if isinstance(error, OSError) else OSError(str(error)))
+            return
+        self.pump()
+        if not self._parts and not self._stopped:
+            self._on_drained()
+
+    def _advance(self, sent: int) -> None:
+        self.progress += 1
+        parts = self._parts
+        self._position += sent
+        while parts and self._position >= len(parts[0]):
+            self._position -= len(parts.popleft())

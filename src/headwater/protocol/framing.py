@@ -1,0 +1,153 @@
+"""Length-prefixed frames out of a byte stream, without I/O: receive into `space()`, take `next_frame()`.
+
+A frame is a slice of the one buffer, valid until `space()` is called again. The buffer grows with the bytes that really
+arrived, never with what a frame merely announces.
+"""
+
+from struct import Struct
+from typing import Protocol
+
+from headwater.errors import ProtocolError
+
+SIZE_PREFIX_BYTES = 4
+# A busy connection keeps a buffer of up to this size between frames, so that bulk data arrives in few, large reads.
+RETAINED_BYTES_MAX = 1 << 20
+
+_read_size = Struct(">i").unpack_from
+
+
+class Memory(Protocol):
+    """A budget that all connections share. What a buffer holds beyond its idle size is taken from it."""
+
+    def take(self, size: int) -> bool: ...
+
+    def give_back(self, size: int) -> None: ...
+
+    def is_scarce(self) -> bool: ...
+
+
+class FrameReader:
+    __slots__ = (
+        "_buffer",
+        "_end",
+        "_idle_bytes",
+        "_memory",
+        "_start",
+        "_taken",
+        "_was_filled",
+        "frame_bytes_max",
+        "frame_count",
+    )
+
+    def __init__(self, memory: Memory, *, frame_bytes_max: int, idle_bytes: int) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self.frame_count = 0
+        self._memory = memory
+        self._idle_bytes = idle_bytes
+        self._buffer = bytearray(idle_bytes)
+        self._start = 0
+        self._end = 0
+        self._taken = 0
+        self._was_filled = False
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of a frame that has begun but is not whole yet."""
+        return self._end - self._start
+
+    @property
+    def capacity(self) -> int:
+        return len(self._buffer)
+
+    def space(self) -> memoryview | None:
+        """Where the next bytes go, or None while the memory budget has no room for the frame that has begun."""
+        if self._start == self._end:
+            self._rewind()
+        wanted = self._wanted_bytes()
+        if self._start + wanted > len(self._buffer):
+            self._move_to_front()
+            if wanted > len(self._buffer) and not self._make_room(wanted):
+                return None
+        if wanted > self._idle_bytes:
+            # Stop at the end of a large frame: the one behind it then begins at the front, with nothing to move.
+            return memoryview(self._buffer)[self._end : self._start + wanted]
+        return memoryview(self._buffer)[self._end :]
+
+    def received(self, count: int) -> None:
+        self._end += count
+        self._was_filled = self._end == len(self._buffer)
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its size prefix, or None until more bytes arrive."""
+        start = self._start
+        available = self._end - start
+        if available < SIZE_PREFIX_BYTES:
+            return None
+        (size,) = _read_size(self._buffer, start)
+        if size < 0 or size > self.frame_bytes_max:
+            raise ProtocolError(
+                f"a request announces {size} bytes; at most {self.frame_bytes_max} are accepted "
+                "(setting socket.request.max.bytes)"
+            )
+        if available < SIZE_PREFIX_BYTES + size:
+            return None
+        self._start = start + SIZE_PREFIX_BYTES + size
+        self.frame_count += 1
+        return memoryview(self._buffer)[start + SIZE_PREFIX_BYTES : self._start]
+
+    def relax(self) -> None:
+        """Gives memory back; called when the connection has been quiet for a while."""
+        if self._start == self._end and len(self._buffer) > self._idle_bytes:
+            self._replace(self._idle_bytes)
+            self._give_back()
+
+    def close(self) -> None:
+        self._start = self._end = 0
+        self._replace(0)
+        self._give_back()
+
+    def _wanted_bytes(self) -> int:
+        """Size of the frame that has begun, as far as it is known. `next_frame` has refused one that is too large."""
+        if self._end - self._start < SIZE_PREFIX_BYTES:
+            return SIZE_PREFIX_BYTES
+        return SIZE_PREFIX_BYTES + int(_read_size(self._buffer, self._start)[0])
+
+    def _rewind(self) -> None:
+        self._start = self._end = 0
+        if self._taken and (len(self._buffer) > RETAINED_BYTES_MAX or self._memory.is_scarce()):
+            self._replace(self._idle_bytes)
+            self._give_back()
+        elif self._was_filled and len(self._buffer) < RETAINED_BYTES_MAX:
+            # The last read was cut short by the buffer, not by the socket: larger reads cost fewer system calls.
+            self._was_filled = False
+            if self._memory.take(len(self._buffer)):
+                self._taken += len(self._buffer)
+                self._replace(len(self._buffer) * 2)
+
+    def _move_to_front(self) -> None:
+        held = self._end - self._start
+        self._buffer[:held] = self._buffer[self._start : self._end]
+        self._start, self._end = 0, held
+
+    def _make_room(self, wanted: int) -> bool:
+        """The budget is asked once, for the whole frame, so that a frame which was begun can always be finished:
+        half-read frames never wait for each other. Memory itself is allocated only as the bytes arrive."""
+        missing = wanted - self._idle_bytes - self._taken
+        if missing > 0:
+            if not self._memory.take(missing):
+                return False
+            self._taken += missing
+        if self._end == len(self._buffer):
+            self._replace(min(wanted, len(self._buffer) * 2))
+        return True
+
+    def _replace(self, capacity: int) -> None:
+        buffer = bytearray(capacity)
+        held = self._end - self._start
+        buffer[:held] = memoryview(self._buffer)[self._start : self._end]
+        self._buffer = buffer
+        self._start, self._end = 0, held
+
+    def _give_back(self) -> None:
+        self._memory.give_back(self._taken)
+        self._taken = 0

@@ -1,0 +1,260 @@
+"""How a message is declared: a class with typed fields, each with the versions that carry it.
+
+Classes are frozen for the type checker only, because a guard at run time would cost more than decoding does. Default
+structures are therefore shared, and must not be changed in place.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, TypeAlias, Union, cast, dataclass_transform, get_args, get_origin
+from uuid import UUID
+
+VERSION_MAX = 32767
+ALL_VERSIONS = "0+"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value of fixed width; `format` is its letter in the struct module."""
+
+    format: str
+    size: int
+    default: object = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixed:
+    """Bytes behind a length: text, bytes or records. `length_format` is the length's form in inflexible versions."""
+
+    length_format: str
+    default: object
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    element: "Kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    struct: "type[Struct]"
+
+
+Kind: TypeAlias = Scalar | Prefixed | Array | Nested
+
+BOOL = Scalar("?", 1, False)
+IDENTIFIER = Scalar("16s", 16, UUID(int=0))
+TEXT = Prefixed("h", "")
+BYTES = Prefixed("i", b"")
+RECORDS = Prefixed("i", None)
+
+int8 = Annotated[int, Scalar("b", 1)]
+int16 = Annotated[int, Scalar("h", 2)]
+int32 = Annotated[int, Scalar("i", 4)]
+int64 = Annotated[int, Scalar("q", 8)]
+uint16 = Annotated[int, Scalar("H", 2)]
+uint32 = Annotated[int, Scalar("I", 4)]
+float64 = Annotated[float, Scalar("d", 8, 0.0)]
+
+# Reading gives a memoryview of the input. Writing takes bytes-like objects, and anything else that has a length (a
+# range of a file, say), which is handed on unencoded. No one type says both.
+Records = Annotated[Any, RECORDS]
+
+_PLAIN_KINDS: dict[object, Kind] = {bool: BOOL, str: TEXT, bytes: BYTES, UUID: IDENTIFIER}
+
+UNSET = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a structure, as its declaration resolves."""
+
+    name: str
+    kind: Kind
+    versions: range
+    nullable: range
+    tag: int | None
+    tagged: range
+    default: object
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldOptions:
+    versions: str = ALL_VERSIONS
+    nullable: str | None = None
+    tag: int | None = None
+    tagged: str | None = None
+    default: object = UNSET
+
+
+def field(
+    *,
+    versions: str = ALL_VERSIONS,
+    nullable: str | None = None,
+    tag: int | None = None,
+    tagged: str | None = None,
+    default: object = UNSET,
+) -> Any:
+    """What the annotation alone does not say; `nullable` narrows the versions in which an `X | None` may be null."""
+    return _FieldOptions(versions, nullable, tag, tagged, default)
+
+
+def parse_versions(text: str) -> range:
+    """`"3"`, `"0-4"`, `"3+"` or `"none"`, as Kafka's own definitions write it."""
+    if text == "none":
+        return range(0)
+    if text.endswith("+"):
+        return range(int(text[:-1]), VERSION_MAX + 1)
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _resolve(annotation: Any) -> tuple[Kind, bool]:
+    """The kind of an annotation, and whether it admits None."""
+    origin = get_origin(annotation)
+    if origin in (UnionType, Union):
+        (present,) = (choice for choice in get_args(annotation) if choice is not NoneType)
+        return _resolve(present)[0], True
+    if origin is Annotated:
+        return get_args(annotation)[1], False
+    if origin is list:
+        return Array(_resolve(get_args(annotation)[0])[0]), False
+    if isinstance(annotation, StructType):
+        return Nested(cast("type[Struct]", annotation)), False
+    return _PLAIN_KINDS[annotation], False
+
+
+def _default_of(kind: Kind) -> object:
+    match kind:
+        case Scalar() | Prefixed():
+            return kind.default
+        case Array():
+            return []
+        case Nested():
+            return kind.struct()
+
+
+def _declare(name: str, annotation: object, value: object) -> Field:
+    options = value if isinstance(value, _FieldOptions) else _FieldOptions(default=value)
+    kind, is_nullable = _resolve(annotation)
+    if options.default is not UNSET:
+        default = options.default
+    else:
+        default = None if is_nullable else _default_of(kind)
+    nullable = (options.nullable or ALL_VERSIONS) if is_nullable else "none"
+    tagged = options.tagged or (options.versions if options.tag is not None else "none")
+    return Field(
+        name=name,
+        kind=kind,
+        versions=parse_versions(options.versions),
+        nullable=parse_versions(nullable),
+        tag=options.tag,
+        tagged=parse_versions(tagged),
+        default=default,
+    )
+
+
+def _define_methods(fields: tuple[Field, ...]) -> dict[str, Any]:
+    """`__init__` and `__eq__` as straight-line code, since every message passes through them."""
+    names = [declared.name for declared in fields]
+    defaults: dict[str, Any] = {f"default_{declared.name}": declared.default for declared in fields}
+    parameters: list[str] = []
+    stores: list[str] = []
+    for declared in fields:
+        name = declared.name
+        if isinstance(declared.default, list):
+            # A list is filled after construction, so that each message needs its own.
+            parameters.append(f"{name}=UNSET")
+            stores.append(f"    self.{name} = [] if {name} is UNSET else {name}")
+        else:
+            parameters.append(f"{name}=default_{name}")
+            stores.append(f"    self.{name} = {name}")
+    lines = [
+        f"def __init__(self{', *, ' if names else ''}{', '.join(parameters)}):",
+        *(stores or ["    pass"]),
+        "def __eq__(self, other):",
+        "    if other.__class__ is not self.__class__:",
+        "        return NotImplemented",
+        f"    return {' and '.join(f'self.{name} == other.{name}' for name in names) or 'True'}",
+    ]
+    methods: dict[str, Any] = {}
+    exec("\n".join(lines), {"UNSET": UNSET, **defaults}, methods)  # noqa: S102
+    return methods
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class StructType(type):
+    """Turns annotations into slots, fields and methods.
+
+    `field` is no field specifier to the checker on purpose: whatever is assigned then counts as a default, so that a
+    field absent from some versions need not be given, while a bare annotation must be.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "StructType":
+        annotations: dict[str, Any] = namespace.get("__annotations__", {})
+        fields = tuple(
+            _declare(attribute, annotation, namespace.pop(attribute, UNSET))
+            for attribute, annotation in annotations.items()
+            if get_origin(annotation) is not ClassVar
+        )
+        for declared in fields:
+            # Such a slot would hide what `Message` says of the class.
+            if any(hasattr(base, declared.name) for base in bases):
+                raise TypeError(f"{name}.{declared.name} has the name of an attribute that every message has")
+        namespace["__slots__"] = tuple(declared.name for declared in fields)
+        namespace["__fields__"] = fields
+        namespace |= _define_methods(fields)
+        return super().__new__(cls, name, bases, namespace, **options)
+
+
+class Struct(metaclass=StructType):
+    """A structure inside a message."""
+
+    __fields__: ClassVar[tuple[Field, ...]]
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{declared.name}={getattr(self, declared.name)!r}" for declared in self.__fields__)
+        return f"{type(self).__name__}({values})"
+
+
+class Message(Struct):
+    """A structure that is read and written on its own, in one of its versions."""
+
+    versions: ClassVar[range]
+    flexible_from: ClassVar[int | None]
+    __readers__: ClassVar[dict[int, Callable[..., Any]]]
+    __writers__: ClassVar[dict[int, Callable[..., None]]]
+
+    def __init_subclass__(cls, *, versions: str = "none", flexible: str = "none") -> None:
+        flexible_versions = parse_versions(flexible)
+        cls.versions = parse_versions(versions)
+        cls.flexible_from = flexible_versions.start if flexible_versions else None
+        cls.__readers__ = {}
+        cls.__writers__ = {}
+
+    @classmethod
+    def is_flexible(cls, version: int) -> bool:
+        return cls.flexible_from is not None and version >= cls.flexible_from
+
+
+class Data(Message):
+    """A message that no API carries, such as a record of an internal topic."""
+
+
+class ApiMessage(Message):
+    """One half of an API: the request or the response with that key."""
+
+    key: ClassVar[int] = -1
+
+    def __init_subclass__(cls, *, key: int = -1, versions: str = "none", flexible: str = "none") -> None:
+        super().__init_subclass__(versions=versions, flexible=flexible)
+        cls.key = key
+
+
+class Request(ApiMessage):
+    pass
+
+
+class Response(ApiMessage):
+    pass

@@ -1,0 +1,300 @@
+"""How a setting is declared: Kafka's name, type, default, bounds, one sentence of documentation.
+
+A settings class is a frozen dataclass whose fields are made by `setting`. Its attribute,
+parser, environment variable, DescribeConfigs entry and line in the reference all derive from that one declaration.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import Any, TypeVar
+
+from headwater.errors import ConfigError
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+VALUE_LENGTH_MAX = 65_536
+
+# Java's number syntax and no more: Python's own would also take underscores, "nan" and other scripts' digits.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_DECIMAL = re.compile(r"[+-]?([0-9]{1,19}(\.[0-9]{0,19})?|\.[0-9]{1,19})([eE][+-]?[0-9]{1,3})?")
+
+_MILLISECONDS_IN = {"minutes": 60_000, "hours": 3_600_000}
+
+Value = bool | int | float | str | frozenset[str] | None
+Declared = TypeVar("Declared", bound=Value)
+
+
+class SettingType(IntEnum):
+    """Kafka's config types, by the code that DescribeConfigs gives them. INT has 32 bits, LONG 64."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+BOOLEAN, STRING, INT = SettingType.BOOLEAN, SettingType.STRING, SettingType.INT
+LONG, DOUBLE, LIST = SettingType.LONG, SettingType.DOUBLE, SettingType.LIST
+
+
+class ConfigSource(IntEnum):
+    """Where a value came from, by the code that DescribeConfigs gives it."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """One of the places that a value was looked up in, strongest first."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A setting as DescribeConfigs tells it. `value` is None where it is unset, or too secret to tell."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    default: bool
+    read_only: bool
+    sensitive: bool
+    type: SettingType
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    name: str
+    type: SettingType
+    default: Value
+    documentation: str
+    minimum: float | None = None
+    maximum: float | None = None
+    # Values outside the bounds that have a meaning of their own, such as -1 for "no limit".
+    also: tuple[int, ...] = ()
+    allowed: tuple[str, ...] = ()
+    pattern: str | None = None
+    dynamic: bool = False
+    sensitive: bool = False
+    # The broker settings that a topic setting falls back to, strongest first.
+    synonyms: tuple[str, ...] = ()
+    # Refuses text that has a grammar of its own.
+    check: Callable[[str], object] | None = None
+
+    @property
+    def attribute(self) -> str:
+        return attribute_of(self.name)
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "HEADWATER_" + self.name.removeprefix("headwater.").replace(".", "_").upper()
+
+    @property
+    def range(self) -> str:
+        """The values that it takes, for the reference and for refusals."""
+        if self.allowed:
+            listing = ", ".join(self.allowed)
+            return f"any of {listing}" if self.type is SettingType.LIST else f"one of {listing}"
+        also = "".join(f" or {value}" for value in self.also)
+        minimum, maximum = self.minimum, self.maximum
+        if minimum is not None and maximum is not None:
+            return f"{minimum} to {maximum}{also}"
+        return f"at least {minimum}{also}" if minimum is not None else ""
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` stands for, or a ConfigError that names this setting."""
+        text = text.strip()
+        if len(text) > VALUE_LENGTH_MAX:
+            raise self.refusal(f"{len(text)} characters, the limit is {VALUE_LENGTH_MAX}")
+        if text and not text.isprintable():
+            raise self.refusal(f"{text[:40]!r} holds a character that cannot be printed")
+        match self.type:
+            case SettingType.BOOLEAN:
+                value = {"true": True, "false": False}.get(text.lower())
+                if value is None:
+                    raise self.refusal(f"{_shown(text)} is neither true nor false")
+                return value
+            case SettingType.INT | SettingType.LONG:
+                if not _INTEGER.fullmatch(text):
+                    raise self.refusal(f"{_shown(text)} is not a whole number")
+                return self._bounded(int(text), text)
+            case SettingType.DOUBLE:
+                if not _DECIMAL.fullmatch(text):
+                    raise self.refusal(f"{_shown(text)} is not a number")
+                return self._bounded(float(text), text)
+            case SettingType.STRING:
+                return self._recognised(text)
+            case SettingType.LIST:
+                return frozenset(self._recognised(item) for item in _items(text))
+
+    def render(self, value: Value) -> str | None:
+        """The text that `parse` turns back into `value`; None where the setting is unset."""
+        match value:
+            case None:
+                return None
+            case bool():
+                return "true" if value else "false"
+            case frozenset():
+                return ",".join(sorted(value))
+            case _:
+                return str(value)
+
+    def normalize(self, text: str) -> str:
+        """The text that stands for the same value in Kafka's spelling. A list keeps the order that it was given in,
+        so that whoever declared it finds it unchanged."""
+        value = self.parse(text)
+        return ",".join(_items(text)) if isinstance(value, frozenset) else str(self.render(value))
+
+    def disclosed(self, value: Value) -> str | None:
+        """The text that may be told to whoever may read settings."""
+        return None if self.sensitive else self.render(value)
+
+    def entry(
+        self, value: str | None, source: ConfigSource, synonyms: tuple[ConfigSynonym, ...], *, read_only: bool
+    ) -> ConfigEntry:
+        return ConfigEntry(
+            name=self.name,
+            value=value,
+            source=source,
+            default=source is ConfigSource.DEFAULT,
+            read_only=read_only,
+            sensitive=self.sensitive,
+            type=self.type,
+            documentation=self.documentation,
+            synonyms=synonyms,
+        )
+
+    def refusal(self, problem: str) -> ConfigError:
+        return ConfigError(f"{self.name}: {problem}")
+
+    def _bounded(self, value: Any, text: str) -> Any:
+        below = self.minimum is not None and value < self.minimum
+        above = self.maximum is not None and value > self.maximum
+        if (below or above) and value not in self.also:
+            raise self.refusal(f"{text} is out of range ({self.range})")
+        if self.type is SettingType.INT and not INT32_MIN <= value <= INT32_MAX:
+            raise self.refusal(f"{text} does not fit in 32 bits")
+        if self.type is SettingType.LONG and not INT64_MIN <= value <= INT64_MAX:
+            raise self.refusal(f"{text} does not fit in 64 bits")
+        return value
+
+    def _recognised(self, text: str) -> str:
+        if self.allowed and text not in self.allowed:
+            raise self.refusal(f"{_shown(text)} is not {self.range}{_hint(text, self.allowed)}")
+        if self.pattern is not None and not re.fullmatch(self.pattern, text):
+            raise self.refusal(f"{_shown(text)} is not of the expected form")
+        if self.check is not None:
+            try:
+                self.check(text)
+            except ConfigError as error:
+                raise self.refusal(str(error)) from None
+        return text
+
+
+@cache
+def attribute_of(name: str) -> str:
+    return name.replace(".", "_")
+
+
+@cache
+def settings_of(declaring: type) -> Mapping[str, Setting]:
+    """The settings that a class declares, by Kafka's name, in alphabetical order."""
+    found: dict[str, Setting] = {}
+    for field in dataclasses.fields(declaring):
+        declared = field.metadata.get("setting")
+        if isinstance(declared, Setting):
+            assert field.name == declared.attribute, f"{field.name} declares {declared.name}"
+            found[declared.name] = declared
+    return dict(sorted(found.items()))
+
+
+def find_setting(declaring: type, name: str, kind: str) -> Setting:
+    """The setting of that name, or a refusal with the nearest name that exists. `kind` is "topic" or "broker"."""
+    settings = settings_of(declaring)
+    found = settings.get(name)
+    if found is None:
+        raise ConfigError(f"unknown {kind} setting {_shown(name)}{_hint(name, settings)}")
+    return found
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `name` was most likely meant to be."""
+    # Imported here because only a refusal needs it, and because start-up time is counted.
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    # A longer text is no misspelling, and matching it would cost time that whoever sent it chose.
+    matches = get_close_matches(name, candidates, n=1) if len(name) <= 128 else []
+    return matches[0] if matches else None
+
+
+def in_milliseconds(name: str, value: Value) -> Value:
+    """The value of a setting, with the unit that its name ends in (as log.retention.hours does) turned into ms."""
+    milliseconds = _MILLISECONDS_IN.get(name.rpartition(".")[2])
+    return value * milliseconds if milliseconds and isinstance(value, int) and value > 0 else value
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",")] if text.strip() else []
+
+
+def _shown(text: str) -> str:
+    """Text from outside, quoted and short enough for one line of a log."""
+    return repr(text) if len(text) <= 80 else f"{text[:77]!r}..."
+
+
+def _hint(name: str, candidates: Iterable[str]) -> str:
+    meant = nearest(name, candidates)
+    return f"; did you mean {meant!r}?" if meant else ""
+
+
+def setting(
+    value_type: SettingType,
+    name: str,
+    default: Declared,
+    documentation: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    also: tuple[int, ...] = (),
+    allowed: tuple[str, ...] = (),
+    pattern: str | None = None,
+    dynamic: bool = False,
+    sensitive: bool = False,
+    check: Callable[[str], object] | None = None,
+) -> Declared:
+    """Declares a field of a settings class. The checker sees the default, and with it the attribute's type."""
+    declared = Setting(
+        name,
+        value_type,
+        default,
+        documentation,
+        minimum,
+        maximum,
+        also,
+        allowed,
+        pattern,
+        dynamic,
+        sensitive,
+        check=check,
+    )
+    return declare(declared)
+
+
+def declare(setting: Setting) -> Any:
+    return dataclasses.field(default=setting.default, metadata={"setting": setting})

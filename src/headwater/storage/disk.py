@@ -1,0 +1,208 @@
+"""The only module that touches the file system, so that a test can record every write and inject every fault.
+
+Writes are whole or an OSError. Nothing is durable before a `sync_` of the file, and of the directory that names it.
+"""
+
+import fcntl
+import mmap
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from headwater.protocol.batch import Buffer
+from headwater.storage.names import TEMPORARY
+
+_VECTOR_MAX: Final = os.sysconf("SC_IOV_MAX")
+_WARMED_BYTES: Final = 1 << 20
+
+
+class File:
+    """An open file. It closes when the last reference goes, so a deleted segment never breaks a reader."""
+
+    __slots__ = ("__weakref__", "_descriptor", "path")
+
+    # The system call itself, one name for tests to replace: a disk that fills up writes less than it was given.
+    _write_vector = staticmethod(os.pwritev)
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self._descriptor = -1
+        self.path = path
+        self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """For those who cannot wait for the last reference. Reading on is an error."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes: fewer only at the end of the file."""
+        data = os.pread(self._descriptor, length, position)
+        while len(data) < length:
+            more = os.pread(self._descriptor, length - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        """How many bytes were read: fewer than the buffer takes only at the end of the file."""
+        filled = 0
+        while filled < len(buffer):
+            count = os.preadv(self._descriptor, [buffer[filled:]], position + filled)
+            if count == 0:
+                break
+            filled += count
+        return filled
+
+    def pread_resident(self, length: int, position: int) -> bytes | None:
+        """The bytes if all of them are in memory; None if the disk would have to be asked."""
+        data = bytearray(length)
+        try:
+            count = os.preadv(self._descriptor, [data], position, os.RWF_NOWAIT)
+        except OSError:
+            # Not in memory, or a file system that cannot tell.
+            return None
+        return bytes(data) if count == length else None
+
+    def is_resident(self, position: int, length: int) -> bool:
+        """Whether the range is most likely in memory: its first and last byte are."""
+        first = self.pread_resident(1, position)
+        return first is not None and self.pread_resident(1, position + length - 1) is not None
+
+    def warm(self, position: int, length: int) -> None:
+        """Brings the range into memory, for as long as that takes."""
+        for start in range(position, position + length, _WARMED_BYTES):
+            os.pread(self._descriptor, min(_WARMED_BYTES, position + length - start), start)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        """One gathered write, continued after short ones until all is written or the system says why not."""
+        length = sum(map(len, buffers))
+        if len(buffers) <= _VECTOR_MAX:
+            written = self._write_vector(self._descriptor, buffers, position)
+            if written == length:
+                return
+        else:
+            written = 0
+        while written < length:
+            written += self._write_vector(self._descriptor, _remainder(buffers, written), position + written)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def sync_data(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def map(self) -> mmap.mmap | bytes:
+        """The whole file, read-only, for a file that no longer changes."""
+        size = self.size()
+        return mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ) if size else b""
+
+
+class Disk:
+    def open(self, path: Path, *, writable: bool = False, create: bool = False) -> File:
+        flags = os.O_RDWR if writable or create else os.O_RDONLY
+        return File(path, flags | os.O_CREAT if create else flags)
+
+    def list(self, directory: Path) -> list[str]:
+        return os.listdir(directory)
+
+    def exists(self, path: Path) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: Path) -> int:
+        return os.stat(path).st_size
+
+    def read_file(self, path: Path) -> bytes:
+        file = self.open(path)
+        try:
+            return file.pread(file.size(), 0)
+        finally:
+            file.close()
+
+    def write_file(self, path: Path, data: bytes) -> None:
+        """Not durable before `sync_file` and `sync_directory`, and after a crash perhaps half there."""
+        file = self.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.pwritev([data], 0)
+        finally:
+            file.close()
+
+    def replace_file(self, path: Path, data: bytes) -> None:
+        """Durable and atomic: after a crash there is the old file or the new one, whole."""
+        temporary = path.with_name(path.name + TEMPORARY)
+        file = self.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.pwritev([data], 0)
+            file.sync_data()
+        finally:
+            file.close()
+        self.rename(temporary, path)
+        self.sync_directory(path.parent)
+
+    def rename(self, source: Path, target: Path) -> None:
+        os.rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        """Fine if it is gone already: removal is often the second attempt at one that a crash cut short."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def make_directory(self, path: Path) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        shutil.rmtree(path, ignore_errors=False)
+
+    def sync_file(self, path: Path) -> None:
+        file = self.open(path)
+        try:
+            file.sync_data()
+        finally:
+            file.close()
+
+    def sync_directory(self, path: Path) -> None:
+        file = File(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(file.fileno())
+        finally:
+            file.close()
+
+    def lock_directory(self, path: Path) -> File:
+        """Held for as long as the file is referenced. BlockingIOError: another process has it."""
+        file = self.open(path / ".lock", create=True)
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise
+        return file
+
+
+def _remainder(buffers: Sequence[Buffer], written: int) -> list[Buffer]:
+    """The next vector to write when the first `written` bytes of all buffers are done."""
+    vector: list[Buffer] = []
+    for buffer in buffers:
+        if written >= len(buffer):
+            written -= len(buffer)
+        else:
+            vector.append(memoryview(buffer)[written:])
+            written = 0
+            if len(vector) == _VECTOR_MAX:
+                break
+    return vector

@@ -1,0 +1,81 @@
+"""A flush in three steps: planned on the loop, run in any thread, reported back on the loop.
+
+Order within a flush: time index before offset index. Recovery starts at an offset entry and trusts that the time
+index knows all that lies before it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headwater.storage.disk import Disk, File
+from headwater.storage.errors import is_disk_full
+from headwater.storage.index import Index
+from headwater.storage.segment import Segment
+
+
+@dataclass(slots=True)
+class IndexChunk:
+    """Entries of one index that its file does not have yet."""
+
+    index: Index
+    start: int
+    entries: bytes
+    revision: int
+    is_written: bool = False
+
+    def run(self, disk: Disk) -> None:
+        try:
+            file = disk.open(self.index.path, create=True)
+            try:
+                file.truncate(self.start)
+                if self.entries:
+                    file.pwritev([self.entries], self.start)
+                file.sync_data()
+            finally:
+                file.close()
+        except OSError as error:
+            # The entries stay in memory and are due again: an index is no reason to give up a log.
+            if not is_disk_full(error):
+                raise
+        else:
+            self.is_written = True
+
+    def install(self) -> None:
+        # Entries that were replaced since the flush was planned are still to be written.
+        if self.is_written and self.revision == self.index.revision:
+            self.index.written_bytes = self.start + len(self.entries)
+
+
+def chunks(segments: Sequence[Segment], bytes_min: int) -> Iterator[IndexChunk]:
+    for segment in segments:
+        pending = max(segment.time_index.pending_bytes, segment.offset_index.pending_bytes)
+        if pending >= bytes_min:
+            for index in (segment.time_index, segment.offset_index):
+                yield IndexChunk(index, *index.pending(), index.revision)
+
+
+@dataclass(slots=True)
+class FlushTask:
+    disk: Disk
+    end_offset: int
+    truncations: int
+    files: Sequence[File]
+    sealed: Sequence[Segment]
+    chunks: Sequence[IndexChunk]
+    snapshots: Sequence[Path]
+    epochs: tuple[Path, bytes] | None
+    directories: Sequence[Path] = field(default=())
+
+    def run(self) -> None:
+        """An OSError leaves it unknown what is on disk: the log must fail, never try again."""
+        for file in self.files:
+            file.sync_data()
+        for chunk in self.chunks:
+            chunk.run(self.disk)
+        for path in self.snapshots:
+            self.disk.sync_file(path)
+        if self.epochs is not None:
+            self.disk.replace_file(*self.epochs)
+        for directory in self.directories:
+            self.disk.sync_directory(directory)

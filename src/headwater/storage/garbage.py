@@ -1,0 +1,27 @@
+"""Files that no log names any more. The loop renamed them out of the way; any thread may remove them, whenever."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headwater.storage.disk import Disk
+
+
+class Garbage:
+    __slots__ = ("_disk", "_files", "_tree")
+
+    def __init__(self, disk: Disk, files: Sequence[Path] = (), *, tree: Path | None = None) -> None:
+        self._disk = disk
+        self._files = files
+        self._tree = tree
+
+    def __bool__(self) -> bool:
+        return bool(self._files) or self._tree is not None
+
+    def run(self) -> None:
+        if self._files:
+            # What replaced these files must be on disk before they are gone.
+            self._disk.sync_directory(self._files[0].parent)
+        for path in self._files:
+            self._disk.remove(path)
+        if self._tree is not None:
+            self._disk.remove_tree(self._tree)

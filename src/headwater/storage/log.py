@@ -1,0 +1,393 @@
+"""A partition's log: segments in order, and what is known about their contents.
+
+One owner calls it. What blocks (flush, unlink, compaction, lookup by time) is planned here, run by the owner in any
+thread, and installed here again. A write that fails leaves no trace or stops the log; nothing is ever half there.
+"""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from headwater.ids import TopicId
+from headwater.protocol.batch import LOG_OVERHEAD, BatchHeader, Buffer
+from headwater.storage import checkpoints, flushing, names, recovery, retention, snapshots
+from headwater.storage.disk import Disk
+from headwater.storage.epochs import LeaderEpochs
+from headwater.storage.errors import DiskFull, LogFailed, OffsetOutOfRange, is_disk_full
+from headwater.storage.flushing import FlushTask
+from headwater.storage.garbage import Garbage
+from headwater.storage.producers import ProducerStates
+from headwater.storage.recovery import Loaded
+from headwater.storage.replay import load_producers
+from headwater.storage.segment import FileRange, Segment
+from headwater.topic_config import TopicConfig
+
+__all__ = ["DiskFull", "FileRange", "FlushTask", "Garbage", "Log", "LogFailed", "OffsetOutOfRange"]
+
+logger = logging.getLogger(__name__)
+
+# Entries of the active segment's indexes are worth a write of their own from here on; recovery scans what is missing.
+_INDEX_CHUNK_BYTES: Final = 4096
+
+
+class Log:
+    __slots__ = (
+        "_active",
+        "_config",
+        "_directories_to_sync",
+        "_disk",
+        "_report",
+        "_sealed_unflushed",
+        "_snapshots_unsynced",
+        "_truncations",
+        "directory",
+        "end_offset",
+        "epochs",
+        "failure",
+        "first_dirty_offset",
+        "flushed_offset",
+        "producers",
+        "segments",
+        "snapshot_offsets",
+        "start_offset",
+    )
+
+    def __init__(
+        self, disk: Disk, directory: Path, config: TopicConfig, loaded: Loaded, report: Callable[[str], None]
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self._config = config
+        self._report = report
+        self.segments: list[Segment] = loaded.segments
+        self._active = loaded.segments[-1]
+        self.start_offset = loaded.start_offset
+        self.end_offset = loaded.end_offset
+        self.flushed_offset = loaded.flushed_offset
+        self.producers: ProducerStates = loaded.producers
+        self.epochs: LeaderEpochs = loaded.epochs
+        self.snapshot_offsets: list[int] = loaded.snapshot_offsets
+        self.first_dirty_offset = loaded.first_dirty_offset
+        self.failure: str | None = None
+        # Bookkeeping of what the next flush has to cover besides the active segment.
+        self._sealed_unflushed = [
+            segment
+            for segment in self.segments[:-1]
+            if segment.next_offset > self.flushed_offset or segment.offset_index.pending_bytes
+        ]
+        self._snapshots_unsynced: list[Path] = []
+        self._directories_to_sync: list[Path] = []
+        self._truncations = 0
+
+    @classmethod
+    def create(cls, disk: Disk, directory: Path, config: TopicConfig, *, topic_id: TopicId, now_ms: int) -> "Log":
+        disk.make_directory(directory)
+        disk.write_file(directory / names.PARTITION_METADATA, checkpoints.partition_metadata(topic_id))
+        active = recovery.new_segment(disk, directory, 0, config, now_ms=now_ms, report=logger.warning)
+        log = cls(disk, directory, config, Loaded([active]), logger.warning)
+        log._directories_to_sync = [directory, directory.parent]
+        log._snapshots_unsynced = [directory / names.PARTITION_METADATA]
+        return log
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: Path,
+        config: TopicConfig,
+        *,
+        clean: bool,
+        recovery_point: int,
+        start_offset: int,
+        now_ms: int,
+        report: Callable[[str], None],
+    ) -> "Log":
+        """`clean`: the log was closed, and `recovery_point` is its end; no record is read. Otherwise what follows the
+        recovery point is verified, and cut at the first batch that is not whole."""
+        loader = recovery.Loader(disk, directory, config, now_ms, report)
+        loaded = loader.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
+        return cls(disk, directory, config, loaded, report)
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._config = config
+        self._active.interval_bytes = config.index_interval_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def fail(self, reason: str) -> None:
+        """Takes the log out of service: what is on disk is no longer known."""
+        if self.failure is None:
+            self.failure = reason
+
+    # -- writing
+
+    def append(self, batches: Sequence[tuple[BatchHeader, Buffer]], now_ms: int) -> None:
+        """Batches with their offsets, the first at `end_offset`. All of them are written, or none is and the log is as
+        before (DiskFull) or out of service (LogFailed)."""
+        if self.failure is not None:
+            raise LogFailed(self.failure)
+        end_offset = self.end_offset
+        config = self._config
+        epochs = self.epochs
+        start = number = pending_bytes = 0
+        try:
+            for header, _ in batches:
+                if self._active.is_full(header, pending_bytes, config, now_ms):
+                    self._write(batches[start:number])
+                    start, pending_bytes = number, 0
+                    self._roll(now_ms)
+                if header.leader_epoch > epochs.latest:
+                    epochs.assign(header.leader_epoch, header.base_offset)
+                pending_bytes += header.batch_length + LOG_OVERHEAD
+                number += 1
+            self._write(batches[start:] if start else batches)
+        except OSError as error:
+            self._undo(end_offset, error)
+
+    def _write(self, batches: Sequence[tuple[BatchHeader, Buffer]]) -> None:
+        if batches:
+            assert batches[0][0].base_offset == self.end_offset, "offsets are given without gaps"
+            self._active.append(batches)
+            self.end_offset = self._active.next_offset
+
+    def _undo(self, end_offset: int, error: OSError) -> None:
+        if not is_disk_full(error):
+            self.fail(f"write failed: {error}")
+            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+        try:
+            for path in self._cut_back(end_offset):
+                self._disk.remove(path)
+        except OSError as second:
+            self.fail(f"disk full, and what was half written cannot be taken back: {second}")
+            raise LogFailed(f"{self.directory.name}: {self.failure}") from second
+        raise DiskFull(f"{self.directory.name}: {error.strerror}") from error
+
+    def roll_if_due(self, now_ms: int) -> None:
+        """Closes the active segment at the age of `segment.ms`, though nothing is appended that would."""
+        active = self._active
+        if self.failure is None and active.size and active.is_old(now_ms, now_ms, self._config):
+            self.roll(now_ms)
+
+    def roll(self, now_ms: int) -> None:
+        """Begins a new segment, unless the active one is still empty."""
+        if self._active.size:
+            try:
+                self._roll(now_ms)
+            except OSError as error:
+                self._undo(self.end_offset, error)
+
+    def _roll(self, now_ms: int) -> None:
+        # Whatever fails here leaves a file that the next attempt overwrites.
+        self._write_snapshot()
+        segment = recovery.new_segment(
+            self._disk, self.directory, self.end_offset, self._config, now_ms=now_ms, report=self._report
+        )
+        self._active.seal()
+        self._sealed_unflushed.append(self._active)
+        self.segments.append(segment)
+        self._active = segment
+        self._directories_to_sync = self._directories_to_sync or [self.directory]
+
+    def _write_snapshot(self) -> None:
+        offset = self.end_offset
+        if self.snapshot_offsets and self.snapshot_offsets[-1] == offset:
+            return
+        path = self.directory / names.file_name(offset, names.SNAPSHOT)
+        self._disk.write_file(path, snapshots.encode(self.producers.before(offset)))
+        self.snapshot_offsets.append(offset)
+        self._snapshots_unsynced.append(path)
+
+    # -- reading
+
+    def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange:
+        """Whole batches from the one that holds `offset`, or the next where compaction removed it, before
+        `limit_offset`. With `first_batch_whole` the first is given even if it is larger than `bytes_max`."""
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
+        active = self._active
+        if offset < limit_offset:
+            segments = self.segments
+            if offset >= active.base_offset:
+                number = len(segments) - 1
+            else:
+                number = bisect_right(segments, offset, key=_base_offset) - 1
+            for segment in segments[number:]:
+                found = segment.read(offset, bytes_max, limit_offset, first_batch_whole=first_batch_whole)
+                if found is not None:
+                    return found
+        return FileRange(active.file, active.size, 0)
+
+    # -- flushing
+
+    def flush_task(self) -> FlushTask | None:
+        """What must reach the disk for everything appended so far to survive; None if it has."""
+        if self.flushed_offset == self.end_offset and not self._sealed_unflushed:
+            return None
+        return self._flush_task(_INDEX_CHUNK_BYTES)
+
+    def _flush_task(self, index_bytes_min: int) -> FlushTask:
+        sealed = tuple(self._sealed_unflushed)
+        epochs = (self.directory / names.LEADER_EPOCHS, self.epochs.encode()) if self.epochs.is_changed else None
+        self.epochs.is_changed = False
+        snapshots_unsynced, self._snapshots_unsynced = self._snapshots_unsynced, []
+        directories, self._directories_to_sync = self._directories_to_sync, []
+        return FlushTask(
+            self._disk,
+            self.end_offset,
+            self._truncations,
+            [segment.file for segment in (*sealed, self._active)],
+            sealed,
+            [*flushing.chunks(sealed, 1), *flushing.chunks([self._active], index_bytes_min)],
+            [path for path in snapshots_unsynced if self._disk.exists(path)],
+            epochs,
+            directories,
+        )
+
+    def flushed(self, task: FlushTask) -> None:
+        """The task ran without an error."""
+        for chunk in task.chunks:
+            chunk.install()
+        self._sealed_unflushed = [
+            segment
+            for segment in self._sealed_unflushed
+            if segment not in task.sealed or segment.offset_index.pending_bytes or segment.time_index.pending_bytes
+        ]
+        if task.truncations == self._truncations:
+            self.flushed_offset = max(self.flushed_offset, task.end_offset)
+
+    # -- removing
+
+    def expire(self, now_ms: int, limit_offset: int) -> Garbage:
+        """Removes what retention no longer keeps, all of it before `limit_offset`, the high watermark."""
+        if self.failure is not None:
+            return Garbage(self._disk)
+        for segment in self.segments:
+            segment.rest()
+        count = retention.expired_count(
+            self.segments, self._config, start_offset=self.start_offset, limit_offset=limit_offset, now_ms=now_ms
+        )
+        if count == len(self.segments):
+            self.roll(now_ms)
+        return self._drop_head(count)
+
+    def advance_start(self, offset: int) -> Garbage:
+        """Makes everything before `offset` unreadable; segments that hold nothing else are removed."""
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
+        self.start_offset = offset
+        return self._drop_head(bisect_right(self.segments, offset, key=_base_offset) - 1)
+
+    def _drop_head(self, count: int) -> Garbage:
+        dropped, kept = self.segments[:count], self.segments[count:]
+        self.segments = kept
+        self.start_offset = max(self.start_offset, kept[0].base_offset)
+        self.epochs.truncate_start(self.start_offset)
+        self.first_dirty_offset = max(self.first_dirty_offset, self.start_offset)
+        self._sealed_unflushed = [segment for segment in self._sealed_unflushed if segment not in dropped]
+        stale = [offset for offset in self.snapshot_offsets if offset < kept[0].base_offset]
+        self.snapshot_offsets = self.snapshot_offsets[len(stale) :]
+        return self._garbage(dropped, stale)
+
+    def truncate_to(self, offset: int) -> Garbage:
+        """Takes back everything at `offset` and after it, as a follower does whose leader has something else there."""
+        if self.failure is not None:
+            raise LogFailed(self.failure)
+        if offset >= self.end_offset:
+            return Garbage(self._disk)
+        try:
+            paths = self._cut_back(offset)
+            self.rebuild_producers()
+            return Garbage(self._disk, [self._discard(path) for path in paths])
+        except OSError as error:
+            self.fail(f"truncation failed: {error}")
+            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+
+    def _cut_back(self, offset: int) -> list[Path]:
+        """Makes `offset` the end again. Gives the files that no longer belong to the log, newest segment first."""
+        assert offset >= self.segments[0].base_offset, "a log is not cut back behind its beginning"
+        paths: list[Path] = []
+        while self._active.base_offset > offset:
+            paths += [self._active.path(suffix) for suffix in names.SEGMENT_FILES]
+            self.segments.pop()
+            self._active = self.segments[-1]
+        self._sealed_unflushed = [s for s in self._sealed_unflushed if s in self.segments and s is not self._active]
+        if self._active.next_offset > offset or self._active.is_sealed:
+            self._active.truncate(offset)
+        else:
+            self._active.file.truncate(self._active.size)
+        while self.snapshot_offsets and self.snapshot_offsets[-1] > offset:
+            paths.append(self.directory / names.file_name(self.snapshot_offsets.pop(), names.SNAPSHOT))
+        self.end_offset = offset
+        self.start_offset = min(self.start_offset, offset)
+        self.flushed_offset = min(self.flushed_offset, offset)
+        self._truncations += 1
+        self.epochs.truncate_end(offset)
+        self._directories_to_sync = self._directories_to_sync or [self.directory]
+        return paths
+
+    def _garbage(self, dropped: Sequence[Segment], stale_snapshots: Sequence[int]) -> Garbage:
+        # The `.log` file goes first: without it a segment is gone, whatever a crash leaves of the rest.
+        paths = [segment.path(suffix) for segment in dropped for suffix in names.SEGMENT_FILES]
+        paths += [self.directory / names.file_name(offset, names.SNAPSHOT) for offset in stale_snapshots]
+        try:
+            return Garbage(self._disk, [self._discard(path) for path in paths if self._disk.exists(path)])
+        except OSError as error:
+            self.fail(f"removal failed: {error}")
+            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+
+    def _discard(self, path: Path) -> Path:
+        target = path.with_name(path.name + names.DELETED)
+        self._disk.rename(path, target)
+        return target
+
+    def rebuild_producers(self) -> None:
+        """Gives back the sequences of batches that were checked and staged but never written."""
+        if not self.producers.truncate(self.end_offset):
+            self.producers = load_producers(
+                self._disk,
+                self.directory,
+                self.segments,
+                self.snapshot_offsets,
+                end_offset=self.end_offset,
+                report=self._report,
+            )
+
+    # -- the end
+
+    def close(self, *, clean: bool = True) -> None:
+        """Everything on disk, and a snapshot at the end, so that the next `open` has nothing to read."""
+        if clean and self.failure is None:
+            try:
+                self._write_snapshot()
+                self._active.note_max_time()
+                task = self._flush_task(1)
+                task.run()
+                self.flushed(task)
+            except OSError as error:
+                self.fail(f"close failed: {error}")
+                raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+        self.fail("the log is closed")
+        for segment in self.segments:
+            segment.is_sealed = True
+            segment.rest()
+
+    def delete(self) -> Garbage:
+        """The directory gets a name that is no partition's; readers keep the files that they have open."""
+        self.fail("the log is deleted")
+        tree = self.directory.with_name(f"{self.directory.name}.{uuid4().hex}-delete")
+        self._disk.rename(self.directory, tree)
+        return Garbage(self._disk, tree=tree)
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

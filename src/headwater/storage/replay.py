@@ -1,0 +1,84 @@
+"""Rebuilds producer states from the newest whole snapshot and the batches that follow it."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from headwater.errors import HeadwaterError
+from headwater.protocol import batch as batches
+from headwater.protocol.batch import BatchHeader
+from headwater.storage import names, scanning, snapshots
+from headwater.storage.disk import Disk
+from headwater.storage.producers import ProducerStates
+from headwater.storage.segment import Segment
+from headwater.storage.snapshots import DamagedSnapshot
+
+# How far before a snapshot the log is read for the batches that a snapshot does not hold.
+_RECALL_BYTES: Final = 1024 * 1024
+_BLOCK_BYTES: Final = 1024 * 1024
+_MARKER_BYTES_MAX: Final = 64 * 1024
+
+
+def load_producers(
+    disk: Disk,
+    directory: Path,
+    segments: Sequence[Segment],
+    snapshot_offsets: list[int],
+    *,
+    end_offset: int,
+    report: Callable[[str], None],
+    recall: bool = True,
+) -> ProducerStates:
+    """The states at `end_offset`. Damaged snapshots are reported and taken off the list. Without `recall` a snapshot at
+    the end is all that is read."""
+    producers, offset = ProducerStates(), segments[0].base_offset
+    while snapshot_offsets:
+        path = directory / names.file_name(snapshot_offsets[-1], names.SNAPSHOT)
+        try:
+            producers = ProducerStates(snapshots.decode(disk.read_file(path), path))
+        except DamagedSnapshot as damage:
+            report(str(damage))
+            disk.remove(path)
+            snapshot_offsets.pop()
+        else:
+            offset = snapshot_offsets[-1]
+            break
+    if recall or offset < end_offset:
+        producers.recall(_headers_before(segments, offset))
+    for segment, position, header in _batches_from(segments, offset):
+        if header.is_control:
+            _replay_marker(producers, segment, position, header)
+        else:
+            producers.update(header, header.max_timestamp)
+    return producers
+
+
+def _headers_before(segments: Sequence[Segment], offset: int) -> Iterator[BatchHeader]:
+    number = bisect_left(segments, offset, key=lambda segment: segment.base_offset) - 1
+    if number >= 0:
+        segment = segments[number]
+        end = segment.locate(offset)
+        start = segment.batch_start(max(end - _RECALL_BYTES, 0))
+        for _, header in scanning.headers(segment.file, start, end, _BLOCK_BYTES):
+            yield header
+
+
+def _batches_from(segments: Sequence[Segment], offset: int) -> Iterator[tuple[Segment, int, BatchHeader]]:
+    for segment in segments:
+        if segment.next_offset > offset:
+            start = segment.locate(offset)
+            for position, header in scanning.headers(segment.file, start, segment.size, _BLOCK_BYTES):
+                yield segment, position, header
+
+
+def _replay_marker(producers: ProducerStates, segment: Segment, position: int, header: BatchHeader) -> None:
+    data = segment.file.pread(min(header.size, _MARKER_BYTES_MAX), position)
+    try:
+        for record in batches.read_records(data, header, _MARKER_BYTES_MAX):
+            marker = batches.read_marker(record)
+            if marker is not None:
+                producers.end_transaction(header, marker, header.max_timestamp)
+    except HeadwaterError:
+        # A control batch of another kind, or one that compaction emptied, says nothing about its producer.
+        return

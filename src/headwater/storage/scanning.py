@@ -1,0 +1,98 @@
+"""Walks over the batches of a segment's file: headers alone, or whole batches with their checksums verified."""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from headwater.errors import CorruptBatch, HeadwaterError
+from headwater.protocol import batch as batches
+from headwater.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
+from headwater.storage.disk import File
+
+HEADER_BLOCK_BYTES: Final = 16 * 1024
+SCAN_BLOCK_BYTES: Final = 4 * 1024 * 1024
+_SPAN: Final = Struct(">qi4xb6xi")
+
+
+def headers(
+    file: File, position: int, end: int, block_bytes: int = HEADER_BLOCK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Positions and headers of the batches in [position, end), unverified but for what the walk itself needs."""
+    block, block_start = b"", position
+    while position + HEADER_SIZE <= end:
+        if position + HEADER_SIZE > block_start + len(block):
+            block, block_start = file.pread(min(block_bytes, end - position), position), position
+            if len(block) < HEADER_SIZE:
+                return  # the file was cut while we walked
+        header = batches.read_header(block, position - block_start)
+        if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptBatch(f"{file.path.name} has no batch at position {position}")
+        yield position, header
+        position += header.size
+
+
+def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """As `headers`, but only where each batch begins and ends, and its last offset: the walk of every cold read."""
+    block, block_start, unpack_from = b"", position, _SPAN.unpack_from
+    while position + HEADER_SIZE <= end:
+        relative = position - block_start
+        if relative + HEADER_SIZE > len(block):
+            block, block_start, relative = file.pread(min(HEADER_BLOCK_BYTES, end - position), position), position, 0
+            if len(block) < HEADER_SIZE:
+                return
+        base_offset, batch_length, magic, last_offset_delta = unpack_from(block, relative)
+        if magic != MAGIC or batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptBatch(f"{file.path.name} has no batch at position {position}")
+        batch_end = position + LOG_OVERHEAD + batch_length
+        yield position, batch_end, base_offset + last_offset_delta
+        position = batch_end
+
+
+class Scan:
+    """Verified batches in order; afterwards `position` is where the last valid one ends, `problem` why it stopped."""
+
+    def __init__(self, file: File, position: int, end: int, next_offset: int) -> None:
+        self.position = position
+        self.next_offset = next_offset
+        self.problem: str | None = None
+        self._file = file
+        self._end = end
+        self._block = memoryview(bytearray(min(SCAN_BLOCK_BYTES, end - position)))
+        self._block_start = position
+        self._block_end = position
+
+    def __iter__(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """The bytes given with a batch are valid until the next one is asked for."""
+        try:
+            while self.position < self._end:
+                position = self.position
+                header = batches.read_header(self._bytes(HEADER_SIZE))
+                batch = self._bytes(header.size)
+                batches.verify(batch, header)
+                self._verify_offsets(header)
+                self.position += header.size
+                self.next_offset = header.next_offset
+                yield position, header, batch
+        except HeadwaterError as error:
+            self.problem = f"{error} at position {self.position}"
+
+    def _verify_offsets(self, header: BatchHeader) -> None:
+        # Gaps are what compaction leaves; an offset that was there already is not.
+        if header.base_offset < self.next_offset or header.last_offset_delta < 0:
+            raise CorruptBatch(f"offset {header.base_offset} where {self.next_offset} or later is due")
+
+    def _bytes(self, length: int) -> memoryview:
+        """`length` bytes from the current position, or CorruptBatch if the file has no more."""
+        available = self._end - self.position
+        if not 0 <= length <= available:
+            raise CorruptBatch(f"{available} bytes are left of a batch of {length}")
+        if self.position + length > self._block_end:
+            if length > len(self._block):
+                self._block = memoryview(bytearray(length))
+            window = self._block[: min(len(self._block), available)]
+            self._block_start = self.position
+            self._block_end = self.position + self._file.pread_into(window, self.position)
+            if self.position + length > self._block_end:
+                raise CorruptBatch(f"{self._block_end - self.position} bytes are left of a batch of {length}")
+        start = self.position - self._block_start
+        return self._block[start : start + length]

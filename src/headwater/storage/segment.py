@@ -1,0 +1,374 @@
+"""One segment: a `.log` file of batches and the two sparse indexes that find them.
+
+The last segment of a log is active and takes appends; the others are sealed and never change. Positions of the
+newest batches are remembered, so that a consumer at the tail is served without reading an index or a header.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+from zlib import crc32
+
+from headwater.errors import CorruptBatch
+from headwater.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
+from headwater.storage import names, scanning
+from headwater.storage.disk import Disk, File
+from headwater.storage.index import DamagedIndex, OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
+from headwater.topic_config import TopicConfig
+
+_TAIL_BATCHES: Final = 64
+_REBUILD_BLOCK_BYTES: Final = 1024 * 1024
+_INT32_MAX: Final = 2**31 - 1
+
+T = TypeVar("T")
+
+
+class FileRange:
+    """Whole batches in a file. Holding it keeps the file open, whatever happens to its segment."""
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: File, position: int, length: int) -> None:
+        self.file = file
+        self.position = position
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def read(self) -> bytes:
+        return self.file.pread(self.length, self.position)
+
+    def read_resident(self) -> bytes | None:
+        return self.file.pread_resident(self.length, self.position)
+
+
+class Segment:
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_index_bytes",
+        "_max_time",
+        "_report",
+        "_tail_offsets",
+        "_tail_positions",
+        "_unindexed_bytes",
+        "_was_read",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "interval_bytes",
+        "is_sealed",
+        "next_offset",
+        "offset_index",
+        "size",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        *,
+        size: int = 0,
+        next_offset: int | None = None,
+        is_sealed: bool = False,
+        is_new: bool = False,
+        now_ms: int,
+        interval_bytes: int,
+        report: Callable[[str], None],
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        # Every offset in the segment is below this; compaction may have left none just below it.
+        self.next_offset = base_offset if next_offset is None else next_offset
+        self.is_sealed = is_sealed
+        self.created_ms = now_ms
+        self.offset_index = OffsetIndex(disk, self.path(names.OFFSET_INDEX), base_offset, is_new=is_new)
+        self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX), base_offset, is_new=is_new)
+        self._report = report
+        self.interval_bytes = interval_bytes
+        self._unindexed_bytes = 0
+        self._index_bytes = 0
+        self._first_timestamp: int | None = None
+        self._max_time: TimeEntry | None = TimeEntry(NO_TIMESTAMP, base_offset) if is_new else None
+        self._tail_offsets: list[int] = []
+        self._tail_positions: list[int] = []
+        self._was_read = False
+        self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
+
+    def path(self, suffix: str) -> Path:
+        return self.directory / names.file_name(self.base_offset, suffix)
+
+    @property
+    def file(self) -> File:
+        self._was_read = True
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path(names.LOG), writable=not self.is_sealed)
+        return file
+
+    def rest(self) -> None:
+        """Closes the files of a sealed segment that was not read since the last call: few of many ever are."""
+        if self.is_sealed and not self._was_read:
+            self._file = None
+            self.offset_index.release()
+            self.time_index.release()
+        self._was_read = False
+
+    # -- time
+
+    @property
+    def max_time(self) -> TimeEntry:
+        """The latest timestamp in the segment, and the last offset of the first batch that has it."""
+        if self._max_time is None:
+            last = self._usable(self.time_index.last)
+            if last is not None and not self._is_true(last):
+                self.rebuild_indexes(f"{self.time_index.path.name} does not match its segment")
+                last = self.time_index.last()
+            self._max_time = last or TimeEntry(NO_TIMESTAMP, self.base_offset)
+        return self._max_time
+
+    @property
+    def first_timestamp(self) -> int:
+        """The first batch's timestamp, from which the age of the segment counts."""
+        if self._first_timestamp is None:
+            self._first_timestamp = next(
+                (header.max_timestamp for _, header in scanning.headers(self.file, 0, self.size)), NO_TIMESTAMP
+            )
+        return self._first_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """For retention: a segment whose records have no time is as old as we know it to be."""
+        timestamp = self.max_time.timestamp
+        return timestamp if timestamp >= 0 else self.created_ms
+
+    # -- writing
+
+    def is_full(self, header: BatchHeader, pending_bytes: int, config: TopicConfig, now_ms: int) -> bool:
+        """Whether the batch belongs in the next segment, with `pending_bytes` about to be written before it."""
+        size = self.size + pending_bytes
+        if size == 0:
+            return False
+        if (
+            size + header.batch_length + LOG_OVERHEAD > config.segment_bytes
+            or header.base_offset + header.last_offset_delta - self.base_offset > _INT32_MAX
+            or self._index_bytes > config.segment_index_bytes
+        ):
+            return True
+        if self.size == 0:
+            return False  # the first batch is itself still pending
+        return self.is_old(header.max_timestamp, now_ms, config)
+
+    def is_old(self, timestamp: int, now_ms: int, config: TopicConfig) -> bool:
+        """By Kafka's notion of age: the time from the first batch to a later one, or since creation if it has none."""
+        first = self.first_timestamp
+        age_ms = timestamp - first if first >= 0 and timestamp >= 0 else now_ms - self.created_ms
+        return age_ms > config.segment_ms - config.segment_jitter_ms and age_ms > config.segment_ms - self._jitter_ms(
+            config
+        )
+
+    def _jitter_ms(self, config: TopicConfig) -> int:
+        """How much earlier than `segment.ms` this segment rolls: some part of the jitter, always the same."""
+        return crc32(str(self.path(names.LOG)).encode()) % (config.segment_jitter_ms + 1)
+
+    def append(self, batch_list: Sequence[tuple[BatchHeader, Buffer]]) -> None:
+        """One gathered write. On an OSError the file may have grown; the segment has not."""
+        position = self.size
+        file = self._file
+        if file is None:
+            file = self.file
+        file.pwritev([buffer for _, buffer in batch_list], position)
+        for header, _ in batch_list:
+            self.note(header, position)
+            position += header.batch_length + LOG_OVERHEAD
+
+    def note(self, header: BatchHeader, position: int) -> None:
+        """Takes in a batch whose bytes are in the file."""
+        last_offset = header.base_offset + header.last_offset_delta
+        size = header.batch_length + LOG_OVERHEAD
+        max_time = self._max_time
+        if max_time is None:
+            max_time = self.max_time
+        if header.max_timestamp > max_time.timestamp:
+            self._max_time = TimeEntry(header.max_timestamp, last_offset)
+        if position == 0:
+            self._first_timestamp = header.max_timestamp
+        if self._unindexed_bytes > self.interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append(*self.max_time)
+            self._unindexed_bytes = 0
+            # Room for one more entry of each must remain, and for the last word of the time index.
+            self._index_bytes = max(self.offset_index.size_bytes + 8, self.time_index.size_bytes + 24)
+        self._unindexed_bytes += size
+        self.size = position + size
+        self.next_offset = last_offset + 1
+        tail_offsets = self._tail_offsets
+        tail_offsets.append(last_offset)
+        self._tail_positions.append(position)
+        if len(tail_offsets) > 2 * _TAIL_BATCHES:
+            del tail_offsets[:_TAIL_BATCHES]
+            del self._tail_positions[:_TAIL_BATCHES]
+
+    def seal(self) -> None:
+        """No append follows. The time index gets its last word, so that its end tells the segment's latest time."""
+        self.note_max_time()
+        self.is_sealed = True
+        self._tail_offsets.clear()
+        self._tail_positions.clear()
+
+    def unseal(self) -> None:
+        """The segments after it are gone: appends continue here."""
+        self.is_sealed = False
+        self._file = None
+
+    def note_max_time(self) -> None:
+        self.time_index.append(*self.max_time)
+
+    def truncate(self, offset: int) -> None:
+        """Drops the batches at `offset` and after it, and one that holds it in its middle."""
+        self.cut(self.locate(offset))
+        self.next_offset = self._end_offset_of(self.size)
+
+    def cut(self, position: int) -> None:
+        """Cuts the file at `position`, a batch's beginning, and makes the segment the one that takes appends."""
+        self.unseal()
+        self.file.truncate(position)
+        self.rewind(position)
+
+    def rewind(self, position: int) -> None:
+        """Forgets what is known about the bytes from `position` on."""
+        self._usable(lambda: (self.offset_index.truncate(position), self.time_index.entries))
+        last = self.offset_index.at(len(self.offset_index) - 1) if len(self.offset_index) else None
+        start = 0 if last is None else last.position
+        self.time_index.truncate(self.base_offset if last is None else last.offset)
+        self.size = position
+        self._unindexed_bytes = 0
+        self._tail_offsets.clear()
+        self._tail_positions.clear()
+        self._first_timestamp = None
+        self._max_time = self.time_index.last() or TimeEntry(NO_TIMESTAMP, self.base_offset)
+        for _, header in scanning.headers(self.file, start, position):
+            if header.max_timestamp > self._max_time.timestamp:
+                self._max_time = TimeEntry(header.max_timestamp, header.last_offset)
+
+    def _end_offset_of(self, position: int) -> int:
+        """The offset after the last batch that begins before `position`."""
+        next_offset = self.base_offset
+        entry = self.offset_index.lookup_position(position)
+        for _, header in scanning.headers(self.file, 0 if entry is None else entry.position, position):
+            next_offset = header.next_offset
+        return next_offset
+
+    # -- reading
+
+    def read(self, offset: int, bytes_max: int, limit_offset: int, *, first_batch_whole: bool) -> FileRange | None:
+        """Whole batches from the first that reaches `offset`; None if there is none in this segment."""
+        start = self.locate(offset)
+        if start == self.size:
+            return None
+        end = self.size if limit_offset >= self.next_offset else self.locate(limit_offset)
+        if end - start > bytes_max:
+            cut = self._boundary(start, start + bytes_max)
+            if cut == start and first_batch_whole:
+                cut = self._batch_end(start)
+            end = min(end, cut)
+        return FileRange(self.file, start, max(end - start, 0))
+
+    def locate(self, offset: int) -> int:
+        """The position of the first batch whose last offset is at or after `offset`; the segment's end if none is."""
+        tail = self._tail_offsets
+        if tail and (offset > tail[0] or self._tail_positions[0] == 0):
+            number = bisect_left(tail, offset)
+            return self._tail_positions[number] if number < len(tail) else self.size
+        if offset >= self.next_offset:
+            return self.size
+        entry = self._checked(lambda: self.offset_index.lookup(offset))
+        start = 0 if entry is None else entry.position
+        for position, _, last_offset in scanning.spans(self.file, start, self.size):
+            if last_offset >= offset:
+                return position
+        return self.size
+
+    def _boundary(self, start: int, cut: int) -> int:
+        """The last end of a batch at or before `cut`, for a batch that begins at `start`."""
+        tail = self._tail_positions
+        if tail and cut >= tail[0]:
+            return max(start, tail[bisect_right(tail, cut) - 1])
+        entry = self._checked(lambda: self.offset_index.lookup_position(cut))
+        boundary = start if entry is None else max(start, entry.position)
+        for position, end, _ in scanning.spans(self.file, boundary, self.size):
+            if end > cut:
+                return position
+        return self.size
+
+    def batch_start(self, position: int) -> int:
+        """Where some batch at or before `position` begins."""
+        entry = self._checked(lambda: self.offset_index.lookup_position(position))
+        return 0 if entry is None else entry.position
+
+    def _batch_end(self, position: int) -> int:
+        for _, header in scanning.headers(self.file, position, self.size, HEADER_SIZE):
+            return position + header.size
+        return self.size
+
+    # -- indexes
+
+    def rebuild_indexes(self, reason: str) -> None:
+        self._report(f"{self.path(names.LOG).name}: {reason}; its indexes are built anew")
+        self.reset_indexes()
+        self._max_time = TimeEntry(NO_TIMESTAMP, self.base_offset)
+        self._tail_offsets.clear()
+        self._tail_positions.clear()
+        next_offset, size, self._unindexed_bytes = self.next_offset, self.size, 0
+        for position, header in scanning.headers(self.file, 0, size, _REBUILD_BLOCK_BYTES):
+            self.note(header, position)
+        if self.is_sealed:
+            self.seal()
+        self.next_offset, self.size = next_offset, size
+
+    def reset_indexes(self) -> None:
+        self.offset_index.reset()
+        self.time_index.reset()
+
+    def _usable(self, lookup: Callable[[], T]) -> T:
+        """What an index says, after building it anew if its file turns out to be damaged."""
+        try:
+            return lookup()
+        except DamagedIndex as damage:
+            self.rebuild_indexes(str(damage))
+            return lookup()
+
+    def _checked(self, lookup: Callable[[], OffsetEntry | None]) -> OffsetEntry | None:
+        entry = self._usable(lookup)
+        if entry is None or self.holds(entry):
+            return entry
+        self.rebuild_indexes(f"{self.offset_index.path.name} does not match its segment")
+        return lookup()
+
+    def holds(self, entry: OffsetEntry) -> bool:
+        """Whether the batch that an index entry leads to is the one it speaks of."""
+        return self._last_offset_at(entry.position) == entry.offset
+
+    def _last_offset_at(self, position: int) -> int | None:
+        try:
+            for _, header in scanning.headers(self.file, position, self.size, HEADER_SIZE):
+                return header.last_offset
+        except CorruptBatch:
+            return None
+        return None
+
+    def _is_true(self, entry: TimeEntry) -> bool:
+        position = self.locate(entry.offset)
+        for _, header in scanning.headers(self.file, position, self.size, HEADER_SIZE):
+            return header.last_offset == entry.offset and header.max_timestamp == entry.timestamp
+        return False

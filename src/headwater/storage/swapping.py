@@ -1,0 +1,65 @@
+"""Puts a compacted segment in the place of those it was made from, so that a crash at any step is completed or undone.
+
+`.cleaned` files are whole but count for nothing. The rename of `<base>.log.cleaned` to `<base>.log.swap` decides: from
+then on the swap is what the log consists of. Indexes go before their `.log`, and are built anew if one is missing.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from headwater.storage import names, scanning
+from headwater.storage.disk import Disk
+
+_INDEXES_FIRST: Final = tuple(reversed(names.SEGMENT_FILES))
+
+
+def swap(disk: Disk, directory: Path, base_offset: int, replaced: Sequence[int]) -> list[Path]:
+    """Gives the files of the segments that were replaced, renamed to be removed."""
+    for suffix in _INDEXES_FIRST:
+        path = directory / names.file_name(base_offset, suffix)
+        disk.rename(path.with_name(path.name + names.CLEANED), path.with_name(path.name + names.SWAP))
+    discarded: list[Path] = []
+    for offset in replaced:
+        for suffix in names.SEGMENT_FILES:
+            path = directory / names.file_name(offset, suffix)
+            if disk.exists(path):
+                discarded.append(path.with_name(path.name + names.DELETED))
+                disk.rename(path, discarded[-1])
+    _move_in(disk, directory, base_offset)
+    return discarded
+
+
+def finish_swaps(disk: Disk, directory: Path, files: Sequence[str]) -> list[int]:
+    """After a crash: completes the swaps that were decided. Gives their base offsets."""
+    finished: list[int] = []
+    for name in files:
+        base_offset = names.offset_of(name, names.LOG + names.SWAP)
+        if base_offset is None:
+            continue
+        end_offset = _end_offset(disk, directory / name, base_offset)
+        for other in files:
+            offset = names.offset_of(other, names.LOG)
+            if offset is not None and base_offset <= offset < end_offset:
+                for suffix in names.SEGMENT_FILES:
+                    disk.remove(directory / names.file_name(offset, suffix))
+        _move_in(disk, directory, base_offset)
+        finished.append(base_offset)
+    return finished
+
+
+def _move_in(disk: Disk, directory: Path, base_offset: int) -> None:
+    for suffix in _INDEXES_FIRST:
+        path = directory / names.file_name(base_offset, suffix)
+        swapped = path.with_name(path.name + names.SWAP)
+        if disk.exists(swapped):
+            disk.rename(swapped, path)
+
+
+def _end_offset(disk: Disk, path: Path, base_offset: int) -> int:
+    # A cleaned segment keeps the last batch of those it replaces, if need be without its records, so its own end
+    # tells which segments they were.
+    end_offset = base_offset + 1
+    for _, header in scanning.headers(disk.open(path), 0, disk.size(path), scanning.SCAN_BLOCK_BYTES):
+        end_offset = header.next_offset
+    return end_offset

@@ -1,0 +1,430 @@
+"""Broker settings: what is accepted, where it comes from, and what clients and operators are told about it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.config import BrokerConfig, describe
+from headwater.config_load import Effective, find_file, load
+from headwater.endpoint import Endpoint
+from headwater.errors import ConfigError, ErrorCode
+from headwater.settings import (
+    INT,
+    INT32_MAX,
+    STRING,
+    ConfigSource,
+    ConfigSynonym,
+    Setting,
+    SettingType,
+    Value,
+    find_setting,
+    setting,
+    settings_of,
+)
+
+SETTINGS = settings_of(BrokerConfig)
+
+
+def write(directory: Path, text: str) -> Path:
+    file = directory / "headwater.toml"
+    file.write_text(text)
+    return file
+
+
+def parsed(declared: Setting, text: str) -> Value | ConfigError:
+    try:
+        return declared.parse(text)
+    except ConfigError as error:
+        return error
+
+
+# -- declarations
+
+
+@pytest.mark.parametrize("declared", SETTINGS.values(), ids=lambda declared: declared.name)
+def test_every_default_is_a_value_that_the_setting_accepts(declared: Setting) -> None:
+    text = declared.render(declared.default)
+    assert text is None or declared.parse(text) == declared.default
+    assert getattr(BrokerConfig(), declared.attribute) == declared.default
+
+
+@pytest.mark.parametrize("declared", SETTINGS.values(), ids=lambda declared: declared.name)
+def test_every_setting_is_documented_in_a_sentence(declared: Setting) -> None:
+    assert declared.documentation[0].isupper()
+    assert declared.documentation.endswith((".", ".)"))
+
+
+def test_no_two_settings_share_an_environment_variable() -> None:
+    assert len({declared.variable for declared in SETTINGS.values()}) == len(SETTINGS)
+
+
+def test_the_environment_variable_of_our_own_settings_does_not_repeat_the_prefix() -> None:
+    assert SETTINGS["headwater.flush"].variable == "HEADWATER_FLUSH"
+    assert SETTINGS["log.retention.ms"].variable == "HEADWATER_LOG_RETENTION_MS"
+
+
+def test_the_defaults_do_not_contradict_each_other() -> None:
+    BrokerConfig().check()
+
+
+def test_settings_are_immutable() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        BrokerConfig().num_partitions = 7  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# -- values
+
+
+@given(st.integers())
+def test_a_whole_number_is_accepted_exactly_within_its_bounds(number: int) -> None:
+    declared = SETTINGS["max.connections"]
+    if 1 <= number <= INT32_MAX:
+        assert declared.parse(f" {number} ") == number
+    else:
+        with pytest.raises(ConfigError, match=r"max\.connections"):
+            declared.parse(str(number))
+
+
+@given(st.text())
+def test_any_text_is_either_a_value_or_one_clear_refusal(text: str) -> None:
+    for declared in SETTINGS.values():
+        outcome = parsed(declared, text)
+        if isinstance(outcome, ConfigError):
+            assert str(outcome).startswith(f"{declared.name}: ")
+            assert str(outcome).isprintable()
+            assert outcome.code is ErrorCode.INVALID_CONFIG
+        else:
+            assert declared.parse(declared.normalize(text)) == outcome
+
+
+@pytest.mark.parametrize("text", ["", "1_000", "0x10", "1.0", "٣", "nan", "9" * 100, "1 0"])
+def test_python_spellings_of_numbers_that_java_does_not_know_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^num\.partitions: "):
+        SETTINGS["num.partitions"].parse(text)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-0.1", "1.01", "half", "1e400", ""])
+def test_a_ratio_outside_zero_to_one_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="ratio"):
+        SETTINGS["log.cleaner.min.cleanable.ratio"].parse(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0.0), (".5", 0.5), ("1e-1", 0.1), ("1.", 1.0)])
+def test_a_ratio_may_be_written_as_in_java(text: str, value: float) -> None:
+    assert SETTINGS["log.cleaner.min.cleanable.ratio"].parse(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False), (" TRUE ", True)])
+def test_truth_is_written_in_any_case(text: str, value: bool) -> None:
+    assert SETTINGS["delete.topic.enable"].parse(text) is value
+
+
+@pytest.mark.parametrize("text", ["yes", "1", ""])
+def test_other_words_for_truth_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="neither true nor false"):
+        SETTINGS["delete.topic.enable"].parse(text)
+
+
+def test_numbers_of_32_and_64_bits_are_told_apart() -> None:
+    with pytest.raises(ConfigError, match="32 bits"):
+        SETTINGS["log.segment.bytes"].parse(str(2**31))
+    assert SETTINGS["log.retention.bytes"].parse(str(2**31)) == 2**31
+    with pytest.raises(ConfigError, match="64 bits"):
+        SETTINGS["log.retention.bytes"].parse(str(2**63))
+
+
+def test_minus_one_means_no_limit_only_where_the_setting_says_so() -> None:
+    assert SETTINGS["connections.max.idle.ms"].parse("-1") == -1
+    with pytest.raises(ConfigError, match="out of range"):
+        SETTINGS["connections.max.idle.ms"].parse("0")
+    with pytest.raises(ConfigError, match="at least 1"):
+        SETTINGS["max.connections"].parse("-1")
+
+
+def test_a_choice_that_does_not_exist_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"'intervall' is not one of ack, interval, os; did you mean 'interval'\?"):
+        SETTINGS["headwater.flush"].parse("intervall")
+
+
+@pytest.mark.parametrize("text", ["rack\n1", "\x1b[31mred", "a\x00b"])
+def test_text_that_cannot_be_printed_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be printed"):
+        SETTINGS["broker.rack"].parse(text)
+
+
+def test_text_without_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match="100000 characters"):
+        SETTINGS["broker.rack"].parse("x" * 100_000)
+
+
+def test_a_data_directory_without_a_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^log\.dir: "):
+        BrokerConfig.from_values({"log.dir": " "})
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^unknown broker setting 'log.retention.mss'; did you mean 'log.retention.ms'\?"
+    ):
+        BrokerConfig.from_values({"log.retention.mss": "1"})
+
+
+@pytest.mark.parametrize("name", ["", "zzzzzzzz", "x" * 10_000])
+def test_a_name_like_no_other_is_refused_without_a_guess(name: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        find_setting(BrokerConfig, name, "broker")
+    assert "did you mean" not in str(refused.value)
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"log.cleaner.min.compaction.lag.ms": "2", "log.cleaner.max.compaction.lag.ms": "1"}, "is more than"),
+        ({"listeners": "0.0.0.0:9092"}, "set advertised.listeners"),
+        ({"listeners": ":9092"}, "set advertised.listeners"),
+        ({"advertised.listeners": "0.0.0.0:9092"}, "clients cannot connect"),
+        ({"advertised.listeners": "broker.example:0"}, "clients cannot connect"),
+        ({"socket.request.max.bytes": "2000000", "queued.max.request.bytes": "1048576"}, "would never be read"),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused(values: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        BrokerConfig.from_values(values)
+
+
+# -- addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:9092", "127.0.0.1", 9092),
+        ("PLAINTEXT://broker.example:0", "broker.example", 0),
+        ("plaintext://[::1]:9092", "::1", 9092),
+        ("[fe80::1%eth0]:65535", "fe80::1%eth0", 65_535),
+        (":9092", "", 9092),
+    ],
+)
+def test_addresses_are_read_in_every_usual_spelling(text: str, host: str, port: int) -> None:
+    endpoint = Endpoint.parse(text)
+    assert endpoint == (host, port)
+    assert Endpoint.parse(str(endpoint)) == endpoint
+
+
+@pytest.mark.parametrize(
+    "text", ["", "9092", "host", "host:", "host:70000", "::1:9092", "a b:1", "a:1,b:2", "x" * 300 + ":1"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"listeners: .* is not of the form HOST:PORT"):
+        BrokerConfig.from_values({"listeners": text})
+
+
+def test_a_protocol_that_is_not_there_yet_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="only PLAINTEXT"):
+        BrokerConfig.from_values({"listeners": "SSL://127.0.0.1:9093"})
+
+
+def test_clients_are_told_the_bound_address_unless_another_is_set() -> None:
+    assert BrokerConfig().listener == ("127.0.0.1", 9092)
+    assert BrokerConfig().advertised is None
+    config = BrokerConfig.from_values({"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:9092"})
+    assert config.advertised == ("broker.example", 9092)
+
+
+# -- changing while running
+
+
+def test_a_live_setting_can_change_while_running_and_says_so() -> None:
+    config = BrokerConfig().changed({"max.connections": "5"})
+    assert config.max_connections == 5
+    assert config.origin_of("max.connections") is ConfigSource.DYNAMIC_BROKER
+
+
+def test_a_setting_of_the_start_cannot_change_while_running() -> None:
+    with pytest.raises(ConfigError, match=r"log\.dir: can only be set when the broker starts"):
+        BrokerConfig().changed({"log.dir": "elsewhere"})
+
+
+def test_a_reload_takes_what_is_live_and_names_what_waits() -> None:
+    running = BrokerConfig.from_values({"num.partitions": "6", "log.dir": "a"})
+    fresh = BrokerConfig.from_values({"log.retention.hours": "1", "log.dir": "b"})
+
+    config, waiting = running.reloaded(fresh)
+
+    assert (config.num_partitions, config.log_retention_hours, config.log_dir) == (3, 1, "a")
+    assert config.origin_of("num.partitions") is ConfigSource.DEFAULT
+    assert config.origin_of("log.dir") is ConfigSource.STATIC_BROKER
+    assert waiting == ("log.dir",)
+
+
+def test_a_reload_that_would_contradict_itself_is_refused() -> None:
+    running = BrokerConfig(log_cleaner_max_compaction_lag_ms=10)
+    with pytest.raises(ConfigError, match="is more than"):
+        running.reloaded(dataclasses.replace(running, log_cleaner_min_compaction_lag_ms=20))
+
+
+# -- what clients are told
+
+
+def test_an_untouched_setting_is_described_as_default() -> None:
+    entry = next(entry for entry in describe(BrokerConfig()) if entry.name == "num.partitions")
+    assert (entry.value, entry.source, entry.default, entry.type) == ("3", ConfigSource.DEFAULT, True, SettingType.INT)
+    assert entry.synonyms == (ConfigSynonym("num.partitions", "3", ConfigSource.DEFAULT),)
+
+
+def test_a_value_set_to_its_default_is_still_described_as_set() -> None:
+    config = BrokerConfig.from_values({"num.partitions": "3"})
+    entry = next(entry for entry in describe(config) if entry.name == "num.partitions")
+    assert (entry.source, entry.default) == (ConfigSource.STATIC_BROKER, False)
+    assert [synonym.source for synonym in entry.synonyms] == [ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT]
+
+
+def test_settings_that_stand_in_for_one_another_are_described_as_synonyms() -> None:
+    config = BrokerConfig.from_values({"log.retention.minutes": "30"})
+    entry = next(entry for entry in describe(config) if entry.name == "log.retention.ms")
+    assert entry.value is None
+    assert [(synonym.name, synonym.value) for synonym in entry.synonyms] == [
+        ("log.retention.minutes", "30"),
+        ("log.retention.hours", "168"),
+    ]
+
+
+def test_only_settings_of_the_start_are_described_as_read_only() -> None:
+    read_only = {entry.name for entry in describe(BrokerConfig()) if entry.read_only}
+    assert {"node.id", "listeners", "log.dir"} <= read_only
+    assert not read_only & {"log.retention.ms", "max.connections", "headwater.log.level"}
+
+
+def test_a_secret_is_never_told() -> None:
+    @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+    class Guarded(BrokerConfig):
+        headwater_token: str = setting(STRING, "headwater.token", "", "A secret.", sensitive=True)
+
+    config = Guarded(headwater_token="hush")
+    declared = settings_of(Guarded)["headwater.token"]
+    entry = declared.entry(
+        declared.disclosed(config.headwater_token),
+        config.origin_of("headwater.token"),
+        config.lookups(["headwater.token"]),
+        read_only=False,
+    )
+    assert entry.sensitive
+    assert "hush" not in repr(entry)
+
+
+def test_a_field_must_carry_the_name_of_its_setting() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Misnamed:
+        partitions: int = setting(INT, "num.partitions", 1, "Declared under another name.")
+
+    with pytest.raises(AssertionError, match=r"partitions declares num\.partitions"):
+        settings_of(Misnamed)
+
+
+# -- loading
+
+
+def test_the_strongest_source_wins(tmp_path: Path) -> None:
+    file = write(tmp_path, '"num.partitions" = 1\n"max.connections" = 1\n"fetch.max.bytes" = 2048')
+    environment = {"HEADWATER_NUM_PARTITIONS": "2", "HEADWATER_MAX_CONNECTIONS": "2", "PATH": "/bin"}
+
+    effective = load({"num.partitions": "3"}, environment, file)
+
+    config = effective.config
+    assert (config.num_partitions, config.max_connections, config.fetch_max_bytes) == (3, 2, 2048)
+    assert effective.sources["num.partitions"] == "command line"
+    assert effective.sources["max.connections"] == "environment HEADWATER_MAX_CONNECTIONS"
+    assert effective.sources["fetch.max.bytes"] == f"file {file}"
+    assert effective.sources["node.id"] == "default"
+    assert config.origin_of("num.partitions") is ConfigSource.STATIC_BROKER
+
+
+def test_nothing_to_load_gives_the_defaults() -> None:
+    assert load({}, {}, None) == Effective(BrokerConfig(), dict.fromkeys(SETTINGS, "default"))
+
+
+def test_a_file_may_nest_its_names_or_quote_them(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        """
+        "headwater.flush" = "interval"
+        headwater.log.level = "debug"
+        delete.topic.enable = false
+        [log]
+        dir = "/data"
+        "retention.hours" = 1
+        cleaner.min.cleanable.ratio = 0.25
+        cleanup.policy = ["compact", "delete"]
+        """,
+    )
+    config = load({}, {}, file).config
+    assert (config.headwater_flush, config.headwater_log_level, config.log_dir) == ("interval", "debug", "/data")
+    assert (config.log_retention_hours, config.log_cleaner_min_cleanable_ratio) == (1, 0.25)
+    assert config.delete_topic_enable is False
+    assert config.log_cleanup_policy == {"compact", "delete"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('"num.partitons" = 1', r"unknown broker setting 'num.partitons'; did you mean 'num.partitions'\?"),
+        ("num.partitions = 0", r"num\.partitions: 0 is out of range \(1 to 10000\)"),
+        ("num.partitions = 2020-01-01", r"num\.partitions: a date is not a value"),
+        ('num.partitions = 1\n"num.partitions" = 1', r"num\.partitions is set twice"),
+        ("num.partitions = ", "not TOML"),
+        ('headwater.flush = "os"\nheadwater.flush.interval.ms = 5', "names with dots can be quoted"),
+        ("x = " + "[" * 100_000, "not TOML"),
+        ("#" * 1_048_577, "more than 1048576 bytes"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_refused_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=problem) as refused:
+        load({}, {}, file)
+    assert str(file) in str(refused.value)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "headwater.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not TOML"):
+        load({}, {}, file)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load({}, {}, tmp_path / "absent.toml")
+
+
+def test_what_is_wrong_in_the_environment_is_refused_with_the_variable() -> None:
+    with pytest.raises(ConfigError, match=r"^environment HEADWATER_NODE_ID: node\.id: 'one' is not a whole number$"):
+        load({}, {"HEADWATER_NODE_ID": "one"}, None)
+    with pytest.raises(ConfigError, match=r"HEADWATER_LOG_DIRR; did you mean HEADWATER_LOG_DIR\?"):
+        load({}, {"HEADWATER_LOG_DIRR": "x"}, None)
+    with pytest.raises(ConfigError, match=r"unknown environment variable HEADWATER_ZZZZ$"):
+        load({}, {"HEADWATER_ZZZZ": "x"}, None)
+
+
+def test_what_is_wrong_on_the_command_line_is_refused_as_such() -> None:
+    with pytest.raises(ConfigError, match=r"^command line: listeners: 'nowhere' is not of the form"):
+        load({"listeners": "nowhere"}, {}, None)
+
+
+def test_variables_of_other_commands_are_no_settings() -> None:
+    assert load({}, {"HEADWATER_CONFIG": "x", "HEADWATER_BOOTSTRAP": "y"}, None).config == BrokerConfig()
+
+
+def test_the_file_is_the_chosen_one_or_the_named_one_or_the_one_at_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = {"HEADWATER_CONFIG": "named.toml"}
+    assert find_file(Path("chosen.toml"), named) == Path("chosen.toml")
+    assert find_file(None, named) == Path("named.toml")
+    assert find_file(None, {}) is None
+    write(tmp_path, "")
+    assert find_file(None, {}) == Path("headwater.toml")

@@ -153,6 +153,12 @@ def test_trailing_bytes_are_refused(message: Message, version: int) -> None:
 
 
 @each_version
+def test_trailing_bytes_are_ignored_where_the_caller_allows_them(message: Message, version: int) -> None:
+    data = encode(filled(message, version), version)
+    assert decode(message, version, data + b"\x00", exact=False) == decode(message, version, data)
+
+
+@each_version
 @settings(max_examples=12, deadline=None)
 @given(changes=st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=5)), min_size=1, max_size=4))
 def test_mutated_messages_are_read_or_refused(message: Message, version: int, changes: list[tuple[int, bytes]]) -> None:

@@ -166,7 +166,7 @@ def test_what_validate_accepts_decode_reads_and_encode_gives_back(payload_and_co
         (frame(body(timestamp_delta=b"\xff" * 10 + b"\x00")), "more bytes than its type"),
         (frame(body(offset_delta=varint(-1))), "no position"),
         (frame(body(offset_delta=varint(2**31))), "no position"),
-        (frame(body(key=varint(2))), "longer than the record"),
+        (frame(body(key=varint(2))), "ends inside a number"),
         (frame(body(key=varint(5))), "longer than the record"),
         (frame(body(value=varint(2**31))), "longer than the record"),
         (frame(body(headers=varint(-1))), "header count"),

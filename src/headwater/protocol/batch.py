@@ -11,7 +11,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from headwater.errors import CorruptBatch, ErrorCode
 from headwater.protocol import compression, records
-from headwater.protocol.compression import Codec
+from headwater.protocol.compression import Codec, UnsupportedCodec
 from headwater.protocol.records import InvalidRecord, Record
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -26,6 +26,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
+_LENGTH_POSITION = 8
 _MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _ATTRIBUTES_POSITION = 21
@@ -148,6 +149,8 @@ def verify_produced(header: BatchHeader) -> None:
         raise InvalidRecord(
             f"batch of {header.record_count} records claims a last offset delta of {header.last_offset_delta}"
         )
+    if header.codec > Codec.ZSTD:
+        raise UnsupportedCodec(header.codec)
     if header.is_control:
         raise InvalidRecord("clients are not allowed to write control records")
     if header.has_producer_id and header.base_sequence < 0:
@@ -269,6 +272,17 @@ def build(
     )
     _seal(batch)
     return batch
+
+
+def with_payload(batch: Buffer, stored: Buffer, codec: int) -> bytearray:
+    """The same batch with its records stored otherwise: `stored` is what they are in that codec."""
+    rebuilt = bytearray(batch[:HEADER_SIZE])
+    rebuilt += stored
+    attributes: int = _INT16.unpack_from(rebuilt, _ATTRIBUTES_POSITION)[0]
+    _INT16.pack_into(rebuilt, _ATTRIBUTES_POSITION, attributes & ~_CODEC_MASK | codec)
+    _INT32.pack_into(rebuilt, _LENGTH_POSITION, len(rebuilt) - LOG_OVERHEAD)
+    _seal(rebuilt)
+    return rebuilt
 
 
 def build_marker(

@@ -46,13 +46,14 @@ __all__ = [
 M = TypeVar("M", bound=Message)
 
 
-def decode(message: type[M], version: int, buffer: ReadableBuffer, position: int = 0) -> M:
-    """The message that fills `buffer` from `position` to its end; anything else raises ProtocolError."""
+def decode(message: type[M], version: int, buffer: ReadableBuffer, position: int = 0, *, exact: bool = True) -> M:
+    """The message that fills `buffer` from `position` to its end; anything else raises ProtocolError. With `exact` off,
+    bytes behind the message are ignored, as Kafka's broker ignores them: librdkafka's Metadata request has some."""
     read = message.__readers__.get(version)
     if read is None:
         _check_version(message, version)
         read = message.__readers__[version] = compile_reader(message, version)
-    return read(buffer, position)
+    return read(buffer, position, exact)
 
 
 def encode_parts(message: Message, version: int, out: bytearray) -> list[Any]:

@@ -41,6 +41,9 @@ class Codec(IntEnum):
 class UnsupportedCodec(CorruptBatch):
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
+    def __init__(self, codec: int) -> None:
+        super().__init__(f"compression codec {codec} is not known")
+
 
 class DecompressedTooLarge(CorruptBatch):
     """Kafka's clients answer this code by splitting the batch, which is what helps an honest one."""
@@ -78,7 +81,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         case Codec.ZSTD:
             return zstd.compress(data, level)
         case _:
-            raise _unsupported(codec)
+            raise UnsupportedCodec(codec)
 
 
 def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
@@ -100,13 +103,9 @@ def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
             case Codec.ZSTD:
                 return _decompress_frames(zstd.ZstdDecompressor, data, bytes_max)
             case _:
-                raise _unsupported(codec)
+                raise UnsupportedCodec(codec)
     except (zlib.error, cramjam.DecompressionError, RuntimeError, zstd.ZstdError) as error:
         raise InvalidRecord(f"batch is not {Codec(codec).name.lower()}: {error}") from error
-
-
-def _unsupported(codec: int) -> UnsupportedCodec:
-    return UnsupportedCodec(f"compression codec {codec} is not known")
 
 
 def _bounded(data: Buffer, bytes_max: int) -> bytes:
@@ -184,6 +183,8 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
         yield data
         return
     position = len(_XERIAL_HEADER)
+    if len(data) < position:
+        raise InvalidRecord("batch ends inside its snappy header")
     while position < len(data):
         if len(data) - position < _BLOCK_LENGTH.size:
             raise InvalidRecord("batch ends inside a snappy block's length")

@@ -132,13 +132,15 @@ class FrameReader:
     def _make_room(self, wanted: int) -> bool:
         """The budget is asked once, for the whole frame, so that a frame which was begun can always be finished:
         half-read frames never wait for each other. Memory itself is allocated only as the bytes arrive."""
-        missing = wanted - self._idle_bytes - self._taken
+        # Frames of about the same size share a buffer, because it is as large as the next power of two.
+        capacity = 1 << (wanted - 1).bit_length()
+        missing = capacity - self._idle_bytes - self._taken
         if missing > 0:
             if not self._memory.take(missing):
                 return False
             self._taken += missing
         if self._end == len(self._buffer):
-            self._replace(min(wanted, len(self._buffer) * 2))
+            self._replace(min(capacity, len(self._buffer) * 2))
         return True
 
     def _replace(self, capacity: int) -> None:

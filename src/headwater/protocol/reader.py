@@ -100,7 +100,7 @@ class _ReaderSource(Source):
 
     def compile(self) -> Callable[..., Any]:
         title = f"{self.message.__name__} v{self.version}"
-        with self.block("def read(buffer, p):"):
+        with self.block("def read(buffer, p, exact):"):
             # Bytes are the fastest to read from, but records are handed on as a view of the caller's own buffer.
             kind = "memoryview" if self.shares_input else "bytes"
             self.emit(f"b = buffer if type(buffer) is {kind} else {kind}(buffer)")
@@ -108,7 +108,7 @@ class _ReaderSource(Source):
             with self.block("try:"):
                 self.struct(self.message, "message")
                 self.flush()
-                with self.block("if p != limit:"):
+                with self.block("if exact and p != limit:"):
                     self.emit("raise ValueError(f'{limit - p} bytes are left over')")
                 self.emit("return message")
             with self.block("except EndsEarly:"):

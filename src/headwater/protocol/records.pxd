@@ -83,6 +83,9 @@ cdef tuple _decode_headers(Bytes data, Py_ssize_t position, Py_ssize_t end, long
 @cython.locals(fields=list, out=bytearray, target="unsigned char*", size=Py_ssize_t, position=Py_ssize_t, field=bytes)
 cdef bytes _encode_headers(tuple headers)
 
+@cython.locals(magnitude=cython.ulonglong)
+cdef unsigned long long _zigzag(long long value) noexcept
+
 @cython.locals(zigzag=cython.ulonglong, size=Py_ssize_t)
 cdef Py_ssize_t _varint_size(long long value) noexcept
 

@@ -341,8 +341,13 @@ def _body_size(record: Record, block: bytes, base_offset: int, base_timestamp: i
     )
 
 
+def _zigzag(value: int) -> int:
+    magnitude = value if value >= 0 else ~value
+    return (magnitude << 1) | (value < 0)
+
+
 def _varint_size(value: int) -> int:
-    zigzag = (value << 1) ^ (value >> 63)
+    zigzag = _zigzag(value)
     size = 1
     while zigzag > 0x7F:
         zigzag >>= 7
@@ -351,7 +356,7 @@ def _varint_size(value: int) -> int:
 
 
 def _write_varint(target: bytearray, position: int, value: int) -> int:
-    zigzag = (value << 1) ^ (value >> 63)
+    zigzag = _zigzag(value)
     while zigzag > 0x7F:
         target[position] = zigzag & 0x7F | 0x80
         zigzag >>= 7

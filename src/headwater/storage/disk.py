@@ -111,9 +111,11 @@ class File:
 
 
 class Disk:
+    file_type: type[File] = File
+
     def open(self, path: Path, *, writable: bool = False, create: bool = False) -> File:
         flags = os.O_RDWR if writable or create else os.O_RDONLY
-        return File(path, flags | os.O_CREAT if create else flags)
+        return self.file_type(path, flags | os.O_CREAT if create else flags)
 
     def list(self, directory: Path) -> list[str]:
         return os.listdir(directory)

@@ -24,22 +24,16 @@ class IndexChunk:
     revision: int
     is_written: bool = False
 
-    def run(self, disk: Disk) -> None:
+    def write(self, disk: Disk) -> None:
+        file = disk.open(self.index.path, create=True)
         try:
-            file = disk.open(self.index.path, create=True)
-            try:
-                file.truncate(self.start)
-                if self.entries:
-                    file.pwritev([self.entries], self.start)
-                file.sync_data()
-            finally:
-                file.close()
-        except OSError as error:
-            # The entries stay in memory and are due again: an index is no reason to give up a log.
-            if not is_disk_full(error):
-                raise
-        else:
-            self.is_written = True
+            file.truncate(self.start)
+            if self.entries:
+                file.pwritev([self.entries], self.start)
+            file.sync_data()
+        finally:
+            file.close()
+        self.is_written = True
 
     def install(self) -> None:
         # Entries that were replaced since the flush was planned are still to be written.
@@ -72,7 +66,13 @@ class FlushTask:
         for file in self.files:
             file.sync_data()
         for chunk in self.chunks:
-            chunk.run(self.disk)
+            try:
+                chunk.write(self.disk)
+            except OSError as error:
+                # The entries stay in memory and are due again: a full disk is no reason to give up a log for an index.
+                if not is_disk_full(error):
+                    raise
+                break
         for path in self.snapshots:
             self.disk.sync_file(path)
         if self.epochs is not None:

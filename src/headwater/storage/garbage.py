@@ -7,11 +7,20 @@ from headwater.storage.disk import Disk
 
 
 class Garbage:
-    __slots__ = ("_disk", "_files", "_tree")
+    __slots__ = ("_checkpoint", "_disk", "_files", "_tree")
 
-    def __init__(self, disk: Disk, files: Sequence[Path] = (), *, tree: Path | None = None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        files: Sequence[Path] = (),
+        *,
+        checkpoint: tuple[Path, bytes] | None = None,
+        tree: Path | None = None,
+    ) -> None:
         self._disk = disk
         self._files = files
+        # A note that may be written once the directory no longer names the files.
+        self._checkpoint = checkpoint
         self._tree = tree
 
     def __bool__(self) -> bool:
@@ -19,8 +28,13 @@ class Garbage:
 
     def run(self) -> None:
         if self._files:
-            # What replaced these files must be on disk before they are gone.
-            self._disk.sync_directory(self._files[0].parent)
+            try:
+                # What replaced these files must be on disk before they are gone.
+                self._disk.sync_directory(self._files[0].parent)
+                if self._checkpoint is not None:
+                    self._disk.replace_file(*self._checkpoint)
+            except FileNotFoundError:
+                return  # the whole log was deleted in the meantime
         for path in self._files:
             self._disk.remove(path)
         if self._tree is not None:

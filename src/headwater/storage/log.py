@@ -8,7 +8,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from headwater.ids import TopicId
@@ -23,7 +23,12 @@ from headwater.storage.producers import ProducerStates
 from headwater.storage.recovery import Loaded
 from headwater.storage.replay import load_producers
 from headwater.storage.segment import FileRange, Segment
+from headwater.storage.swapping import swap
+from headwater.storage.timestamps import Lookup, plan_latest, plan_lookup
 from headwater.topic_config import TopicConfig
+
+if TYPE_CHECKING:
+    from headwater.storage.compaction import CleaningTask, Replacement
 
 __all__ = ["DiskFull", "FileRange", "FlushTask", "Garbage", "Log", "LogFailed", "OffsetOutOfRange"]
 
@@ -38,12 +43,11 @@ class Log:
         "_active",
         "_config",
         "_directories_to_sync",
-        "_disk",
         "_report",
         "_sealed_unflushed",
         "_snapshots_unsynced",
-        "_truncations",
         "directory",
+        "disk",
         "end_offset",
         "epochs",
         "failure",
@@ -53,12 +57,13 @@ class Log:
         "segments",
         "snapshot_offsets",
         "start_offset",
+        "truncations",
     )
 
     def __init__(
         self, disk: Disk, directory: Path, config: TopicConfig, loaded: Loaded, report: Callable[[str], None]
     ) -> None:
-        self._disk = disk
+        self.disk = disk
         self.directory = directory
         self._config = config
         self._report = report
@@ -76,11 +81,11 @@ class Log:
         self._sealed_unflushed = [
             segment
             for segment in self.segments[:-1]
-            if segment.next_offset > self.flushed_offset or segment.offset_index.pending_bytes
+            if segment.next_offset > self.flushed_offset or segment.has_pending_entries
         ]
         self._snapshots_unsynced: list[Path] = []
         self._directories_to_sync: list[Path] = []
-        self._truncations = 0
+        self.truncations = 0
 
     @classmethod
     def create(cls, disk: Disk, directory: Path, config: TopicConfig, *, topic_id: TopicId, now_ms: int) -> "Log":
@@ -166,7 +171,7 @@ class Log:
             raise LogFailed(f"{self.directory.name}: {self.failure}") from error
         try:
             for path in self._cut_back(end_offset):
-                self._disk.remove(path)
+                self.disk.remove(path)
         except OSError as second:
             self.fail(f"disk full, and what was half written cannot be taken back: {second}")
             raise LogFailed(f"{self.directory.name}: {self.failure}") from second
@@ -190,7 +195,7 @@ class Log:
         # Whatever fails here leaves a file that the next attempt overwrites.
         self._write_snapshot()
         segment = recovery.new_segment(
-            self._disk, self.directory, self.end_offset, self._config, now_ms=now_ms, report=self._report
+            self.disk, self.directory, self.end_offset, self._config, now_ms=now_ms, report=self._report
         )
         self._active.seal()
         self._sealed_unflushed.append(self._active)
@@ -203,7 +208,7 @@ class Log:
         if self.snapshot_offsets and self.snapshot_offsets[-1] == offset:
             return
         path = self.directory / names.file_name(offset, names.SNAPSHOT)
-        self._disk.write_file(path, snapshots.encode(self.producers.before(offset)))
+        self.disk.write_file(path, snapshots.encode(self.producers.before(offset)))
         self.snapshot_offsets.append(offset)
         self._snapshots_unsynced.append(path)
 
@@ -227,6 +232,14 @@ class Log:
                     return found
         return FileRange(active.file, active.size, 0)
 
+    def timestamp_lookup(self, timestamp: int, limit_offset: int) -> Lookup:
+        """The first record at or after `timestamp`, before `limit_offset`."""
+        return plan_lookup(self.segments, timestamp, start_offset=self.start_offset, limit_offset=limit_offset)
+
+    def latest_timestamp_lookup(self) -> Lookup:
+        """The record with the latest timestamp of all."""
+        return plan_latest(self.segments, self.start_offset)
+
     # -- flushing
 
     def flush_task(self) -> FlushTask | None:
@@ -242,13 +255,13 @@ class Log:
         snapshots_unsynced, self._snapshots_unsynced = self._snapshots_unsynced, []
         directories, self._directories_to_sync = self._directories_to_sync, []
         return FlushTask(
-            self._disk,
+            self.disk,
             self.end_offset,
-            self._truncations,
+            self.truncations,
             [segment.file for segment in (*sealed, self._active)],
             sealed,
             [*flushing.chunks(sealed, 1), *flushing.chunks([self._active], index_bytes_min)],
-            [path for path in snapshots_unsynced if self._disk.exists(path)],
+            [path for path in snapshots_unsynced if self.disk.exists(path)],
             epochs,
             directories,
         )
@@ -258,11 +271,9 @@ class Log:
         for chunk in task.chunks:
             chunk.install()
         self._sealed_unflushed = [
-            segment
-            for segment in self._sealed_unflushed
-            if segment not in task.sealed or segment.offset_index.pending_bytes or segment.time_index.pending_bytes
+            segment for segment in self._sealed_unflushed if segment not in task.sealed or segment.has_pending_entries
         ]
-        if task.truncations == self._truncations:
+        if task.truncations == self.truncations:
             self.flushed_offset = max(self.flushed_offset, task.end_offset)
 
     # -- removing
@@ -270,7 +281,8 @@ class Log:
     def expire(self, now_ms: int, limit_offset: int) -> Garbage:
         """Removes what retention no longer keeps, all of it before `limit_offset`, the high watermark."""
         if self.failure is not None:
-            return Garbage(self._disk)
+            return Garbage(self.disk)
+        self._keep_rebuilt_indexes()
         for segment in self.segments:
             segment.rest()
         count = retention.expired_count(
@@ -279,6 +291,12 @@ class Log:
         if count == len(self.segments):
             self.roll(now_ms)
         return self._drop_head(count)
+
+    def _keep_rebuilt_indexes(self) -> None:
+        """Indexes that turned out to be damaged and were built anew are for the next flush to write."""
+        for segment in self.segments[:-1]:
+            if segment.has_pending_entries and segment not in self._sealed_unflushed:
+                self._sealed_unflushed.append(segment)
 
     def advance_start(self, offset: int) -> Garbage:
         """Makes everything before `offset` unreadable; segments that hold nothing else are removed."""
@@ -303,11 +321,11 @@ class Log:
         if self.failure is not None:
             raise LogFailed(self.failure)
         if offset >= self.end_offset:
-            return Garbage(self._disk)
+            return Garbage(self.disk)
         try:
             paths = self._cut_back(offset)
             self.rebuild_producers()
-            return Garbage(self._disk, [self._discard(path) for path in paths])
+            return self._discard(paths)
         except OSError as error:
             self.fail(f"truncation failed: {error}")
             raise LogFailed(f"{self.directory.name}: {self.failure}") from error
@@ -330,7 +348,7 @@ class Log:
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
         self.flushed_offset = min(self.flushed_offset, offset)
-        self._truncations += 1
+        self.truncations += 1
         self.epochs.truncate_end(offset)
         self._directories_to_sync = self._directories_to_sync or [self.directory]
         return paths
@@ -340,27 +358,73 @@ class Log:
         paths = [segment.path(suffix) for segment in dropped for suffix in names.SEGMENT_FILES]
         paths += [self.directory / names.file_name(offset, names.SNAPSHOT) for offset in stale_snapshots]
         try:
-            return Garbage(self._disk, [self._discard(path) for path in paths if self._disk.exists(path)])
+            return self._discard(paths)
         except OSError as error:
             self.fail(f"removal failed: {error}")
             raise LogFailed(f"{self.directory.name}: {self.failure}") from error
 
-    def _discard(self, path: Path) -> Path:
-        target = path.with_name(path.name + names.DELETED)
-        self._disk.rename(path, target)
-        return target
+    def _discard(self, paths: Sequence[Path]) -> Garbage:
+        discarded: list[Path] = []
+        for path in paths:
+            # Indexes that no flush has written yet have no file.
+            if self.disk.exists(path):
+                discarded.append(path.with_name(path.name + names.DELETED))
+                self.disk.rename(path, discarded[-1])
+        return Garbage(self.disk, discarded)
 
     def rebuild_producers(self) -> None:
         """Gives back the sequences of batches that were checked and staged but never written."""
         if not self.producers.truncate(self.end_offset):
             self.producers = load_producers(
-                self._disk,
+                self.disk,
                 self.directory,
                 self.segments,
                 self.snapshot_offsets,
                 end_offset=self.end_offset,
                 report=self._report,
             )
+
+    # -- compaction
+
+    def install(self, task: "CleaningTask") -> Garbage:
+        """Puts what the task has cleaned in the place of what it was cleaned from, if that is still there."""
+        discarded: list[Path] = []
+        is_current = self.failure is None and task.truncations == self.truncations
+        try:
+            for replacement in task.replacements:
+                if is_current and replacement.replaced[0] in self.segments:
+                    discarded += self._replace(replacement)
+                else:
+                    discarded += task.cleaned_paths(replacement.replaced[0])
+        except OSError as error:
+            self.fail(f"installing a compacted segment failed: {error}")
+            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+        if not is_current or not task.replacements:
+            return Garbage(self.disk, discarded)
+        self.first_dirty_offset = max(self.first_dirty_offset, task.first_dirty_offset)
+        checkpoint = checkpoints.encode([str(self.first_dirty_offset)])
+        return Garbage(self.disk, discarded, checkpoint=(self.directory / names.CLEANER_CHECKPOINT, checkpoint))
+
+    def _replace(self, replacement: "Replacement") -> list[Path]:
+        replaced = replacement.replaced
+        first, last = self.segments.index(replaced[0]), self.segments.index(replaced[-1])
+        assert self.segments[first : last + 1] == list(replaced), "only the head of a log is ever removed"
+        base_offset = replaced[0].base_offset
+        discarded = swap(self.disk, self.directory, base_offset, [segment.base_offset for segment in replaced])
+        self.segments[first : last + 1] = [
+            Segment(
+                self.disk,
+                self.directory,
+                base_offset,
+                size=replacement.size,
+                next_offset=replacement.next_offset,
+                is_sealed=True,
+                now_ms=replaced[-1].created_ms,
+                interval_bytes=self._config.index_interval_bytes,
+                report=self._report,
+            )
+        ]
+        return discarded
 
     # -- the end
 
@@ -370,6 +434,7 @@ class Log:
             try:
                 self._write_snapshot()
                 self._active.note_max_time()
+                self._keep_rebuilt_indexes()
                 task = self._flush_task(1)
                 task.run()
                 self.flushed(task)
@@ -385,8 +450,8 @@ class Log:
         """The directory gets a name that is no partition's; readers keep the files that they have open."""
         self.fail("the log is deleted")
         tree = self.directory.with_name(f"{self.directory.name}.{uuid4().hex}-delete")
-        self._disk.rename(self.directory, tree)
-        return Garbage(self._disk, tree=tree)
+        self.disk.rename(self.directory, tree)
+        return Garbage(self.disk, tree=tree)
 
 
 def _base_offset(segment: Segment) -> int:

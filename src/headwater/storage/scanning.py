@@ -11,6 +11,8 @@ from headwater.storage.disk import File
 
 HEADER_BLOCK_BYTES: Final = 16 * 1024
 SCAN_BLOCK_BYTES: Final = 4 * 1024 * 1024
+# No batch that was ever admitted holds more; a damaged one must not take all the memory.
+DECOMPRESSED_BYTES_MAX: Final = 1024 * 1024 * 1024
 _SPAN: Final = Struct(">qi4xb6xi")
 
 

@@ -50,6 +50,7 @@ class FileRange:
 class Segment:
     __slots__ = (
         "_disk",
+        "_extension",
         "_file",
         "_first_timestamp",
         "_index_bytes",
@@ -76,6 +77,7 @@ class Segment:
         directory: Path,
         base_offset: int,
         *,
+        extension: str = "",
         size: int = 0,
         next_offset: int | None = None,
         is_sealed: bool = False,
@@ -86,6 +88,7 @@ class Segment:
     ) -> None:
         self._disk = disk
         self.directory = directory
+        self._extension = extension
         self.base_offset = base_offset
         self.size = size
         # Every offset in the segment is below this; compaction may have left none just below it.
@@ -106,7 +109,7 @@ class Segment:
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
 
     def path(self, suffix: str) -> Path:
-        return self.directory / names.file_name(self.base_offset, suffix)
+        return self.directory / names.file_name(self.base_offset, suffix + self._extension)
 
     @property
     def file(self) -> File:
@@ -145,6 +148,16 @@ class Segment:
                 (header.max_timestamp for _, header in scanning.headers(self.file, 0, self.size)), NO_TIMESTAMP
             )
         return self._first_timestamp
+
+    def range_since(self, timestamp: int, limit_offset: int) -> FileRange:
+        """All batches before `limit_offset` that may hold a record at or after `timestamp`."""
+        entry = self._usable(lambda: self.time_index.lookup(timestamp))
+        if entry is not None and not self._is_true(entry):
+            self.rebuild_indexes(f"{self.time_index.path.name} does not match its segment")
+            entry = self.time_index.lookup(timestamp)
+        start = 0 if entry is None else self.locate(entry.offset)
+        end = self.size if limit_offset >= self.next_offset else self.locate(limit_offset)
+        return FileRange(self.file, start, max(end - start, 0))
 
     @property
     def largest_timestamp(self) -> int:
@@ -335,6 +348,15 @@ class Segment:
         if self.is_sealed:
             self.seal()
         self.next_offset, self.size = next_offset, size
+
+    @property
+    def index_bytes(self) -> int:
+        """The size of the larger of the two."""
+        return self._usable(lambda: max(self.offset_index.size_bytes, self.time_index.size_bytes))
+
+    @property
+    def has_pending_entries(self) -> bool:
+        return self.offset_index.pending_bytes > 0 or self.time_index.pending_bytes > 0
 
     def reset_indexes(self) -> None:
         self.offset_index.reset()

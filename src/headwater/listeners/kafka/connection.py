@@ -36,7 +36,7 @@ class Slot:
 
     def fill(self, parts: list[Part]) -> None:
         self.parts = parts
-        self._connection.reply_ready()
+        self._connection.advance()
 
 
 class Requests(Protocol):
@@ -50,10 +50,9 @@ class Connection:
         "_config",
         "_frame_count_seen",
         "_frames",
+        "_is_advancing",
         "_is_draining",
-        "_is_processing",
         "_is_reading",
-        "_is_sending",
         "_loop",
         "_memory",
         "_on_closed",
@@ -89,11 +88,10 @@ class Connection:
             frame_bytes_max=config.socket_request_max_bytes,
             idle_bytes=config.headwater_socket_buffer_idle_bytes,
         )
-        self._output = Output(connected, self._drained, self._broken)
+        self._output = Output(connected, self.advance, self._broken)
         self._slots: deque[Slot] = deque()
         self._is_reading = False
-        self._is_sending = False
-        self._is_processing = False
+        self._is_advancing = False
         self._is_draining = False
         self._was_active = True
         self._quiet_since_ms = now_ms
@@ -112,7 +110,7 @@ class Connection:
     def is_idle(self) -> bool:
         return not self._slots and self._output.is_empty
 
-    # -- requests
+    # -- requests and replies
 
     def _readable(self) -> None:
         space = self._frames.space()
@@ -134,34 +132,62 @@ class Connection:
             return
         self._was_active = True
         self._frames.received(count)
-        self._process()
+        self.advance()
 
-    def _process(self) -> None:
-        """Serves every whole frame that is here, unless there is reason to wait."""
-        if self._is_processing:
+    def advance(self) -> None:
+        """Serves the frames that are here, sends the replies that are ready, and reads on only if both kept up.
+
+        Whatever happens to the connection ends here: bytes arrived, a reply is ready, the client took its replies.
+        """
+        if self._is_advancing or self.is_closed:
             return
-        self._is_processing = True
+        self._is_advancing = True
         try:
-            while not self.is_closed and self._may_process():
-                frame = self._frames.next_frame()
-                if frame is None:
-                    break
-                slot = Slot(self)
-                self._slots.append(slot)
-                self._requests.serve(frame, slot, self)
+            while self._serve_frames() + self._send_replies():
+                pass
         except ProtocolError as error:
             logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], error)
             self.close()
-            return
+        except Exception:
+            logger.exception("a request of %s:%s failed, its connection is closed", *self.peer[:2])
+            self.close()
         finally:
-            self._is_processing = False
-        if not self.is_closed:
-            self._send()
-            if not self._may_process():
-                self._pause()
+            self._is_advancing = False
+        if self.is_closed:
+            return
+        if self._is_draining and self.is_idle:
+            self.close()
+        elif self._may_serve():
+            self._resume()
+        else:
+            self._pause()
 
-    def _may_process(self) -> bool:
-        return len(self._slots) < self._config.headwater_connection_requests_max and not self._is_draining
+    def _may_serve(self) -> bool:
+        # A client that does not take its replies need not be given more of them.
+        return (
+            self._output.is_empty
+            and len(self._slots) < self._config.headwater_connection_requests_max
+            and not self._is_draining
+        )
+
+    def _serve_frames(self) -> int:
+        served = 0
+        while self._may_serve() and not self.is_closed and (frame := self._frames.next_frame()) is not None:
+            slot = Slot(self)
+            self._slots.append(slot)
+            self._requests.serve(frame, slot, self)
+            served += 1
+        return served
+
+    def _send_replies(self) -> int:
+        sent = 0
+        slots = self._slots
+        while slots and (parts := slots[0].parts) is not None:
+            slots.popleft()
+            self._output.push(parts)
+            sent += 1
+        self._output.pump()
+        return sent
 
     def _pause(self) -> None:
         if self._is_reading:
@@ -172,45 +198,6 @@ class Connection:
         if not (self._is_reading or self.is_closed or self._is_draining):
             self._is_reading = True
             self._loop.add_reader(self._socket, self._readable)
-
-    # -- replies
-
-    def reply_ready(self) -> None:
-        # While frames are being served, all replies leave together afterwards.
-        if not (self._is_processing or self.is_closed):
-            self._send()
-
-    def _send(self) -> None:
-        if self._is_sending:
-            return
-        self._is_sending = True
-        slots = self._slots
-        while slots and (parts := slots[0].parts) is not None:
-            slots.popleft()
-            self._output.push(parts)
-        self._output.pump()
-        self._is_sending = False
-        if self.is_closed:
-            return
-        if not self._output.is_empty:
-            # The client does not take its replies: it need not be given more of them.
-            self._pause()
-        elif self._is_draining:
-            if self.is_idle:
-                self.close()
-        elif not self._is_reading and self._may_process():
-            self._drained()
-
-    def _drained(self) -> None:
-        """All replies are gone: serve what has already been received, then read on."""
-        if self.is_closed:
-            return
-        if self._is_draining:
-            self.drain()
-            return
-        self._process()
-        if not self.is_closed and self._output.is_empty and self._may_process():
-            self._resume()
 
     def _broken(self, error: OSError) -> None:
         logger.debug("connection of %s:%s broke: %s", *self.peer[:2], error)

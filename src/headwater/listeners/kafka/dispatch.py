@@ -111,7 +111,7 @@ class Dispatcher:
                 f"{api.request.__name__} version {version} is not served, only "
                 f"{api.first_version} to {api.last_version}"
             )
-        request = decode(api.request, version, frame, header.body_position)
+        request = decode(api.request, version, frame, header.body_position, exact=False)
         context = Context(
             self._broker, self._fetch_sessions, version, header.client_id, connection.peer_host, self._advertised
         )

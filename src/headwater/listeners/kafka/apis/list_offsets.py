@@ -1,6 +1,8 @@
 """ListOffsets (key 2): the first or last offset, or the one that belongs to a time."""
 
 import asyncio
+from collections.abc import Mapping
+from enum import IntEnum
 
 from headwater.broker.partition import Partition
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
@@ -13,16 +15,29 @@ from headwater.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from headwater.storage.timestamps import TimestampOffset
 
 REQUEST = ListOffsetsRequest
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
-FIRST_VERSIONS = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+class Special(IntEnum):
+    """Timestamps that stand for a place in the log instead of a time."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+FIRST_VERSIONS: Mapping[int, int] = {
+    Special.MAX_TIMESTAMP: 7,
+    Special.EARLIEST_LOCAL: 8,
+    Special.LATEST_TIERED: 9,
+    Special.EARLIEST_PENDING_UPLOAD: 11,
+}
+NOTHING = TimestampOffset(-1, -1, -1)
 READ_COMMITTED = 1
 
 
@@ -50,41 +65,36 @@ async def _look_up(
         partition = context.broker.partition(topic, index)
         partition.check_online()
         check_leader_epoch(partition, asked.current_leader_epoch)
-        if context.api_version < FIRST_VERSIONS.get(asked.timestamp, 0) or asked.timestamp < EARLIEST_PENDING_UPLOAD:
+        if context.api_version < FIRST_VERSIONS.get(asked.timestamp, 0) or asked.timestamp < min(Special):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} has no meaning here")
-        timestamp, offset = await _find(partition, asked.timestamp, committed_only=committed_only)
+        found = await _find(partition, asked.timestamp, committed_only=committed_only)
     except HeadwaterError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     return ListOffsetsPartitionResponse(
         partition_index=index,
-        timestamp=timestamp,
-        offset=offset,
-        leader_epoch=_epoch_at(partition, offset),
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
     )
 
 
-async def _find(partition: Partition, timestamp: int, *, committed_only: bool) -> tuple[int, int]:
-    """Timestamp and offset, each -1 where there is none."""
+async def _find(partition: Partition, timestamp: int, *, committed_only: bool) -> TimestampOffset:
     limit_offset = partition.last_stable_offset if committed_only else partition.high_watermark
+    log = partition.log
     match timestamp:
-        case -1:
-            return -1, limit_offset
-        case -2 | -4:
-            return -1, partition.start_offset
-        case -5 | -6:
+        case Special.LATEST:
+            return TimestampOffset(-1, limit_offset, partition.leader_epoch)
+        case Special.EARLIEST | Special.EARLIEST_LOCAL:
+            start_offset = log.start_offset
+            is_empty = start_offset >= log.end_offset
+            epoch = partition.leader_epoch if is_empty else log.epochs.epoch_at(start_offset)
+            return TimestampOffset(-1, start_offset, epoch)
+        case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
             # Nothing is tiered, so nothing has been and nothing waits to be.
-            return -1, -1
-        case -3:
-            lookup = partition.log.max_timestamp_lookup(limit_offset)
+            return NOTHING
+        case Special.MAX_TIMESTAMP:
+            lookup = log.latest_timestamp_lookup()
         case _:
-            lookup = partition.log.timestamp_lookup(timestamp, limit_offset)
-    # It may have to decompress a batch, which takes a thread.
-    return await asyncio.to_thread(lookup.run) or (-1, -1)
-
-
-def _epoch_at(partition: Partition, offset: int) -> int:
-    if offset < 0:
-        return -1
-    if offset >= partition.log.end_offset:
-        return partition.leader_epoch
-    return partition.log.epochs.epoch_at(offset)
+            lookup = log.timestamp_lookup(timestamp, limit_offset)
+    # It may have to read and decompress a batch, which takes a thread.
+    return await asyncio.to_thread(lookup.run) or NOTHING

@@ -1,0 +1,52 @@
+# Every target works from a fresh clone: it makes the virtual environment it needs first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Tests run one process per core.
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help install run demo check format test interop bench clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(VENV)/.installed ## Install Headwater and all development tools into .venv
+
+$(VENV)/.installed: pyproject.toml constraints.txt setup.py src/headwater/protocol/records.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or later: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip setuptools
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+run: install ## Run a broker in the foreground on 127.0.0.1:9092
+	$(BIN)/headwater serve
+
+demo: install ## Produce and consume 200,000 orders through a broker of its own
+	$(BIN)/python examples/demo.py
+
+check: install ## Lint, formatting, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: install ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+test: install ## Run the test suite with coverage
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not interop' --cov --cov-report=term
+
+interop: install ## Test with kcat, Java and Go clients and Kafka's own tools; says what it skips
+	$(BIN)/python -m pytest -m interop tests/interop
+
+bench: install ## Measure this broker; table on the terminal, JSON in benchmarks/results
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove everything that these targets made
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .coverage* htmlcov benchmarks/.work tests/interop/.work
+	find src tests -name '__pycache__' -prune -exec rm -rf {} +
+	rm -f src/headwater/protocol/*.so src/headwater/protocol/*.c
+	rm -rf src/*.egg-info

@@ -1,0 +1,282 @@
+"""The brokers behind a bootstrap list: who leads what, a connection to each, and another try when that changes."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+from headwater.client.backoff import Backoff
+from headwater.client.connection import CLIENT_ID, RESPONSE_BYTES_MAX, TIMEOUT_MS, Connection
+from headwater.client.errors import ClientError, ConnectionLost, Refused, UnknownTopic, check
+from headwater.clock import Clock, SystemClock
+from headwater.endpoint import Endpoint
+from headwater.errors import ConfigError, ErrorCode
+from headwater.ids import NodeId, TopicId, TopicName, TopicPartition
+from headwater.protocol.codec import Request, Response
+from headwater.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+# A topic that was created a moment ago may be unknown to the broker that is asked.
+TOPIC_WAIT_MS = 2_000
+# Partitions that are added to a topic are noticed after this time at the latest.
+METADATA_AGE_MS_MAX = 300_000
+
+NO_LEADER = NodeId(-1)
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Response)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    index: int
+    leader: NodeId
+    leader_epoch: int
+    replicas: tuple[NodeId, ...]
+    in_sync_replicas: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    name: TopicName
+    id: TopicId
+    internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+class Cluster:
+    """`bootstrap` is "host:port,host:port": any broker of it leads to all others.
+
+    A first connection that fails is an error at once; once a broker was reached, what may pass is tried again for
+    `timeout_ms`.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = CLIENT_ID,
+        timeout_ms: int = TIMEOUT_MS,
+        topic_wait_ms: int = TOPIC_WAIT_MS,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        clock: Clock | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self.clock = clock or SystemClock()
+        self._bootstrap = _parse(bootstrap)
+        self._client_id = client_id
+        self._topic_wait_ms = topic_wait_ms
+        self._response_bytes_max = response_bytes_max
+        self._sleep = sleep
+        self._connections: dict[Endpoint, Connection] = {}
+        self._nodes: dict[NodeId, Endpoint] = {}
+        self._topics: dict[str, tuple[TopicDescription, int]] = {}
+        self._was_reached = False
+
+    # -- metadata
+
+    def topic(self, name: str, *, create: bool = False) -> TopicDescription:
+        """What is known of a topic; `create` lets the broker make it if it is set up to."""
+        known = self._topics.get(name)
+        if known is not None and self.clock.monotonic_ms() - known[1] < METADATA_AGE_MS_MAX:
+            return known[0]
+        backoff = self.backoff(self._topic_wait_ms)
+        while True:
+            try:
+                found = self.topics([name], create=create)
+                check(ErrorCode.NONE if found else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+                return found[0]
+            except Refused as refusal:
+                if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    backoff.pause(UnknownTopic(str(refusal)))
+                elif refusal.code == ErrorCode.LEADER_NOT_AVAILABLE:
+                    backoff.pause(refusal)
+                else:
+                    raise
+
+    def topics(self, names: Collection[str] | None = None, *, create: bool = False) -> list[TopicDescription]:
+        """Asks anew, for all topics if none is named; one that does not exist is an error."""
+        response = self.metadata(names, create=create)
+        if names is None:
+            # One that is being made or deleted at this moment must not hide the others.
+            described = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE and topic.partitions]
+        else:
+            described = [topic for topic in response.topics if topic.name in names]
+        found = [_describe(topic) for topic in described]
+        now_ms = self.clock.monotonic_ms()
+        for topic in found:
+            self._topics[topic.name] = topic, now_ms
+        return found
+
+    def metadata(self, names: Collection[str] | None = (), *, create: bool = False) -> MetadataResponse:
+        """The brokers, and the topics of these names."""
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
+        response = self.retrying(lambda: self._any().call(request, MetadataResponse))
+        check(response.error_code, "the broker refused to describe the cluster")
+        self._nodes = {NodeId(node.node_id): Endpoint(node.host, node.port) for node in response.brokers}
+        return response
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """What was known of these topics proved wrong."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+
+    def partition(self, partition: TopicPartition) -> PartitionDescription:
+        partitions = self.topic(partition.topic).partitions
+        if partition.partition >= len(partitions):
+            # It may be newer than what is known of the topic.
+            self.forget([partition.topic])
+            partitions = self.topic(partition.topic).partitions
+        if not 0 <= partition.partition < len(partitions):
+            raise UnknownTopic(
+                f"topic {partition.topic!r} has partitions 0 to {len(partitions) - 1}, not {partition.partition}"
+            )
+        return partitions[partition.partition]
+
+    def leader(self, partition: TopicPartition) -> NodeId:
+        leader = self.partition(partition).leader
+        if leader == NO_LEADER:
+            self.forget([partition.topic])
+            raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
+        return leader
+
+    # -- requests
+
+    def node(self, node: NodeId) -> Connection:
+        endpoint = self._nodes.get(node)
+        if endpoint is None:
+            raise ConnectionLost(f"broker {node} is not there any more")
+        return self._connection(endpoint)
+
+    def ask_any(self, request: Request, response: type[R]) -> R:
+        return self.retrying(lambda: self._any().call(request, response))
+
+    def ask_controller(self, request: Request, response: type[R]) -> R:
+        """What changes the cluster; brokers that know no controller of their own name one that passes requests on."""
+
+        def ask() -> R:
+            controller = NodeId(self.metadata().controller_id)
+            connection = self.node(controller) if controller in self._nodes else self._any()
+            return connection.call(request, response)
+
+        return self.retrying(ask)
+
+    def ask_leaders(
+        self,
+        asked: Mapping[TopicPartition, T],
+        ask: Callable[[Connection, Mapping[TopicPartition, T]], Iterable[tuple[TopicPartition, int, R]]],
+    ) -> dict[TopicPartition, R]:
+        """Asks each partition's leader, and the next one if leadership moved meanwhile.
+
+        `ask` puts the question to one leader, and gives an error code and an answer for each of its partitions.
+        """
+        answers: dict[TopicPartition, R] = {}
+
+        def ask_remaining() -> dict[TopicPartition, R]:
+            remaining: dict[NodeId, dict[TopicPartition, T]] = {}
+            for partition, question in asked.items():
+                if partition not in answers:
+                    remaining.setdefault(self.leader(partition), {})[partition] = question
+            try:
+                for node, questions in remaining.items():
+                    for partition, code, answer in ask(self.node(node), questions):
+                        check(code, f"partition {partition}")
+                        answers[partition] = answer
+            except ClientError:
+                self.forget(partition.topic for partition in asked)
+                raise
+            return answers
+
+        return self.retrying(ask_remaining)
+
+    def retrying(self, action: Callable[[], T]) -> T:
+        backoff = self.backoff(self.timeout_ms)
+        while True:
+            try:
+                return action()
+            except ClientError as error:
+                if not (error.retriable and self._was_reached):
+                    raise
+                backoff.pause(error)
+
+    def backoff(self, timeout_ms: int) -> Backoff:
+        return Backoff(timeout_ms, self.clock, self._sleep)
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- connections
+
+    def _any(self) -> Connection:
+        for connection in self._connections.values():
+            if not connection.closed:
+                return connection
+        failures: list[ConnectionLost] = []
+        for endpoint in dict.fromkeys((*self._nodes.values(), *self._bootstrap)):
+            try:
+                return self._connection(endpoint)
+            except ConnectionLost as error:
+                failures.append(error)
+        raise failures[0]
+
+    def _connection(self, endpoint: Endpoint) -> Connection:
+        connection = self._connections.get(endpoint)
+        if connection is None or connection.closed:
+            connection = self._connections[endpoint] = Connection(
+                endpoint,
+                client_id=self._client_id,
+                timeout_ms=self.timeout_ms,
+                response_bytes_max=self._response_bytes_max,
+                clock=self.clock,
+            )
+            self._was_reached = True
+        return connection
+
+
+def _parse(bootstrap: str) -> list[Endpoint]:
+    endpoints = [Endpoint.parse(part) for part in bootstrap.split(",")]
+    for endpoint in endpoints:
+        if not endpoint.host or not endpoint.port:
+            raise ConfigError(f"{endpoint} in the bootstrap list has no host or no port to connect to")
+    return endpoints
+
+
+def _describe(topic: MetadataResponseTopic) -> TopicDescription:
+    name = topic.name or ""
+    check(topic.error_code, f"topic {name!r}")
+    partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    if not partitions or [partition.partition_index for partition in partitions] != list(range(len(partitions))):
+        # While a topic is made or deleted, a broker may know some of its partitions only.
+        raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
+    return TopicDescription(
+        TopicName(name),
+        TopicId(topic.topic_id),
+        topic.is_internal,
+        tuple(
+            PartitionDescription(
+                partition.partition_index,
+                NodeId(partition.leader_id),
+                partition.leader_epoch,
+                tuple(map(NodeId, partition.replica_nodes)),
+                tuple(map(NodeId, partition.isr_nodes)),
+            )
+            for partition in partitions
+        ),
+    )

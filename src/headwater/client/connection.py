@@ -1,0 +1,229 @@
+"""One connection to one broker: requests go out in order, several at a time if need be, and answers come in that order.
+
+Law: whatever leaves the stream in doubt (time-out, interruption, bytes that make no sense) closes the connection.
+"""
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from headwater.client.errors import ClientError, ConnectionLost, check
+from headwater.clock import Clock, SystemClock
+from headwater.endpoint import Endpoint
+from headwater.errors import ErrorCode, ProtocolError
+from headwater.protocol.codec import Request, Response, decode, encode_parts
+from headwater.protocol.headers import read_response_header, write_request_header
+from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+CLIENT_ID = "headwater"
+TIMEOUT_MS = 30_000
+# Kafka accepts frames of 100 MiB; an answer to a fetch may hold one batch of that size and then some.
+RESPONSE_BYTES_MAX = 128 * 1024 * 1024
+
+_SIZE = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+_CORRELATION_ID_MAX = 2**31 - 1
+_SOFTWARE_VERSION = "1"
+
+R = TypeVar("R", bound=Response)
+
+
+class InFlight(Generic[R]):
+    """A request that was sent, and its answer once that is read."""
+
+    __slots__ = ("answer", "correlation_id", "response", "version")
+
+    def __init__(self, response: type[R], version: int, correlation_id: int) -> None:
+        self.response = response
+        self.version = version
+        self.correlation_id = correlation_id
+        self.answer: R | None = None
+
+
+class Connection:
+    """Connects and learns what the broker speaks; `timeout_ms` bounds that and, by default, every later answer."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        client_id: str = CLIENT_ID,
+        timeout_ms: int = TIMEOUT_MS,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        clock: Clock | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.closed = False
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._response_bytes_max = response_bytes_max
+        self._clock = clock or SystemClock()
+        self._correlation_id = 0
+        self._in_flight: deque[InFlight[Response]] = deque()
+        self._versions: Mapping[int, range] = {}
+        self._socket = self._connect()
+        try:
+            self._versions = self._negotiate()
+        except BaseException:
+            self.close()
+            raise
+
+    def version(self, request: type[Request], version_max: int | None = None) -> int:
+        """The newest version that both sides know, no newer than `version_max`."""
+        offered = self._versions.get(request.key, range(0))
+        known_last = request.versions.stop - 1 if version_max is None else version_max
+        version = min(known_last, offered.stop - 1)
+        if version < max(request.versions.start, offered.start):
+            api = request.__name__.removesuffix("Request")
+            offer = f"versions {offered.start} to {offered.stop - 1}" if offered else "nothing"
+            raise ClientError(
+                f"the broker at {self.endpoint} offers {offer} of {api}, "
+                f"this client knows {request.versions.start} to {known_last}"
+            )
+        return version
+
+    def send(self, request: Request, response: type[R], *, version_max: int | None = None) -> InFlight[R]:
+        sent = self._send(request, response, self.version(type(request), version_max))
+        self._in_flight.append(sent)
+        return sent
+
+    def send_only(self, request: Request, *, version_max: int | None = None) -> None:
+        """For the one request that gets no answer: a produce with acks=0."""
+        self._send(request, Response, self.version(type(request), version_max))
+
+    def wait(self, sent: InFlight[R], *, timeout_ms: int | None = None) -> R:
+        """The answer to `sent`; answers to what was sent before it are kept for whoever waits for them."""
+        deadline_ms = self._clock.monotonic_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
+        while sent.answer is None:
+            if sent not in self._in_flight:
+                raise self._lost("the connection was closed before the answer")
+            self._receive(self._in_flight[0], deadline_ms)
+            self._in_flight.popleft()
+        return sent.answer
+
+    def call(
+        self, request: Request, response: type[R], *, version_max: int | None = None, timeout_ms: int | None = None
+    ) -> R:
+        return self.wait(self.send(request, response, version_max=version_max), timeout_ms=timeout_ms)
+
+    def fileno(self) -> int:
+        """For `select`: readable when an answer begins to arrive."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self.closed = True
+        self._in_flight.clear()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _connect(self) -> socket.socket:
+        try:
+            connected = socket.create_connection(self.endpoint, self._timeout_ms / 1000)
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConnectionLost(
+                f"cannot reach {self.endpoint}: {reason}; is the broker running? (--bootstrap)"
+            ) from error
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
+    def _negotiate(self) -> Mapping[int, range]:
+        version = ApiVersionsRequest.versions.stop - 1
+        response = self._ask_versions(version)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            # An older broker says what it speaks in version 0, or says nothing: version 0 is then all it speaks.
+            offered = _ranges(response).get(ApiVersionsRequest.key, range(1))
+            response = self._ask_versions(min(version, offered.stop - 1))
+        check(response.error_code, f"the broker at {self.endpoint} refused ApiVersions")
+        return _ranges(response)
+
+    def _ask_versions(self, version: int) -> ApiVersionsResponse:
+        request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version=_SOFTWARE_VERSION)
+        sent = self._send(request, ApiVersionsResponse, version)
+        self._in_flight.append(sent)
+        return self.wait(sent)
+
+    def _send(self, request: Request, response: type[R], version: int) -> InFlight[R]:
+        self._correlation_id = self._correlation_id + 1 if self._correlation_id < _CORRELATION_ID_MAX else 0
+        frame = bytearray(_SIZE.size)
+        write_request_header(frame, type(request), version, self._correlation_id, self._client_id)
+        parts = encode_parts(request, version, frame)
+        assert len(parts) == 1, "a client sends records that it holds in memory"
+        _SIZE.pack_into(frame, 0, len(frame) - _SIZE.size)
+        if self.closed:
+            raise self._lost("the connection is closed")
+        try:
+            self._socket.settimeout(self._timeout_ms / 1000)
+            self._socket.sendall(frame)
+        except TimeoutError:
+            raise self._lost(f"it took no request for {self._timeout_ms} ms") from None
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+        return InFlight(response, version, self._correlation_id)
+
+    def _receive(self, sent: InFlight[Response], deadline_ms: int) -> None:
+        try:
+            size: int = _SIZE.unpack(self._read(_SIZE.size, deadline_ms))[0]
+            if not _SIZE.size <= size <= self._response_bytes_max:
+                raise ProtocolError(f"an answer of {size} bytes, where up to {self._response_bytes_max} are read")
+            frame = memoryview(self._read(size, deadline_ms))
+            correlation_id, position = read_response_header(frame, sent.response, sent.version)
+            if correlation_id != sent.correlation_id:
+                raise ProtocolError(f"an answer to request {correlation_id}, where {sent.correlation_id} is next")
+            sent.answer = decode(sent.response, _answer_version(sent, frame, position), frame, position)
+        except ProtocolError as error:
+            self.close()
+            raise ClientError(f"the broker at {self.endpoint} sent what is no Kafka protocol: {error}") from error
+        except TimeoutError:
+            raise self._lost("no answer in time") from None
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, size: int, deadline_ms: int) -> bytearray:
+        # Zeroed memory is not touched before bytes arrive, so that a size is cheap to claim and costly to fill.
+        frame = bytearray(size)
+        with memoryview(frame) as view:
+            position = 0
+            while position < size:
+                remaining_ms = deadline_ms - self._clock.monotonic_ms()
+                if remaining_ms <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(remaining_ms / 1000)
+                with view[position:] as rest:
+                    received = self._socket.recv_into(rest)
+                if not received:
+                    raise ConnectionResetError("it closed the connection")
+                position += received
+        return frame
+
+    def _lost(self, reason: str) -> ConnectionLost:
+        self.close()
+        return ConnectionLost(f"lost the connection to {self.endpoint}: {reason}")
+
+
+def _answer_version(sent: InFlight[Response], frame: memoryview, position: int) -> int:
+    """Answers have their request's version, but for ApiVersions: what is unknown to a broker it refuses in version 0."""
+    if sent.response.key != ApiVersionsResponse.key or len(frame) < position + _INT16.size:
+        return sent.version
+    (error_code,) = _INT16.unpack_from(frame, position)
+    return 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else sent.version
+
+
+def _ranges(response: ApiVersionsResponse) -> dict[int, range]:
+    return {api.api_key: range(api.min_version, api.max_version + 1) for api in response.api_keys}

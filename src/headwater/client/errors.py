@@ -1,0 +1,96 @@
+"""What can go wrong for a client: the connection, or the broker's refusal. Each says whether asking again may help."""
+
+from headwater.errors import ErrorCode, HeadwaterError
+from headwater.ids import TopicPartition
+from headwater.printable import printable
+
+# As in Kafka's own clients: the state behind these passes, most often because a leader moves.
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+_EXPLANATIONS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist",
+    ErrorCode.LEADER_NOT_AVAILABLE: "it has no leader at the moment",
+    ErrorCode.MESSAGE_TOO_LARGE: "it is larger than the topic's max.message.bytes",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "it exists already",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "the name is not allowed; letters, digits, '.', '_' and '-' are, up to 249",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk failed",
+}
+_MESSAGE_LENGTH_MAX = 1_000
+
+
+class ClientError(HeadwaterError):
+    """Anything that keeps a client from what it was asked to do."""
+
+    @property
+    def retriable(self) -> bool:
+        return self.code in _RETRIABLE
+
+
+class ConnectionLost(ClientError):
+    """A broker cannot be reached, hung up, or was silent for too long. What was asked may or may not have been done."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+
+
+class Refused(ClientError):
+    """The broker's own answer: `subject` is what it is about, `message` what the broker said, if anything."""
+
+    def __init__(self, code: int, subject: str, message: str | None = None) -> None:
+        try:
+            self.code = ErrorCode(code)
+            name = self.code.name
+        except ValueError:
+            name = f"error {code}, which is newer than this client"
+        reason = printable(message[:_MESSAGE_LENGTH_MAX]) if message else _EXPLANATIONS.get(self.code)
+        super().__init__(f"{subject}: {reason} ({name})" if reason else f"{subject}: {name}")
+
+
+class UnknownTopic(ClientError):
+    """There is no such topic or partition, even after the time that a new one may take to be known."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class OffsetOutOfRange(ClientError):
+    """The partition holds no record at the offset, and will not: retention removed it, or it was never written."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, partition: TopicPartition, offset: int, earliest: int, latest: int) -> None:
+        super().__init__(f"{partition} has offsets {earliest} to {latest}, not {offset}")
+        self.partition = partition
+        self.offset = offset
+        self.earliest = earliest
+        self.latest = latest
+
+
+def check(code: int, subject: str, message: str | None = None) -> None:
+    """Raises what an answer about `subject` says is wrong."""
+    if code != ErrorCode.NONE:
+        raise Refused(code, subject, message)

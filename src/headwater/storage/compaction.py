@@ -1,0 +1,220 @@
+"""Compaction: keeps the latest record of every key, and a deleted key's tombstone for a while.
+
+Planned on the loop, run in a thread, installed on the loop. Sealed and flushed segments alone are touched, offsets
+stay, and the cleaned files count for nothing until they are installed. Transactional and control batches are kept
+whole and supersede nothing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from headwater.errors import CorruptBatch
+from headwater.protocol import batch as batches
+from headwater.protocol.batch import BatchHeader, Buffer
+from headwater.storage import flushing, names
+from headwater.storage.disk import Disk, File
+from headwater.storage.errors import DiskFull, is_disk_full
+from headwater.storage.filtering import BatchFilter
+from headwater.storage.log import Log
+from headwater.storage.offset_map import OffsetMap
+from headwater.storage.scanning import DECOMPRESSED_BYTES_MAX, Scan
+from headwater.storage.segment import Segment
+from headwater.topic_config import TopicConfig
+
+_INT32_MAX: Final = 2**31 - 1
+_WRITE_BYTES: Final = 1024 * 1024
+
+
+class Source(NamedTuple):
+    """A segment to be cleaned. Its file was opened on the loop and outlives whatever retention does meanwhile."""
+
+    segment: Segment
+    file: File
+    index_bytes: int
+
+
+class Replacement(NamedTuple):
+    """A cleaned segment, whole on disk, and the segments whose place it takes."""
+
+    replaced: Sequence[Segment]
+    size: int
+    next_offset: int
+
+
+def plan(log: Log, now_ms: int, limit_offset: int) -> "CleaningTask | None":
+    """None if the log is clean enough. `limit_offset` is the high watermark: nothing beyond it is looked at."""
+    config = log.config
+    if "compact" not in config.cleanup_policy or log.failure is not None:
+        return None
+    segments = _cleanable(log, config, now_ms, limit_offset)
+    dirty = [segment for segment in segments if segment.next_offset > log.first_dirty_offset]
+    dirty_bytes = sum(segment.size for segment in dirty)
+    if dirty_bytes == 0:
+        return None
+    ratio = dirty_bytes / sum(segment.size for segment in segments)
+    if ratio <= config.min_cleanable_dirty_ratio and not _is_overdue(dirty, config, now_ms):
+        return None
+    return CleaningTask(
+        log.disk,
+        log.directory,
+        config,
+        [Source(segment, segment.file, segment.index_bytes) for segment in segments],
+        log.first_dirty_offset,
+        log.truncations,
+        now_ms,
+        {state.producer_id: state.last_offset for state in log.producers if state.batches},
+    )
+
+
+def _cleanable(log: Log, config: TopicConfig, now_ms: int, limit_offset: int) -> list[Segment]:
+    segments: list[Segment] = []
+    limit_offset = min(limit_offset, log.flushed_offset)
+    for segment in log.segments[:-1]:
+        if segment.next_offset > limit_offset or segment.has_pending_entries:
+            break
+        if segment.next_offset > log.first_dirty_offset and _is_too_young(segment, config, now_ms):
+            break
+        segments.append(segment)
+    return segments
+
+
+def _is_too_young(segment: Segment, config: TopicConfig, now_ms: int) -> bool:
+    lag_ms = config.min_compaction_lag_ms
+    return lag_ms > 0 and segment.largest_timestamp > now_ms - lag_ms
+
+
+def _is_overdue(dirty: Sequence[Segment], config: TopicConfig, now_ms: int) -> bool:
+    # The first batch of each segment is read for this, so it is not asked for nothing.
+    latest = now_ms - config.max_compaction_lag_ms
+    return latest > 0 and any(0 < segment.first_timestamp < latest for segment in dirty)
+
+
+class _Cancelled(Exception):
+    pass
+
+
+@dataclass(slots=True)
+class CleaningTask:
+    disk: Disk
+    directory: Path
+    config: TopicConfig
+    sources: Sequence[Source]
+    first_dirty_offset: int
+    truncations: int
+    now_ms: int
+    producers_last_offsets: Mapping[int, int]
+    replacements: list[Replacement] = field(default_factory=list[Replacement])
+
+    def run(self, memory_bytes_max: int, cancelled: Callable[[], bool]) -> None:
+        """Writes the `.cleaned` files. When cancelled, or on an error, none is left and nothing will be installed."""
+        groups: list[list[Source]] = []
+        try:
+            offset_map, mapped_end = self._map(memory_bytes_max, cancelled)
+            groups = self._groups(mapped_end)
+            self.replacements = [self._clean(group, offset_map, mapped_end, cancelled) for group in groups]
+            self.first_dirty_offset = mapped_end
+        except _Cancelled:
+            return
+        except OSError as error:
+            if is_disk_full(error):
+                raise DiskFull(f"{self.directory.name}: no space for compaction") from error
+            raise
+        finally:
+            if not self.replacements:
+                for group in groups:
+                    for path in self.cleaned_paths(group[0].segment):
+                        self.disk.remove(path)
+
+    def cleaned_paths(self, segment: Segment) -> list[Path]:
+        return [segment.path(suffix + names.CLEANED) for suffix in names.SEGMENT_FILES]
+
+    def _map(self, memory_bytes_max: int, cancelled: Callable[[], bool]) -> tuple[OffsetMap, int]:
+        """The latest offsets of the dirty part, and how far they go: as many whole batches as there is memory for."""
+        offset_map, mapped_end = OffsetMap(memory_bytes_max), self.first_dirty_offset
+        for source in self.sources:
+            if source.segment.next_offset <= self.first_dirty_offset:
+                continue
+            for header, batch in _batches(source, cancelled):
+                if not header.is_control and not header.is_transactional and header.next_offset > mapped_end:
+                    for record in batches.read_records(batch, header, DECOMPRESSED_BYTES_MAX):
+                        if record.key is not None and not offset_map.put(record.key, record.offset):
+                            return offset_map, mapped_end
+                mapped_end = max(mapped_end, header.next_offset)
+        return offset_map, mapped_end
+
+    def _groups(self, mapped_end: int) -> list[list[Source]]:
+        """Neighbours that fit into one segment together, so that cleaning does not leave ever smaller ones."""
+        groups: list[list[Source]] = []
+        size = index_bytes = 0
+        for source in self.sources:
+            segment = source.segment
+            if segment.base_offset >= mapped_end or mapped_end == self.first_dirty_offset:
+                break
+            size += segment.size
+            index_bytes += source.index_bytes
+            if (
+                not groups
+                or size > self.config.segment_bytes
+                or index_bytes > self.config.segment_index_bytes
+                or segment.next_offset - groups[-1][0].segment.base_offset > _INT32_MAX
+            ):
+                groups.append([])
+                size, index_bytes = segment.size, source.index_bytes
+            groups[-1].append(source)
+        return groups
+
+    def _clean(
+        self, group: Sequence[Source], offset_map: OffsetMap, mapped_end: int, cancelled: Callable[[], bool]
+    ) -> Replacement:
+        keep = BatchFilter(
+            offset_map, mapped_end, self.producers_last_offsets, self.now_ms, self.config.delete_retention_ms
+        )
+        end_offset = group[-1].segment.next_offset
+        cleaned = Segment(
+            self.disk,
+            self.directory,
+            group[0].segment.base_offset,
+            extension=names.CLEANED,
+            is_new=True,
+            now_ms=self.now_ms,
+            interval_bytes=self.config.index_interval_bytes,
+            report=_say_nothing,
+        )
+        cleaned.file.truncate(0)
+        pending: list[tuple[BatchHeader, Buffer]] = []
+        pending_bytes = 0
+        for source in group:
+            for header, batch in _batches(source, cancelled):
+                # The end of the last batch is the end of all that is replaced, so it stays even when nothing else does.
+                kept = keep.filter(header, batch, is_last=header.next_offset == end_offset)
+                if kept is None:
+                    continue
+                pending.append((batches.read_header(kept), kept))
+                pending_bytes += len(kept)
+                if pending_bytes >= _WRITE_BYTES:
+                    cleaned.append(pending)
+                    pending, pending_bytes = [], 0
+        if pending:
+            cleaned.append(pending)
+        cleaned.seal()
+        cleaned.file.sync_data()
+        for chunk in flushing.chunks([cleaned], 1):
+            chunk.write(self.disk)
+        return Replacement([source.segment for source in group], cleaned.size, end_offset)
+
+
+def _batches(source: Source, cancelled: Callable[[], bool]) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Verified, so that a damaged batch is never laundered into a valid one; it stops the cleaning."""
+    scan = Scan(source.file, 0, source.segment.size, source.segment.base_offset)
+    for _, header, batch in scan:
+        if cancelled():
+            raise _Cancelled
+        yield header, batch
+    if scan.problem is not None:
+        raise CorruptBatch(f"{source.segment.path(names.LOG).name}: {scan.problem}")
+
+
+def _say_nothing(_: str) -> None:
+    return

@@ -1,0 +1,212 @@
+"""Crashes at every step of a life: appends, rolls, flushes, retention, compaction; then crashes inside the recovery."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headwater.protocol import batch as batches
+from headwater.protocol.records import Record
+from headwater.storage import compaction
+from headwater.storage.log import Log
+from headwater.topic_config import TopicConfig
+from tests.storage.builders import NOW_MS, contents, create, flush, numbered, produced, record, settings, staged
+from tests.storage.crashes import MODES, Mode, RecordingDisk, crash, materialize
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What holds once the first `step` steps were done."""
+
+    step: int
+    start_offset: int
+    flushed_offset: int
+    end_offset: int
+
+
+class Life:
+    """A log on a recording disk, and what it promised when."""
+
+    def __init__(self, path: Path, config: TopicConfig) -> None:
+        self.disk = RecordingDisk()
+        self.log = create(path, config, self.disk)
+        self.appended: list[bytes] = []
+        self.promises: list[Promise] = []
+        self.promise()
+
+    def append(self, *staged_batches: tuple[batches.BatchHeader, bytearray]) -> None:
+        self.log.append(staged_batches, NOW_MS)
+        for header, data in staged_batches:
+            self.log.producers.update(header, NOW_MS)
+            self.appended.append(bytes(data))
+        self.promise()
+
+    def flush(self) -> None:
+        flush(self.log)
+        self.promise()
+
+    def promise(self) -> None:
+        log = self.log
+        self.promises.append(Promise(len(self.disk.steps), log.start_offset, log.flushed_offset, log.end_offset))
+
+    def at(self, step: int) -> tuple[Promise, Promise]:
+        """The last promise before the crash, and what was under way."""
+        past = [promise for promise in self.promises if promise.step <= step]
+        coming = [promise for promise in self.promises if promise.step > step]
+        return past[-1], coming[0] if coming else past[-1]
+
+
+def reopen_after(life: Life, step: int, mode: Mode, directory: Path, recovery_point: int) -> Log:
+    materialize(crash(life.disk.steps[:step], mode, seed=step), directory)
+    past, _ = life.at(step)
+    return Log.open(
+        RecordingDisk_over(directory),
+        directory,
+        life.log.config,
+        clean=False,
+        recovery_point=recovery_point,
+        start_offset=past.start_offset,
+        now_ms=NOW_MS,
+        report=[].append,
+    )
+
+
+def RecordingDisk_over(directory: Path) -> RecordingDisk:
+    disk = RecordingDisk()
+    disk.adopt(directory)
+    return disk
+
+
+def check_prefix(life: Life, log: Log, step: int, mode: Mode) -> None:
+    past, coming = life.at(step)
+    assert log.end_offset <= coming.end_offset
+    assert log.end_offset >= past.flushed_offset, "what was flushed is there"
+    if mode == "killed":
+        assert log.end_offset >= past.end_offset, "a killed process loses nothing that it wrote"
+    expected = {batches.read_header(data).base_offset: data for data in life.appended}
+    offset = log.start_offset
+    while offset < log.end_offset:
+        data = log.read(offset, 1 << 20, limit_offset=log.end_offset, first_batch_whole=True).read()
+        assert data, f"hole at {offset}"
+        for header, batch in batches.iterate(data):
+            assert bytes(batch) == expected[header.base_offset]
+            assert header.base_offset <= offset, f"hole at {offset}"
+            offset = header.next_offset
+    for state in log.producers:
+        assert state.last_offset < log.end_offset, "no sequence is taken for a batch that is gone"
+
+
+def check_usable(log: Log) -> None:
+    """The log goes on: an append, a clean close, and a clean start that sees it."""
+    log.append([numbered(log.end_offset)], NOW_MS)
+    before = contents(log)
+    log.close()
+    again = Log.open(
+        RecordingDisk_over(log.directory),
+        log.directory,
+        log.config,
+        clean=True,
+        recovery_point=log.end_offset,
+        start_offset=log.start_offset,
+        now_ms=NOW_MS,
+        report=pytest.fail,
+    )
+    assert contents(again) == before
+
+
+@pytest.fixture
+def plain_life(tmp_path: Path) -> Life:
+    life = Life(tmp_path, settings(segment_bytes=400))
+    sequence = 0
+    for turn in range(9):
+        turn_batches: list[tuple[batches.BatchHeader, bytearray]] = []
+        for count in (1, 2):
+            offset = life.log.end_offset + sum(header.last_offset_delta + 1 for header, _ in turn_batches)
+            turn_batches.append(produced(offset, sequence, count=count))
+            sequence += count
+        life.append(*turn_batches)
+        if turn % 3 == 1:
+            life.flush()
+        if turn == 6:
+            life.log.advance_start(8).run()
+            life.promise()
+    return life
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_after_a_crash_at_any_step_only_an_unflushed_suffix_is_missing(
+    plain_life: Life, tmp_path: Path, mode: Mode
+) -> None:
+    for step in range(plain_life.promises[0].step, len(plain_life.disk.steps) + 1):
+        past, _ = plain_life.at(step)
+        for recovery_point in {0, past.flushed_offset // 2, past.flushed_offset}:
+            directory = tmp_path / f"{step}-{recovery_point}" / "orders-0"
+            log = reopen_after(plain_life, step, mode, directory, recovery_point)
+            check_prefix(plain_life, log, step, mode)
+        check_usable(log)
+
+
+@pytest.mark.parametrize("mode", ["torn", "unsynced", "reordered"])
+def test_a_crash_inside_the_recovery_is_recovered_from(plain_life: Life, tmp_path: Path, mode: Mode) -> None:
+    for step in range(10, len(plain_life.disk.steps) + 1, 7):
+        past, _ = plain_life.at(step)
+        directory = tmp_path / str(step) / "orders-0"
+        first = reopen_after(plain_life, step, mode, directory, past.flushed_offset)
+        before = crash(plain_life.disk.steps[:step], mode, seed=step)
+        disk = first.disk
+        assert isinstance(disk, RecordingDisk)
+        for second_step in range(len(disk.steps) + 1):
+            for second_mode in MODES:
+                files = crash(disk.steps[:second_step], second_mode, seed=second_step, before=before)
+                again = tmp_path / f"{step}-{second_step}-{second_mode}" / "orders-0"
+                materialize(files, again)
+                log = Log.open(
+                    RecordingDisk_over(again),
+                    again,
+                    plain_life.log.config,
+                    clean=False,
+                    recovery_point=past.flushed_offset,
+                    start_offset=past.start_offset,
+                    now_ms=NOW_MS,
+                    report=[].append,
+                )
+                check_prefix(plain_life, log, step, mode if mode == second_mode else "unsynced")
+                assert log.end_offset == first.end_offset, "the second recovery decides as the first"
+
+
+def latest(records: list[Record]) -> dict[bytes | None, bytes | None]:
+    return {found.key: found.value for found in records}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_crash_while_compaction_installs_its_segments_loses_no_key(tmp_path: Path, mode: Mode) -> None:
+    config = settings(segment_bytes=400, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
+    life = Life(tmp_path, config)
+    for offset in range(40):
+        life.append(staged([record(offset, b"key%d" % (offset % 7), b"%d" % offset)]))
+    life.flush()
+    everything = latest(contents(life.log))
+    start = len(life.disk.steps)
+    for _ in range(2):
+        task = compaction.plan(life.log, NOW_MS, life.log.end_offset)
+        assert task is not None
+        task.run(1 << 20, lambda: False)
+        life.log.install(task).run()
+        life.promise()
+        assert latest(contents(life.log)) == everything
+        for _ in range(12):
+            offset = life.log.end_offset
+            life.append(staged([record(offset, b"key%d" % (offset % 7), b"%d" % offset)]))
+        life.flush()
+        everything = latest(contents(life.log))
+
+    for step in range(start, len(life.disk.steps) + 1):
+        past, coming = life.at(step)
+        for recovery_point in {0, past.flushed_offset}:
+            directory = tmp_path / f"{step}-{recovery_point}" / "orders-0"
+            log = reopen_after(life, step, mode, directory, recovery_point)
+            assert past.flushed_offset <= log.end_offset <= coming.end_offset
+            # Which value each key has is a matter of how far the log goes, compacted or not.
+            expected = {b"key%d" % (offset % 7): b"%d" % offset for offset in range(log.end_offset)}
+            assert latest(contents(log)) == expected
+        check_usable(log)

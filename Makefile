@@ -16,8 +16,8 @@ install: $(VENV)/.installed ## Install Headwater and all development tools into 
 $(VENV)/.installed: pyproject.toml constraints.txt setup.py src/headwater/protocol/records.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or later: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip setuptools
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
 run: install ## Run a broker in the foreground on 127.0.0.1:9092

@@ -20,7 +20,7 @@ ROUNDS = 15
 def load_pure() -> ModuleType:
     """The source itself, even where an extension module stands in front of it."""
     path = Path(memory.__file__).with_name("records.py")
-    loader = SourceFileLoader("pure_records", str(path))
+    loader = SourceFileLoader("headwater.protocol.pure_records", str(path))
     module = module_from_spec(ModuleSpec(loader.name, loader))
     loader.exec_module(module)
     return module

@@ -11,7 +11,7 @@ from headwater.protocol import memory, records
 
 
 def _load_pure() -> Any:
-    loader = SourceFileLoader("pure_records", str(Path(memory.__file__).with_name("records.py")))
+    loader = SourceFileLoader("headwater.protocol.pure_records", str(Path(memory.__file__).with_name("records.py")))
     module = module_from_spec(ModuleSpec(loader.name, loader))
     loader.exec_module(module)
     return module

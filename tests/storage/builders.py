@@ -93,7 +93,7 @@ def contents(log: Log, *, bytes_max: int = 1 << 20) -> list[Record]:
             break
         for header, batch in batches.iterate(data):
             batches.verify(batch, header)
-            found += [r for r in batches.read_records(batch, header, 1 << 20) if r.offset >= log.start_offset]
+            found += [r for r in batches.read_records(batch, header, 1 << 26) if r.offset >= log.start_offset]
             offset = header.next_offset
     return found
 

@@ -5,6 +5,7 @@ torn, page by page. Both are the promises of the file systems that we run on, an
 """
 
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,12 +136,12 @@ def _kept(inode: _Inode, mode: Mode, last: Step | None, chance: random.Random) -
         return inode.unsynced
     if mode == "torn":
         return [step if step is not last else _half(step) for step in inode.unsynced]
-    kept: list[Step] = []
-    for step in inode.unsynced:
-        for start in range(0, len(step.data), PAGE_BYTES):
-            if chance.random() < 0.7:
-                kept.append(Step("write", step.path, step.position + start, step.data[start : start + PAGE_BYTES]))
-    return kept
+    return [
+        Step("write", step.path, step.position + start, step.data[start : start + PAGE_BYTES])
+        for step in inode.unsynced
+        for start in range(0, len(step.data), PAGE_BYTES)
+        if chance.random() < 0.7
+    ]
 
 
 def _half(step: Step) -> Step:
@@ -148,6 +149,8 @@ def _half(step: Step) -> Step:
 
 
 def materialize(files: dict[str, bytes], directory: Path) -> None:
+    """Makes `directory` what the crash left, and nothing else."""
+    shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     for name, data in files.items():
         (directory / name).write_bytes(data)

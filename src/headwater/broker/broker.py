@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from headwater.broker import intake
-from headwater.broker.catalog import Catalog, find_partition
+from headwater.broker.catalog import Catalog, Change, find_partition
 from headwater.broker.fetching import Fetch, PartitionFetch
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.journal import Journal
@@ -97,31 +97,37 @@ class Broker:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{partition.id} has offsets {partition.start_offset} to {partition.high_watermark}, not {target}",
             )
-        garbage = partition.log.advance_start(target)
+        garbage = partition.log.advance_start(max(target, partition.start_offset))
         await self.housekeeping.collect(garbage)
         await self.housekeeping.checkpoint_start_offsets()
         return partition.start_offset
 
     # -- settings
 
-    async def configure_broker(self, values: Mapping[str, str], *, validate_only: bool) -> None:
-        """Replaces the settings that were changed through the protocol."""
-        self._static_config.changed(values)
-        if validate_only:
-            return
-        await self.catalog.configure_broker(values)
-        self._use_config()
+    async def configure_broker(self, change: Change, *, validate_only: bool) -> None:
+        """Changes the settings that lie over those of files and environment."""
+
+        def checked(before: Mapping[str, str]) -> Mapping[str, str]:
+            after = change(before)
+            self.catalog.check_config(self._static_config.changed(after))
+            return after
+
+        await self.catalog.configure_broker(checked, validate_only=validate_only)
+        self._use_config(self._effective_config())
 
     def reload(self, config: BrokerConfig) -> None:
         """Takes over what may change while the broker runs; says what would need a restart."""
-        self._static_config, waiting = self._static_config.reloaded(config)
+        reloaded, waiting = self._static_config.reloaded(config)
+        effective = reloaded.changed(self.catalog.topics.broker_overrides)
+        self.catalog.check_config(effective)
+        self._static_config = reloaded
         for name in waiting:
             logger.warning("%s changed, which takes effect only after a restart", name)
-        self._use_config()
+        self._use_config(effective)
 
-    def _use_config(self) -> None:
-        self.config = self._effective_config()
-        self.catalog.use_config(self.config)
+    def _use_config(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.catalog.use_config(config)
 
     def _effective_config(self) -> BrokerConfig:
         return self._static_config.changed(self.catalog.topics.broker_overrides)
@@ -131,6 +137,7 @@ class Broker:
     async def stop(self) -> None:
         """Flushes everything and marks the data directory as cleanly closed."""
         await self.housekeeping.stop()
+        await self.catalog.settle()
         await self.journal.drain()
         self.journal.close()
         self.data.close({partition.id: partition.log for partition in self.catalog.all_partitions()})

@@ -7,15 +7,17 @@ crash in between leaves a stray directory, never a topic whose data is missing.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 from uuid import UUID, uuid4
 
 from headwater.broker.catalog_format import CatalogFormat
-from headwater.broker.partition import Journal, Partition
+from headwater.broker.journal import Journal
+from headwater.broker.partition import Partition
 from headwater.broker.shard import Shard
 from headwater.clock import Clock
 from headwater.config import BrokerConfig
 from headwater.coordination.topics import PRODUCER_ID_BLOCK, Event, Topic, Topics
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ConfigError, ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import ProducerId, TopicId, TopicName, TopicPartition
 from headwater.storage.data_directory import DataDirectory
 from headwater.topic_config import TopicConfig
@@ -25,6 +27,9 @@ logger = logging.getLogger(__name__)
 CATALOG = TopicPartition(TopicName("__headwater_catalog"), 0)
 CATALOG_ID = TopicId(UUID(int=2))
 CATALOG_CONFIG = TopicConfig(cleanup_policy=frozenset({"compact"}), headwater_flush="ack")
+
+# From the settings that something has of its own to those it shall have, decided when it is their turn.
+Change: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 class Catalog:
@@ -67,7 +72,11 @@ class Catalog:
 
     def _open_partition(self, identity: TopicPartition, topic: Topic, config: TopicConfig) -> Partition:
         log = self._data.open_partition(identity, config, topic.id, self._clock.now_ms())
-        return Partition(identity, log, config, self._journal)
+        epoch = max(log.epochs.latest, 0)
+        if not self._data.is_clean and log.end_offset:
+            # A power failure may have taken the end of the log. In a new epoch, clients find out where it was cut.
+            epoch += 1
+        return Partition(identity, log, config, self._journal, epoch)
 
     def _set_strays_aside(self) -> None:
         known = {
@@ -105,7 +114,7 @@ class Catalog:
             config = TopicConfig.from_overrides(overrides, self._config)
             if not validate_only:
                 partitions = await self._make_partitions(topic, range(partition_count), config)
-                await self._commit(events)
+                await self._commit(events, partitions)
                 self.partitions[topic.name] = partitions
                 self.version += 1
                 logger.info("created topic %s with %d partitions", name, partition_count)
@@ -119,9 +128,9 @@ class Catalog:
             self.version += 1
             for partition in partitions:
                 partition.close()
-            # A flush may be under way in its thread; the files must outlive it.
-            garbage = [partition.log.delete() for partition in partitions]
-            await asyncio.to_thread(lambda: [one.run() for one in garbage])
+            # A flush under way writes by name: it must not find the directory of a topic that is created next.
+            await self._journal.settle(partitions)
+            await _remove(partitions)
             logger.info("deleted topic %s", name)
             return topic
 
@@ -133,14 +142,15 @@ class Catalog:
                 return
             added = range(before.partition_count, partition_count)
             partitions = await self._make_partitions(before, added, self.topic_config(before))
-            await self._commit(events)
+            await self._commit(events, partitions)
             self.partitions[before.name].extend(partitions)
             self.version += 1
             logger.info("topic %s now has %d partitions", name, partition_count)
 
-    async def configure(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
+    async def configure(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         async with self._turn:
             topic = self.topics.existing(name)
+            overrides = change(topic.overrides)
             events = self.topics.decide_configure(name, overrides)
             config = TopicConfig.from_overrides(overrides, self._config)
             if validate_only or not events:
@@ -149,9 +159,19 @@ class Catalog:
             self._apply_config(topic.name, config)
             logger.info("changed settings of topic %s", name)
 
-    async def configure_broker(self, values: Mapping[str, str]) -> None:
+    async def configure_broker(self, change: Change, *, validate_only: bool = False) -> None:
         async with self._turn:
-            await self._commit(self.topics.decide_configure_broker(values))
+            events = self.topics.decide_configure_broker(change(self.topics.broker_overrides))
+            if not validate_only:
+                await self._commit(events)
+
+    def check_config(self, config: BrokerConfig) -> None:
+        """Refuses settings of the broker that, as defaults, would contradict what a topic sets itself."""
+        for topic in self.topics.by_name.values():
+            try:
+                TopicConfig.from_overrides(topic.overrides, config)
+            except ConfigError as error:
+                raise ConfigError(f"topic '{topic.name}' would have settings that contradict: {error}") from error
 
     def use_config(self, config: BrokerConfig) -> None:
         """New settings of the broker: they are also the defaults of every topic."""
@@ -187,8 +207,23 @@ class Catalog:
             ) from error
         return [Partition(identity, log, config, self._journal) for identity, log in zip(identities, logs, strict=True)]
 
-    async def _commit(self, events: Sequence[Event]) -> None:
-        await self._shard.commit(events)
+    async def _commit(self, events: Sequence[Event], made: Sequence[Partition] = ()) -> None:
+        """Partitions that were made for events which could not be kept go again."""
+        try:
+            await self._shard.commit(events)
+        except HeadwaterError:
+            await _remove(made)
+            raise
+
+    async def settle(self) -> None:
+        """Waits for the changes that are under way."""
+        async with self._turn:
+            pass
+
+
+async def _remove(partitions: Sequence[Partition]) -> None:
+    garbage = [partition.log.delete() for partition in partitions]
+    await asyncio.to_thread(lambda: [one.run() for one in garbage])
 
 
 def find_partition(partitions: Mapping[TopicName, list[Partition]], name: str, index: int) -> Partition:

@@ -5,7 +5,8 @@ Each job is a plain method of the current time, so that a test calls it directly
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
@@ -23,8 +24,11 @@ class Housekeeping:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
-        self._is_stopping = False
-        self._last_flush_ms: dict[Partition, int] = {}
+        self._stopping = asyncio.Event()
+        # Since when records wait for a flush, where only flush.ms asks for one.
+        self._dirty_since_ms: dict[Partition, int] = {}
+        # Checkpoints are whole files: two writers at once would take each other's half-written one for their own.
+        self._checkpointing = asyncio.Lock()
 
     def start(self) -> None:
         config = self._broker.config
@@ -38,44 +42,61 @@ class Housekeeping:
         )
 
     async def stop(self) -> None:
-        self._is_stopping = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Lets a job that is under way come to an end, since its thread could not be stopped anyway."""
+        self._stopping.set()
+        await asyncio.gather(*self._tasks)
 
     def _every(
         self, name: str, delay_ms: int, interval_ms: Callable[[], int], job: Callable[[], Awaitable[object]]
     ) -> None:
         async def repeat() -> None:
-            await asyncio.sleep(delay_ms / 1000)
-            while True:
-                await asyncio.sleep(interval_ms() / 1000)
+            await self._pause(delay_ms)
+            while not await self._pause(interval_ms()):
                 try:
                     await job()
                 except (HeadwaterError, OSError) as error:
                     logger.error("%s failed and is tried again later: %s", name, error)
+                except Exception:
+                    logger.exception("%s failed and is tried again later", name)
 
         self._tasks.append(asyncio.create_task(repeat(), name=f"headwater {name}"))
+
+    async def _pause(self, milliseconds: int) -> bool:
+        """Whether it ended because the broker stops."""
+        try:
+            async with asyncio.timeout(milliseconds / 1000):
+                return await self._stopping.wait()
+        except TimeoutError:
+            return False
+
+    def _in_service(self) -> Iterator[Partition]:
+        """The partitions that a job may work on: asked anew at each step, for a job waits between two of them."""
+        for partition in tuple(self._broker.catalog.all_partitions()):
+            if self._stopping.is_set():
+                return
+            if partition.log.failure is None and not partition.is_closed:
+                yield partition
 
     # -- jobs
 
     async def flush_due(self) -> None:
         """Brings records to disk that no producer waits for, as soon as the settings promise."""
         now_ms = self._broker.clock.monotonic_ms()
-        for partition in self._broker.catalog.all_partitions():
+        dirty_since_ms: dict[Partition, int] = {}
+        for partition in self._in_service():
             if partition.log.flushed_offset == partition.log.end_offset:
                 continue
-            if partition.config.headwater_flush != "os" or self._flush_ms_passed(partition, now_ms):
-                self._last_flush_ms[partition] = now_ms
+            since_ms = self._dirty_since_ms.get(partition, now_ms)
+            if partition.config.headwater_flush != "os" or now_ms - since_ms >= partition.config.flush_ms:
                 self._broker.journal.flush_soon(partition)
-
-    def _flush_ms_passed(self, partition: Partition, now_ms: int) -> bool:
-        return now_ms - self._last_flush_ms.setdefault(partition, now_ms) >= partition.config.flush_ms
+            else:
+                dirty_since_ms[partition] = since_ms
+        self._dirty_since_ms = dirty_since_ms
 
     async def retain(self) -> None:
-        now_ms = self._broker.clock.now_ms()
-        for partition in tuple(self._broker.catalog.all_partitions()):
-            if partition.log.failure is None and not partition.is_closed:
+        for partition in self._in_service():
+            with _alone("retention", partition):
+                now_ms = self._broker.clock.now_ms()
                 partition.log.roll_if_due(now_ms)
                 await self.collect(partition.log.expire(now_ms, partition.high_watermark))
 
@@ -84,29 +105,34 @@ class Housekeeping:
         config = self._broker.config
         if not config.log_cleaner_enable:
             return
-        for partition in tuple(self._broker.catalog.all_partitions()):
-            log = partition.log
-            if not partition.config.is_compacted or log.failure is not None or partition.is_closed:
-                continue
-            now_ms = self._broker.clock.now_ms()
-            log.roll_if_due(now_ms)
-            task = compaction.plan(log, now_ms, partition.high_watermark)
-            if task is None:
-                continue
-            await asyncio.to_thread(task.run, config.log_cleaner_dedupe_buffer_size, lambda: self._is_stopping)
-            if not self._is_stopping and not partition.is_closed:
-                await self.collect(log.install(task))
-                logger.info("compacted %s", partition.id)
+        for partition in self._in_service():
+            if partition.config.is_compacted:
+                with _alone("compaction", partition):
+                    await self._compact(partition, config.log_cleaner_dedupe_buffer_size)
+
+    async def _compact(self, partition: Partition, buffer_bytes: int) -> None:
+        log = partition.log
+        now_ms = self._broker.clock.now_ms()
+        log.roll_if_due(now_ms)
+        task = compaction.plan(log, now_ms, partition.high_watermark)
+        if task is None:
+            return
+        await asyncio.to_thread(task.run, buffer_bytes, self._stopping.is_set)
+        if not self._stopping.is_set() and not partition.is_closed:
+            await self.collect(log.install(task))
+            logger.info("compacted %s", partition.id)
 
     async def checkpoint(self) -> None:
         """Where recovery would begin, and where each log starts. A failed log keeps the point it reached."""
-        points = {one.id: one.log.flushed_offset for one in self._broker.catalog.all_partitions()}
-        await asyncio.to_thread(self._broker.data.write_recovery_points, points)
+        async with self._checkpointing:
+            points = {one.id: one.log.flushed_offset for one in self._broker.catalog.all_partitions()}
+            await asyncio.to_thread(self._broker.data.write_recovery_points, points)
         await self.checkpoint_start_offsets()
 
     async def checkpoint_start_offsets(self) -> None:
-        offsets = {one.id: one.log.start_offset for one in self._broker.catalog.all_partitions()}
-        await asyncio.to_thread(self._broker.data.write_start_offsets, offsets)
+        async with self._checkpointing:
+            offsets = {one.id: one.log.start_offset for one in self._broker.catalog.all_partitions()}
+            await asyncio.to_thread(self._broker.data.write_start_offsets, offsets)
 
     async def forget_producers(self) -> None:
         now_ms = self._broker.clock.now_ms()
@@ -119,3 +145,12 @@ class Housekeeping:
         """Removes files in a thread: unlinking a large one takes the file system a while."""
         if garbage:
             await asyncio.to_thread(garbage.run)
+
+
+@contextmanager
+def _alone(job: str, partition: Partition) -> Iterator[None]:
+    """What is wrong with one partition must not keep a job from the others: on a full disk, least of all retention."""
+    try:
+        yield
+    except (HeadwaterError, OSError) as error:
+        logger.error("%s of %s failed and is tried again later: %s", job, partition.id, error)

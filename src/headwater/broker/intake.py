@@ -10,6 +10,9 @@ from headwater.protocol import compression, records
 from headwater.protocol.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader
 from headwater.topic_config import TopicConfig
 
+# Far beyond any real time, and far enough from the limits of 64 bits.
+TIMESTAMP_MIN, TIMESTAMP_MAX = -(2**61), 2**61
+
 
 def admit(
     produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int
@@ -26,14 +29,25 @@ def admit(
         )
     batches.verify(produced, header)
     batches.verify_produced(header)
+    earliest, latest = _timestamp_limits(topic, now_ms)
     if topic.is_compacted or topic.headwater_record_validation == "full":
-        payload = batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max)
-        records.validate(payload, header.record_count, keys_required=topic.is_compacted)
+        greatest = records.validate(
+            batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max),
+            header.record_count,
+            keys_required=topic.is_compacted,
+            base_timestamp=header.base_timestamp,
+            timestamp_min=earliest,
+            timestamp_max=latest,
+        )
+        if greatest != header.max_timestamp:
+            # Time lookups rely on it, so a client that names another maximum than its records have is corrected.
+            batches.set_max_timestamp(produced, greatest)
+            header = batches.read_header(produced)
+    else:
+        _verify_timestamps(header, earliest, latest)
     if topic.is_log_append_time:
         batches.set_log_append_time(produced, now_ms)
         header = batches.read_header(produced)
-    else:
-        _verify_timestamps(header, topic, now_ms)
     codec = topic.stored_codec
     if codec is not None and codec != header.codec:
         produced = _recompress(produced, header, codec, topic, broker)
@@ -49,10 +63,16 @@ def _refuse_size(produced: memoryview, header: BatchHeader) -> None:
     batches.verify(produced, header)
 
 
-def _verify_timestamps(header: BatchHeader, topic: TopicConfig, now_ms: int) -> None:
+def _timestamp_limits(topic: TopicConfig, now_ms: int) -> tuple[int, int]:
+    if topic.is_log_append_time:
+        # What the client says about time is replaced anyway.
+        return TIMESTAMP_MIN, TIMESTAMP_MAX
+    earliest = max(TIMESTAMP_MIN, now_ms - topic.message_timestamp_before_max_ms)
+    return earliest, min(TIMESTAMP_MAX, now_ms + topic.message_timestamp_after_max_ms)
+
+
+def _verify_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:
     """The batch's extremes stand for its records: base timestamp for the first, max timestamp for the latest."""
-    earliest = now_ms - topic.message_timestamp_before_max_ms
-    latest = now_ms + topic.message_timestamp_after_max_ms
     for timestamp in (header.base_timestamp, header.max_timestamp):
         if not earliest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
             raise KafkaError(

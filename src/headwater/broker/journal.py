@@ -7,7 +7,7 @@ import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from headwater.broker.partition import Partition
 from headwater.clock import Clock
@@ -26,7 +26,7 @@ class Journal:
         self._flushing: set[Partition] = set()
         self._flush_again: set[Partition] = set()
         self._queue: queue.SimpleQueue[_Flush | None] = queue.SimpleQueue()
-        self._idle_callbacks: list[Callable[[], None]] = []
+        self._on_completed: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._run, name="headwater-flush", daemon=True)
         self._thread.start()
 
@@ -48,6 +48,9 @@ class Journal:
         if partition in self._flushing:
             self._flush_again.add(partition)
             return
+        if partition.log.failure is not None:
+            # After a failed flush the next one may well succeed, and would say nothing about what was lost.
+            return
         task = partition.log.flush_task()
         if task is None:
             return
@@ -60,9 +63,17 @@ class Journal:
             if self._to_write:
                 self.write_now()
                 continue
-            idle = self._loop.create_future()
-            self._idle_callbacks.append(lambda future=idle: None if future.done() else future.set_result(None))
-            await idle
+            await self._completion()
+
+    async def settle(self, partitions: Collection[Partition]) -> None:
+        """Waits until none of these is being flushed any more."""
+        while not self._flushing.isdisjoint(partitions):
+            await self._completion()
+
+    async def _completion(self) -> None:
+        completed = self._loop.create_future()
+        self._on_completed.append(lambda: None if completed.done() else completed.set_result(None))
+        await completed
 
     def close(self) -> None:
         self._queue.put(None)
@@ -80,10 +91,9 @@ class Journal:
                 partition.flushed(task)
                 if again:
                     self.flush_soon(partition)
-        if not self._flushing:
-            callbacks, self._idle_callbacks = self._idle_callbacks, []
-            for callback in callbacks:
-                callback()
+        callbacks, self._on_completed = self._on_completed, []
+        for callback in callbacks:
+            callback()
 
     # -- on the flush thread
 

@@ -12,8 +12,8 @@ from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicPartition
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader
-from headwater.storage.segment import FileRange
 from headwater.storage.log import FlushTask, Log
+from headwater.storage.segment import FileRange
 from headwater.topic_config import TopicConfig
 
 ACKS_ALL = -1
@@ -70,11 +70,13 @@ class Partition:
         "watchers",
     )
 
-    def __init__(self, identity: TopicPartition, log: Log, config: TopicConfig, journal: Journal) -> None:
+    def __init__(
+        self, identity: TopicPartition, log: Log, config: TopicConfig, journal: Journal, leader_epoch: int = 0
+    ) -> None:
         self.id = identity
         self.log = log
         self.config = config
-        self.leader_epoch = 0
+        self.leader_epoch = leader_epoch
         self.high_watermark = log.end_offset
         self.watchers: set[Watcher] = set()
         self.is_closed = False
@@ -218,4 +220,5 @@ class Partition:
     def close(self) -> None:
         """Whoever still waits is told that the partition is gone."""
         self.is_closed = True
+        self.log.fail("the partition is gone")
         self._fail_waiting(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone"))

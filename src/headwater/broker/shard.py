@@ -13,15 +13,15 @@ from headwater.protocol import batch as batches
 from headwater.protocol.records import Record
 
 EventT = TypeVar("EventT")
-AppliedT = TypeVar("AppliedT", contravariant=True)
+EventT_contra = TypeVar("EventT_contra", contravariant=True)
 
 # Batches of a state log are built by this process alone; the bound only keeps a damaged one from filling the memory.
 REPLAY_BATCH_BYTES_MAX = 1 << 30
 REPLAY_READ_BYTES = 4 << 20
 
 
-class Machine(Protocol[AppliedT]):
-    def apply(self, event: AppliedT) -> None: ...
+class Machine(Protocol[EventT_contra]):
+    def apply(self, event: EventT_contra) -> None: ...
 
 
 class EventFormat(Protocol[EventT]):
@@ -54,7 +54,8 @@ class Shard(Generic[EventT]):
         return count
 
     async def commit(self, events: Sequence[EventT]) -> None:
-        """Appends and applies at once, so that the next decision sees the outcome; returns when it is on disk."""
+        """Appends, and applies what is on disk: an event that a full disk refused has never happened. The caller lets
+        one commit follow the other, so that each decision sees the outcome of the one before."""
         if not events:
             return
         now_ms = self._clock.now_ms()
@@ -63,11 +64,11 @@ class Shard(Generic[EventT]):
         done: Pending[Append] = Pending()
         append = Append(done.resolve)
         self.partition.stage(batches.read_header(batch), batch, append, acks=ACKS_ALL, now_ms=now_ms)
-        for event in events:
-            self._machine.apply(event)
         await done.wait()
         if append.error is not None:
             raise append.error
+        for event in events:
+            self._machine.apply(event)
 
     def _records(self) -> Iterator[Record]:
         partition = self.partition

@@ -28,6 +28,7 @@ METADATA_AGE_MS_MAX = 300_000
 
 NO_LEADER = NodeId(-1)
 
+A = TypeVar("A")
 T = TypeVar("T")
 R = TypeVar("R", bound=Response)
 
@@ -88,17 +89,16 @@ class Cluster:
             return known[0]
         backoff = self.backoff(self._topic_wait_ms)
         while True:
+            error: ClientError = UnknownTopic(f"topic {name!r} does not exist")
             try:
-                found = self.topics([name], create=create)
-                check(ErrorCode.NONE if found else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
-                return found[0]
+                for found in self.topics([name], create=create):
+                    return found
             except Refused as refusal:
-                if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    backoff.pause(UnknownTopic(str(refusal)))
-                elif refusal.code == ErrorCode.LEADER_NOT_AVAILABLE:
-                    backoff.pause(refusal)
-                else:
+                if refusal.code == ErrorCode.LEADER_NOT_AVAILABLE:
+                    error = refusal
+                elif refusal.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
+            backoff.pause(error)
 
     def topics(self, names: Collection[str] | None = None, *, create: bool = False) -> list[TopicDescription]:
         """Asks anew, for all topics if none is named; one that does not exist is an error."""
@@ -155,31 +155,32 @@ class Cluster:
             raise ConnectionLost(f"broker {node} is not there any more")
         return self._connection(endpoint)
 
-    def ask_any(self, request: Request, response: type[R]) -> R:
-        return self.retrying(lambda: self._any().call(request, response))
+    def ask_any(self, request: Request, response: type[R], read: Callable[[R], T]) -> T:
+        """Asks any broker; `read` takes from the answer what is wanted, or raises what is wrong."""
+        return self.retrying(lambda: read(self._any().call(request, response)))
 
-    def ask_controller(self, request: Request, response: type[R]) -> R:
-        """What changes the cluster; brokers that know no controller of their own name one that passes requests on."""
+    def ask_controller(self, request: Request, response: type[R], read: Callable[[R], T]) -> T:
+        """As `ask_any`, for what changes the cluster: a broker names the controller, or one that passes requests on."""
 
-        def ask() -> R:
+        def ask() -> T:
             controller = NodeId(self.metadata().controller_id)
             connection = self.node(controller) if controller in self._nodes else self._any()
-            return connection.call(request, response)
+            return read(connection.call(request, response))
 
         return self.retrying(ask)
 
     def ask_leaders(
         self,
         asked: Mapping[TopicPartition, T],
-        ask: Callable[[Connection, Mapping[TopicPartition, T]], Iterable[tuple[TopicPartition, int, R]]],
-    ) -> dict[TopicPartition, R]:
+        ask: Callable[[Connection, Mapping[TopicPartition, T]], Iterable[tuple[TopicPartition, int, A]]],
+    ) -> dict[TopicPartition, A]:
         """Asks each partition's leader, and the next one if leadership moved meanwhile.
 
         `ask` puts the question to one leader, and gives an error code and an answer for each of its partitions.
         """
-        answers: dict[TopicPartition, R] = {}
+        answers: dict[TopicPartition, A] = {}
 
-        def ask_remaining() -> dict[TopicPartition, R]:
+        def ask_remaining() -> dict[TopicPartition, A]:
             remaining: dict[NodeId, dict[TopicPartition, T]] = {}
             for partition, question in asked.items():
                 if partition not in answers:
@@ -192,6 +193,9 @@ class Cluster:
             except ClientError:
                 self.forget(partition.topic for partition in asked)
                 raise
+            missing = asked.keys() - answers.keys()
+            if missing:
+                raise ClientError(f"the broker's answer leaves out {min(missing)}")
             return answers
 
         return self.retrying(ask_remaining)
@@ -202,9 +206,13 @@ class Cluster:
             try:
                 return action()
             except ClientError as error:
-                if not (error.retriable and self._was_reached):
+                if not self.may_pass(error):
                     raise
                 backoff.pause(error)
+
+    def may_pass(self, error: ClientError) -> bool:
+        """Whether to try again. Where no broker was ever reached, the address is more likely wrong than the moment."""
+        return error.retriable and self._was_reached
 
     def backoff(self, timeout_ms: int) -> Backoff:
         return Backoff(timeout_ms, self.clock, self._sleep)

@@ -8,7 +8,7 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from headwater.client.errors import ClientError, ConnectionLost, check
 from headwater.clock import Clock, SystemClock
@@ -62,7 +62,7 @@ class Connection:
         self._response_bytes_max = response_bytes_max
         self._clock = clock or SystemClock()
         self._correlation_id = 0
-        self._in_flight: deque[InFlight[Response]] = deque()
+        self._in_flight: deque[InFlight[Any]] = deque()
         self._versions: Mapping[int, range] = {}
         self._socket = self._connect()
         try:
@@ -218,7 +218,7 @@ class Connection:
 
 
 def _answer_version(sent: InFlight[Response], frame: memoryview, position: int) -> int:
-    """Answers have their request's version, but for ApiVersions: what is unknown to a broker it refuses in version 0."""
+    """An answer has its request's version, but an ApiVersions request of an unknown version is refused in version 0."""
     if sent.response.key != ApiVersionsResponse.key or len(frame) < position + _INT16.size:
         return sent.version
     (error_code,) = _INT16.unpack_from(frame, position)

@@ -64,7 +64,13 @@ class Refused(ClientError):
         except ValueError:
             name = f"error {code}, which is newer than this client"
         reason = printable(message[:_MESSAGE_LENGTH_MAX]) if message else _EXPLANATIONS.get(self.code)
-        super().__init__(f"{subject}: {reason} ({name})" if reason else f"{subject}: {name}")
+        if reason is None:
+            text = f"{subject}: {name}"
+        elif subject.lower() in reason.lower():
+            text = f"{reason} ({name})"
+        else:
+            text = f"{subject}: {reason} ({name})"
+        super().__init__(text)
 
 
 class UnknownTopic(ClientError):

@@ -1,8 +1,7 @@
-"""Which partition a record goes to: by its key as the Java client does it, else one partition at a time in turn."""
+"""Which partition a key belongs to: as the Java client has it, so that all producers of a topic agree."""
 
 import struct
 
-_INT32 = struct.Struct("<I")
 _MASK = 0xFFFFFFFF
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
@@ -13,11 +12,10 @@ def murmur2(key: bytes) -> int:
     size = len(key)
     tail = size & 3
     result = _SEED ^ size
-    with memoryview(key)[: size - tail] as words:
-        for (word,) in _INT32.iter_unpack(words):
-            word = word * _MULTIPLIER & _MASK
-            word = (word ^ word >> 24) * _MULTIPLIER & _MASK
-            result = result * _MULTIPLIER & _MASK ^ word
+    for word in struct.unpack_from(f"<{size >> 2}I", key):
+        word = word * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER
+        result = (result * _MULTIPLIER ^ word) & _MASK
     if tail:
         result = (result ^ int.from_bytes(key[-tail:], "little")) * _MULTIPLIER & _MASK
     result = (result ^ result >> 13) * _MULTIPLIER & _MASK

@@ -144,7 +144,7 @@ def validate(
     return _validate(payload, count, keys_required, sparse, base_timestamp, timestamp_min, timestamp_max)
 
 
-def _validate(  # noqa: PLR0917 (a C function has no keywords)
+def _validate(
     payload: Buffer,
     count: int,
     keys_required: bool,

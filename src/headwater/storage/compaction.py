@@ -200,20 +200,21 @@ class CleaningTask:
             cleaned.append(pending)
         cleaned.seal()
         cleaned.file.sync_data()
-        for chunk in flushing.chunks([cleaned], 1):
+        for chunk in flushing.chunks([cleaned]):
             chunk.write(self.disk)
         return Replacement([source.segment for source in group], cleaned.size, end_offset)
 
 
 def _batches(source: Source, cancelled: Callable[[], bool]) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Verified, so that a damaged batch is never laundered into a valid one; it stops the cleaning."""
-    scan = Scan(source.file, 0, source.segment.size, source.segment.base_offset)
+    segment = source.segment
+    scan = Scan(source.file, 0, segment.size, segment.base_offset, segment.next_offset)
     for _, header, batch in scan:
         if cancelled():
             raise _Cancelled
         yield header, batch
     if scan.problem is not None:
-        raise CorruptBatch(f"{source.segment.path(names.LOG).name}: {scan.problem}")
+        raise CorruptBatch(f"{segment.path(names.LOG).name}: {scan.problem}")
 
 
 def _say_nothing(_: str) -> None:

@@ -41,10 +41,9 @@ class IndexChunk:
             self.index.written_bytes = self.start + len(self.entries)
 
 
-def chunks(segments: Sequence[Segment], bytes_min: int) -> Iterator[IndexChunk]:
+def chunks(segments: Sequence[Segment]) -> Iterator[IndexChunk]:
     for segment in segments:
-        pending = max(segment.time_index.pending_bytes, segment.offset_index.pending_bytes)
-        if pending >= bytes_min:
+        if segment.has_pending_entries:
             for index in (segment.time_index, segment.offset_index):
                 yield IndexChunk(index, *index.pending(), index.revision)
 
@@ -58,6 +57,7 @@ class FlushTask:
     sealed: Sequence[Segment]
     chunks: Sequence[IndexChunk]
     snapshots: Sequence[Path]
+    snapshots_stale: Sequence[Path]
     epochs: tuple[Path, bytes] | None
     directories: Sequence[Path] = field(default=())
 
@@ -79,3 +79,5 @@ class FlushTask:
             self.disk.replace_file(*self.epochs)
         for directory in self.directories:
             self.disk.sync_directory(directory)
+        for path in self.snapshots_stale:
+            self.disk.remove(path)

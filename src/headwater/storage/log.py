@@ -7,6 +7,7 @@ thread, and installed here again. A write that fails leaves no trace or stops th
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -21,7 +22,7 @@ from headwater.storage.flushing import FlushTask
 from headwater.storage.garbage import Garbage
 from headwater.storage.producers import ProducerStates
 from headwater.storage.recovery import Loaded
-from headwater.storage.replay import load_producers
+from headwater.storage.replay import load_producers, recall_producers
 from headwater.storage.segment import FileRange, Segment
 from headwater.storage.swapping import swap
 from headwater.storage.timestamps import Lookup, plan_latest, plan_lookup
@@ -34,17 +35,21 @@ __all__ = ["DiskFull", "FileRange", "FlushTask", "Garbage", "Log", "LogFailed", 
 
 logger = logging.getLogger(__name__)
 
-# Entries of the active segment's indexes are worth a write of their own from here on; recovery scans what is missing.
-_INDEX_CHUNK_BYTES: Final = 4096
+# How far the active segment grows before a flush also writes its index entries and a producer snapshot, which is how
+# much recovery reads besides the unflushed tail. Many producers make a snapshot dearer, and rarer.
+_CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
+_CHECKPOINT_BYTES_PER_PRODUCER: Final = 1024
 
 
 class Log:
     __slots__ = (
         "_active",
+        "_checkpointed_bytes",
         "_config",
         "_directories_to_sync",
         "_report",
         "_sealed_unflushed",
+        "_snapshots_stale",
         "_snapshots_unsynced",
         "directory",
         "disk",
@@ -84,7 +89,9 @@ class Log:
             if segment.next_offset > self.flushed_offset or segment.has_pending_entries
         ]
         self._snapshots_unsynced: list[Path] = []
+        self._snapshots_stale: list[Path] = []
         self._directories_to_sync: list[Path] = []
+        self._checkpointed_bytes = 0
         self.truncations = 0
 
     @classmethod
@@ -201,14 +208,19 @@ class Log:
         self._sealed_unflushed.append(self._active)
         self.segments.append(segment)
         self._active = segment
+        self._checkpointed_bytes = 0
         self._directories_to_sync = self._directories_to_sync or [self.directory]
 
     def _write_snapshot(self) -> None:
         offset = self.end_offset
-        if self.snapshot_offsets and self.snapshot_offsets[-1] == offset:
+        last = self.snapshot_offsets[-1] if self.snapshot_offsets else -1
+        if last == offset:
             return
         path = self.directory / names.file_name(offset, names.SNAPSHOT)
         self.disk.write_file(path, snapshots.encode(self.producers.before(offset)))
+        if last > self._active.base_offset:
+            # One in the middle of a segment is of no use once there is a newer one.
+            self._snapshots_stale.append(self.directory / names.file_name(self.snapshot_offsets.pop(), names.SNAPSHOT))
         self.snapshot_offsets.append(offset)
         self._snapshots_unsynced.append(path)
 
@@ -246,13 +258,22 @@ class Log:
         """What must reach the disk for everything appended so far to survive; None if it has."""
         if self.flushed_offset == self.end_offset and not self._sealed_unflushed:
             return None
-        return self._flush_task(_INDEX_CHUNK_BYTES)
+        due_bytes = self._checkpointed_bytes + _CHECKPOINT_BYTES + len(self.producers) * _CHECKPOINT_BYTES_PER_PRODUCER
+        is_due = self._active.size >= due_bytes
+        if is_due:
+            # Without the snapshot recovery reads more, and that is all.
+            with suppress(OSError):
+                self._write_snapshot()
+        return self._flush_task(with_active_indexes=is_due)
 
-    def _flush_task(self, index_bytes_min: int) -> FlushTask:
+    def _flush_task(self, *, with_active_indexes: bool) -> FlushTask:
+        if with_active_indexes:
+            self._checkpointed_bytes = self._active.size
         sealed = tuple(self._sealed_unflushed)
         epochs = (self.directory / names.LEADER_EPOCHS, self.epochs.encode()) if self.epochs.is_changed else None
         self.epochs.is_changed = False
         snapshots_unsynced, self._snapshots_unsynced = self._snapshots_unsynced, []
+        snapshots_stale, self._snapshots_stale = self._snapshots_stale, []
         directories, self._directories_to_sync = self._directories_to_sync, []
         return FlushTask(
             self.disk,
@@ -260,8 +281,9 @@ class Log:
             self.truncations,
             [segment.file for segment in (*sealed, self._active)],
             sealed,
-            [*flushing.chunks(sealed, 1), *flushing.chunks([self._active], index_bytes_min)],
-            [path for path in snapshots_unsynced if self.disk.exists(path)],
+            list(flushing.chunks([*sealed, self._active] if with_active_indexes else sealed)),
+            [path for path in snapshots_unsynced if path not in snapshots_stale and self.disk.exists(path)],
+            snapshots_stale,
             epochs,
             directories,
         )
@@ -374,7 +396,9 @@ class Log:
 
     def rebuild_producers(self) -> None:
         """Gives back the sequences of batches that were checked and staged but never written."""
-        if not self.producers.truncate(self.end_offset):
+        if self.producers.truncate(self.end_offset):
+            recall_producers(self.producers, self.segments, self.end_offset)
+        else:
             self.producers = load_producers(
                 self.disk,
                 self.directory,
@@ -435,7 +459,7 @@ class Log:
                 self._write_snapshot()
                 self._active.note_max_time()
                 self._keep_rebuilt_indexes()
-                task = self._flush_task(1)
+                task = self._flush_task(with_active_indexes=True)
                 task.run()
                 self.flushed(task)
             except OSError as error:

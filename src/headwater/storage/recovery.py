@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import DamagedCheckpoint
@@ -21,7 +22,8 @@ from headwater.storage.segment import Segment
 from headwater.storage.swapping import finish_swaps
 from headwater.topic_config import TopicConfig
 
-_LEFTOVERS = (names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)
+_OFFSETS_MAX: Final = 2**31
+_LEFTOVERS: Final = (names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)
 
 
 @dataclass(slots=True)
@@ -235,9 +237,10 @@ class Loader:
         """Verifies a segment from the last index entry that the recovery point vouches for. What was wrong, if so."""
         start = self._scan_start(segment, recovery_point)
         size = segment.size
+        limit_offset = segment.next_offset if segment.is_sealed else segment.base_offset + _OFFSETS_MAX
         segment.rewind(start)
         segment.next_offset = segment.base_offset
-        scan = Scan(segment.file, start, size, segment.base_offset)
+        scan = Scan(segment.file, start, size, segment.base_offset, limit_offset)
         for position, header, _ in scan:
             segment.note(header, position)
             if header.leader_epoch > epochs.latest:

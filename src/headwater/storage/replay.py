@@ -37,7 +37,7 @@ def load_producers(
         path = directory / names.file_name(snapshot_offsets[-1], names.SNAPSHOT)
         try:
             producers = ProducerStates(snapshots.decode(disk.read_file(path), path))
-        except DamagedSnapshot as damage:
+        except (DamagedSnapshot, FileNotFoundError) as damage:
             report(str(damage))
             disk.remove(path)
             snapshot_offsets.pop()
@@ -45,13 +45,18 @@ def load_producers(
             offset = snapshot_offsets[-1]
             break
     if recall or offset < end_offset:
-        producers.recall(_headers_before(segments, offset))
+        recall_producers(producers, segments, offset)
     for segment, position, header in _batches_from(segments, offset):
         if header.is_control:
             _replay_marker(producers, segment, position, header)
         else:
             producers.update(header, header.max_timestamp)
     return producers
+
+
+def recall_producers(producers: ProducerStates, segments: Sequence[Segment], offset: int) -> None:
+    """Completes the states at `offset` with the batches that were appended shortly before it."""
+    producers.recall(_headers_before(segments, offset))
 
 
 def _headers_before(segments: Sequence[Segment], offset: int) -> Iterator[BatchHeader]:

@@ -53,9 +53,10 @@ def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int]]
 class Scan:
     """Verified batches in order; afterwards `position` is where the last valid one ends, `problem` why it stopped."""
 
-    def __init__(self, file: File, position: int, end: int, next_offset: int) -> None:
+    def __init__(self, file: File, position: int, end: int, next_offset: int, limit_offset: int) -> None:
         self.position = position
         self.next_offset = next_offset
+        self._limit_offset = limit_offset
         self.problem: str | None = None
         self._file = file
         self._end = end
@@ -79,9 +80,12 @@ class Scan:
             self.problem = f"{error} at position {self.position}"
 
     def _verify_offsets(self, header: BatchHeader) -> None:
-        # Gaps are what compaction leaves; an offset that was there already is not.
-        if header.base_offset < self.next_offset or header.last_offset_delta < 0:
-            raise CorruptBatch(f"offset {header.base_offset} where {self.next_offset} or later is due")
+        # Gaps are what compaction leaves; an offset that was there already is not, nor one of another segment.
+        if not self.next_offset <= header.base_offset <= header.last_offset < self._limit_offset:
+            raise CorruptBatch(
+                f"offsets {header.base_offset} to {header.last_offset} outside [{self.next_offset}, "
+                f"{self._limit_offset})"
+            )
 
     def _bytes(self, length: int) -> memoryview:
         """`length` bytes from the current position, or CorruptBatch if the file has no more."""

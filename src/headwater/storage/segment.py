@@ -136,8 +136,8 @@ class Segment:
             last = self._usable(self.time_index.last)
             if last is not None and not self._is_true(last):
                 self.rebuild_indexes(f"{self.time_index.path.name} does not match its segment")
-                last = self.time_index.last()
-            self._max_time = last or TimeEntry(NO_TIMESTAMP, self.base_offset)
+            if self._max_time is None:  # no index was built anew meanwhile
+                self._max_time = last or TimeEntry(NO_TIMESTAMP, self.base_offset)
         return self._max_time
 
     @property

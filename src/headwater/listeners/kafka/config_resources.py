@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from headwater.broker.broker import Broker
+from headwater.broker.catalog import Change
 from headwater.errors import ErrorCode, KafkaError
 
 
@@ -25,13 +26,13 @@ def current_overrides(broker: Broker, resource_type: int, name: str) -> Mapping[
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
 
 
-async def replace_overrides(
-    broker: Broker, resource_type: int, name: str, overrides: Mapping[str, str], *, validate_only: bool
+async def change_overrides(
+    broker: Broker, resource_type: int, name: str, change: Change, *, validate_only: bool
 ) -> None:
     if resource_type == ResourceType.TOPIC:
-        await broker.catalog.configure(name, overrides, validate_only=validate_only)
+        await broker.catalog.configure(name, change, validate_only=validate_only)
     else:
-        await broker.configure_broker(overrides, validate_only=validate_only)
+        await broker.configure_broker(change, validate_only=validate_only)
 
 
 def check_broker_name(broker: Broker, name: str) -> None:

@@ -36,7 +36,7 @@ class Slot:
 
     def fill(self, parts: list[Part]) -> None:
         self.parts = parts
-        self._connection.advance()
+        self._connection.reply_ready()
 
 
 class Requests(Protocol):
@@ -137,13 +137,14 @@ class Connection:
     def advance(self) -> None:
         """Serves the frames that are here, sends the replies that are ready, and reads on only if both kept up.
 
-        Whatever happens to the connection ends here: bytes arrived, a reply is ready, the client took its replies.
+        Comes here when bytes have arrived, and when the client has taken its replies.
         """
         if self._is_advancing or self.is_closed:
             return
         self._is_advancing = True
         try:
-            while self._serve_frames() + self._send_replies():
+            self._serve_frames()
+            while self._send_replies() and self._serve_frames():
                 pass
         except ProtocolError as error:
             logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], error)
@@ -160,6 +161,17 @@ class Connection:
         elif self._may_serve():
             self._resume()
         else:
+            self._pause()
+
+    def reply_ready(self) -> None:
+        if self._is_advancing or self.is_closed:
+            return
+        if not self._is_reading or self._is_draining:
+            self.advance()
+            return
+        # While the socket is read, every whole frame has been served: only the reply is left to send.
+        self._send_replies()
+        if not self._output.is_empty:
             self._pause()
 
     def _may_serve(self) -> bool:

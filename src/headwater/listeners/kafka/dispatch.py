@@ -126,7 +126,7 @@ class Dispatcher:
             task = asyncio.ensure_future(
                 self._reply_later(awaitable, slot, connection, correlation_id, version, flexible_header)
             )
-            slot.abandon = task.cancel
+            # What changes something runs to its end, even if the client has gone away.
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif outcome is None:

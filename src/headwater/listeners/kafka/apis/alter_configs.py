@@ -1,7 +1,7 @@
 """AlterConfigs (key 33): replaces all settings of a resource; those not named fall back to their defaults."""
 
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.listeners.kafka.config_resources import current_overrides, replace_overrides
+from headwater.listeners.kafka.config_resources import change_overrides, current_overrides
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -32,7 +32,9 @@ async def _alter(
             if config.value is None:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} has no value")
             overrides[config.name] = config.value
-        await replace_overrides(context.broker, resource_type, name, overrides, validate_only=validate_only)
+        await change_overrides(
+            context.broker, resource_type, name, lambda _: overrides, validate_only=validate_only
+        )
     except HeadwaterError as error:
         return AlterConfigsResourceResponse(
             error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name

@@ -22,7 +22,6 @@ from headwater.protocol.messages.fetch import (
 REQUEST = FetchRequest
 
 READ_COMMITTED = 1
-CONSUMER = -1
 
 
 class _Reply(Pending[FetchResponse]):
@@ -46,10 +45,10 @@ class _Reply(Pending[FetchResponse]):
 
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[FetchResponse]:
+    if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
+        # Only brokers of a cluster fetch as replicas, and they may read what consumers must not see yet.
+        return _refuse_replica(request)
     try:
-        if request.replica_id != CONSUMER or request.replica_state.replica_id != CONSUMER:
-            # Only brokers of a cluster fetch as replicas, and they may read what consumers must not see yet.
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "clients may not fetch as a replica")
         fetching = context.fetch_sessions.begin(request)
     except HeadwaterError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
@@ -69,9 +68,7 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
                 )
                 continue
         except HeadwaterError as error:
-            answers[position] = PartitionData(
-                partition_index=asked.index, error_code=error.code, high_watermark=-1, records=b""
-            )
+            answers[position] = _failed(asked.index, error.code)
             continue
         fetches.append(PartitionFetch(partition, asked.offset, asked.bytes_max))
     reply = _Reply(fetching, answers)
@@ -86,6 +83,25 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
     reply.abandon = fetch.abandon
     fetch.then(reply.respond)
     return reply
+
+
+def _refuse_replica(request: FetchRequest) -> FetchResponse:
+    """For each partition, because the versions before sessions have no error for the whole."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[_failed(asked.partition, code) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _failed(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=b"")
 
 
 def _find(topic: Topic, index: int, context: Context) -> Partition:

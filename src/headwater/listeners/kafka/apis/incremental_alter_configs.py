@@ -8,7 +8,7 @@ from headwater import config as broker_settings
 from headwater import topic_config
 from headwater.config import BrokerConfig
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.listeners.kafka.config_resources import ResourceType, current_overrides, replace_overrides
+from headwater.listeners.kafka.config_resources import ResourceType, change_overrides, current_overrides
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -43,14 +43,19 @@ async def _alter(
 ) -> AlterConfigsResourceResponse:
     resource_type, name = resource.resource_type, resource.resource_name
     try:
-        overrides = dict(current_overrides(context.broker, resource_type, name))
-        in_effect = _in_effect(resource_type, overrides, context)
+        current_overrides(context.broker, resource_type, name)
         repeated = [key for key, times in Counter(config.name for config in resource.configs).items() if times > 1]
         if repeated:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{repeated[0]} is changed twice in the request")
-        for config in resource.configs:
-            _change(overrides, config, resource_type, in_effect)
-        await replace_overrides(context.broker, resource_type, name, overrides, validate_only=validate_only)
+
+        def change(before: Mapping[str, str]) -> Mapping[str, str]:
+            overrides = dict(before)
+            in_effect = _in_effect(resource_type, before, context)
+            for config in resource.configs:
+                _change(overrides, config, resource_type, in_effect)
+            return overrides
+
+        await change_overrides(context.broker, resource_type, name, change, validate_only=validate_only)
     except HeadwaterError as error:
         return AlterConfigsResourceResponse(
             error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name

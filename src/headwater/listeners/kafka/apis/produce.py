@@ -9,6 +9,7 @@ from headwater.ids import TopicId
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.compression import Codec
 from headwater.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -16,6 +17,7 @@ from headwater.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from headwater.protocol.records import InvalidRecord
 
 REQUEST = ProduceRequest
 
@@ -37,7 +39,11 @@ class _PartitionAppend(Append):
         error = self.error
         if error is not None:
             return PartitionProduceResponse(
-                index=self.index, error_code=error.code, base_offset=-1, error_message=str(error)
+                index=self.index,
+                error_code=error.code,
+                base_offset=-1,
+                record_errors=_record_errors(error),
+                error_message=str(error),
             )
         return PartitionProduceResponse(
             index=self.index,
@@ -45,6 +51,13 @@ class _PartitionAppend(Append):
             log_append_time_ms=self.log_append_time_ms,
             log_start_offset=self.log_start_offset,
         )
+
+
+def _record_errors(error: HeadwaterError) -> list[BatchIndexAndErrorMessage]:
+    """A client drops the record that is to blame and learns that the others were innocent."""
+    if isinstance(error, InvalidRecord) and error.index >= 0:
+        return [BatchIndexAndErrorMessage(batch_index=error.index, batch_index_error_message=str(error))]
+    return []
 
 
 class _Reply(Pending[ProduceResponse | None]):

@@ -1,0 +1,71 @@
+"""What a case measures: one `Figure` per round, a `Series` over all rounds of the run."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.scale import Scale
+from benchmarks.systems import System
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    name: str
+    unit: str
+    value: float
+    limit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`measure` starts the system in the empty directory that it is given, once per round."""
+
+    name: str
+    about: str
+    measure: Callable[[System, Path, Scale], Iterable[Figure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    value: float
+    is_ceiling: bool
+
+    def is_met_by(self, value: float) -> bool:
+        return value <= self.value if self.is_ceiling else value >= self.value
+
+
+class Series:
+    """The same figure, round after round."""
+
+    def __init__(self, case: str, system: str, goal: Goal | None) -> None:
+        self.case = case
+        self.system = system
+        self.goal = goal
+        self.figures: list[Figure] = []
+
+    @property
+    def name(self) -> str:
+        return self.figures[0].name
+
+    @property
+    def unit(self) -> str:
+        return self.figures[0].unit
+
+    @property
+    def samples(self) -> list[float]:
+        return [figure.value for figure in self.figures]
+
+    @property
+    def median(self) -> float:
+        return median(self.samples)
+
+    @property
+    def typical(self) -> Figure:
+        """The round that is nearest to the median."""
+        return min(self.figures, key=lambda figure: abs(figure.value - self.median))
+
+    @property
+    def goal_met(self) -> bool | None:
+        return None if self.goal is None else self.goal.is_met_by(self.median)

@@ -1,0 +1,33 @@
+"""The figures of design section 7, beside the case and figure that measures each.
+
+They were reached by a small broker without features; this one must stay at or ahead of them with all of its own.
+"""
+
+from benchmarks.figures import Goal
+
+
+def _at_least(value: float) -> Goal:
+    return Goal(value, is_ceiling=False)
+
+
+def _at_most(value: float) -> Goal:
+    return Goal(value, is_ceiling=True)
+
+
+GOALS = {
+    ("produce-1k", "throughput"): _at_least(849),
+    ("produce-1k", "broker CPU"): _at_most(0.6),
+    ("produce-100", "records"): _at_least(1_400_000),
+    ("fetch-raw", "throughput"): _at_least(3300),
+    ("fetch-raw", "broker CPU"): _at_most(0.30),
+    ("requests-os", "acks=1, 64 connections"): _at_least(25_000),
+    ("requests-ack", "acks=all, 64 connections"): _at_least(21_500),
+    ("latency-librdkafka", "1000/s p50"): _at_most(0.43),
+    ("latency-librdkafka", "1000/s p99"): _at_most(2.2),
+    ("latency-raw", "1000/s p50"): _at_most(0.43),
+    ("latency-raw", "1000/s p99"): _at_most(2.2),
+    ("memory", "idle"): _at_most(30),
+    ("memory", "500 idle connections"): _at_most(35),
+    ("start", "first ack"): _at_most(141),
+    ("recovery", "ready after kill -9"): _at_most(1000),
+}

@@ -1,0 +1,127 @@
+"""Requests as bytes, made before the clock runs, and the plain sockets that carry them.
+
+The versions are ones that every Kafka 4.x broker accepts and whose responses have a size that is known beforehand.
+"""
+
+import socket
+import struct
+import time
+from random import Random
+
+from headwater.client.errors import check
+from headwater.endpoint import Endpoint
+from headwater.protocol import batch
+from headwater.protocol.codec import Request, decode, encode
+from headwater.protocol.headers import read_response_header, write_request_header
+from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from headwater.protocol.records import Record
+
+PRODUCE_VERSION = 10
+FETCH_VERSION = 11
+CLIENT_ID = "benchmark"
+TIMEOUT_S = 30.0
+
+_SIZE = struct.Struct(">i")
+_OFFSET = struct.Struct(">q")
+# Stands for the offset where a fetch is made, and is found again in its bytes.
+_OFFSET_MARK = 0x0123456789ABCDEF
+
+
+def request_frame(request: Request, version: int) -> bytes:
+    frame = bytearray(_SIZE.size)
+    write_request_header(frame, type(request), version, 0, CLIENT_ID)
+    frame += encode(request, version)
+    _SIZE.pack_into(frame, 0, len(frame) - _SIZE.size)
+    return bytes(frame)
+
+
+def record_batch(records: int, record_bytes: int) -> bytearray:
+    """Records without keys, whose values no codec could shrink; the same bytes in every run."""
+    random = Random(1)
+    now_ms = time.time_ns() // 1_000_000
+    return batch.build([Record(index, now_ms, None, random.randbytes(record_bytes)) for index in range(records)])
+
+
+def produce_frame(topic: str, partition: int, records: bytearray, acks: int) -> bytes:
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=records)])
+    return request_frame(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data]), PRODUCE_VERSION)
+
+
+class FetchFrame:
+    """A fetch of one partition, whose offset can be set again and again."""
+
+    def __init__(self, topic: str, partition: int, *, bytes_max: int, wait_ms_max: int = 500) -> None:
+        asked = FetchPartition(partition=partition, fetch_offset=_OFFSET_MARK, partition_max_bytes=bytes_max)
+        request = FetchRequest(
+            max_wait_ms=wait_ms_max,
+            min_bytes=1,
+            max_bytes=bytes_max,
+            topics=[FetchTopic(topic=topic, partitions=[asked])],
+        )
+        self._frame = bytearray(request_frame(request, FETCH_VERSION))
+        self._position = self._frame.index(_OFFSET.pack(_OFFSET_MARK))
+
+    def at(self, offset: int) -> bytearray:
+        _OFFSET.pack_into(self._frame, self._position, offset)
+        return self._frame
+
+
+def connect(address: str) -> socket.socket:
+    connected = socket.create_connection(Endpoint.parse(address), TIMEOUT_S)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
+
+
+def read_size(connection: socket.socket) -> int:
+    """The length of the response that follows."""
+    return _SIZE.unpack(read_exactly(connection, _SIZE.size))[0]
+
+
+def read_exactly(connection: socket.socket, size: int) -> bytearray:
+    data = bytearray(size)
+    with memoryview(data) as view:
+        position = 0
+        while position < size:
+            received = connection.recv_into(view[position:])
+            if not received:
+                raise ConnectionError("the broker closed the connection")
+            position += received
+    return data
+
+
+def exchange(connection: socket.socket, frame: bytes | bytearray) -> bytearray:
+    """One request and its response, without the response's length."""
+    connection.sendall(frame)
+    return read_exactly(connection, read_size(connection))
+
+
+def produce_once(connection: socket.socket, frame: bytes) -> int:
+    """Checks that the broker accepts the request; gives the size of each such response, its length included."""
+    response = exchange(connection, frame)
+    _, position = read_response_header(response, ProduceResponse, PRODUCE_VERSION)
+    decoded = decode(ProduceResponse, PRODUCE_VERSION, response, position)
+    for topic in decoded.responses:
+        for partition in topic.partition_responses:
+            check(partition.error_code, f"{topic.name}-{partition.index}", partition.error_message)
+    return len(response) + _SIZE.size
+
+
+def fetch_once(connection: socket.socket, frame: bytearray) -> int:
+    """Checks that the broker serves whole batches; gives the bytes of the response that are not records."""
+    response = exchange(connection, frame)
+    _, position = read_response_header(response, FetchResponse, FETCH_VERSION)
+    decoded = decode(FetchResponse, FETCH_VERSION, response, position)
+    served = decoded.responses[0].partitions[0]
+    check(served.error_code, f"{decoded.responses[0].topic}-{served.partition_index}")
+    records = served.records
+    if records is None:
+        return len(response)
+    for header, whole in batch.iterate(records):
+        batch.verify(whole, header)
+    return len(response) - len(records)

@@ -1,0 +1,115 @@
+"""The C client that most languages use, through confluent-kafka; its settings are its defaults but for those here."""
+
+import struct
+import time
+from array import array
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from benchmarks.clients import Outcome
+from benchmarks.loads.latency import RECORD_BYTES, SECOND_NS, Latency, summarize
+from benchmarks.processes import Meter
+
+# Room for what the application makes while the network is busy; 100,000 records by default.
+PRODUCER = {"queue.buffering.max.messages": 1_000_000}
+# Offsets are not committed and groups are not used: that is measured elsewhere.
+CONSUMER = {"group.id": "benchmark", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+CALL_RECORDS = 5000
+DEADLINE_S = 120.0
+
+_TIME = struct.Struct(">q")
+
+
+def produce(ready: Callable[[], None], address: str, topic: str, records: int, record_bytes: int) -> Outcome:
+    producer = Producer({"bootstrap.servers": address, **PRODUCER})
+    # Connects and learns who leads the partitions.
+    producer.list_topics(topic, timeout=10)
+    value = bytes(record_bytes)
+    messages = [{"value": value} for _ in range(min(CALL_RECORDS, records))]
+    ready()
+    meter = Meter.of_this_process()
+    started = time.perf_counter()
+    deadline = started + DEADLINE_S
+    queued = 0
+    while queued < records:
+        accepted = producer.produce_batch(topic, messages[: records - queued])
+        queued += accepted
+        # A full queue takes nothing for a while.
+        producer.poll(0 if accepted else 0.001)
+        _check(deadline, f"{queued} of {records} records were queued")
+    if producer.flush(DEADLINE_S):
+        raise TimeoutError("not all records were acknowledged")
+    seconds = time.perf_counter() - started
+    return Outcome(seconds, records, records * record_bytes, meter.read())
+
+
+def consume(
+    ready: Callable[[], None], address: str, topic: str, partitions: int, records: int, record_bytes: int
+) -> Outcome:
+    consumer = Consumer({"bootstrap.servers": address, **CONSUMER})
+    consumer.list_topics(topic, timeout=10)
+    ready()
+    meter = Meter.of_this_process()
+    started = time.perf_counter()
+    deadline = started + DEADLINE_S
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    received = 0
+    while received < records:
+        received += len(_values(consumer.consume(CALL_RECORDS, timeout=0.1)))
+        _check(deadline, f"{received} of {records} records were read")
+    seconds = time.perf_counter() - started
+    outcome = Outcome(seconds, received, received * record_bytes, meter.read())
+    consumer.close()
+    return outcome
+
+
+def produce_at_rate(ready: Callable[[], None], address: str, topic: str, rate: int, seconds: float) -> None:
+    """Each value begins with the moment at which it was due."""
+    producer = Producer({"bootstrap.servers": address, **PRODUCER, "linger.ms": 0})
+    producer.list_topics(topic, timeout=10)
+    rest = bytes(RECORD_BYTES - _TIME.size)
+    count = int(rate * seconds)
+    ready()
+    started_ns = time.monotonic_ns()
+    for index in range(count):
+        due_ns = started_ns + index * SECOND_NS // rate
+        wait_ns = due_ns - time.monotonic_ns()
+        if wait_ns > 0:
+            time.sleep(wait_ns / SECOND_NS)
+        producer.produce(topic, _TIME.pack(due_ns) + rest)
+        producer.poll(0)
+    if producer.flush(DEADLINE_S):
+        raise TimeoutError("not all records were acknowledged")
+
+
+def consume_latencies(ready: Callable[[], None], address: str, topic: str, rate: int, seconds: float) -> Latency:
+    consumer = Consumer({"bootstrap.servers": address, **CONSUMER})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    # Begins to fetch.
+    consumer.poll(0.5)
+    count = int(rate * seconds)
+    latencies = array("q")
+    ready()
+    deadline = time.perf_counter() + seconds + DEADLINE_S
+    while len(latencies) < count:
+        message = consumer.poll(0.1)
+        now_ns = time.monotonic_ns()
+        if message is not None:
+            latencies.extend(now_ns - _TIME.unpack_from(value)[0] for value in _values([message]))
+        _check(deadline, f"{len(latencies)} of {count} records were read")
+    consumer.close()
+    return summarize(latencies, rate)
+
+
+def _values(messages: list[Message]) -> list[bytes]:
+    for message in messages:
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise RuntimeError(str(error))
+    return [value for message in messages if (value := message.value()) is not None]
+
+
+def _check(deadline: float, progress: str) -> None:
+    if time.perf_counter() > deadline:
+        raise TimeoutError(f"only {progress} in time")

@@ -1,0 +1,230 @@
+"""`headwater consume`: records of a topic on standard output, as bare values or with everything about them."""
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import click
+
+from headwater.cli.options import bootstrap_option, connect, parse_time
+
+if TYPE_CHECKING:
+    from headwater.client.cluster import Cluster
+    from headwater.client.consumer import ConsumedRecord, Consumer
+    from headwater.ids import TopicPartition
+
+FORMATS = ("value", "table", "json", "yaml")
+INT64_MAX = 2**63 - 1
+
+_COLUMNS = f"{'PARTITION':<9}  {'OFFSET':<10}  {'TIMESTAMP':<24}  {'KEY':<20}  {'HEADERS':<20}  VALUE"
+
+
+class Start(NamedTuple):
+    """Where to begin: `kind` is beginning, end, offset, tail (so many before the end) or time."""
+
+    kind: str
+    number: int = 0
+
+
+class StartType(click.ParamType[Start]):
+    name = "START"
+
+    def convert(self, value: str | Start, param: click.Parameter | None, ctx: click.Context | None) -> Start:
+        if isinstance(value, Start):
+            return value
+        if value in {"beginning", "end"}:
+            return Start(value)
+        digits = value.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and int(digits) <= INT64_MAX:
+            return Start("tail" if value.startswith("-") else "offset", int(digits))
+        time_ms = parse_time(value)
+        if time_ms is None:
+            self.fail(
+                f"{value!r} is not beginning, end, an offset (42), a number of last records (-10), a time in ISO 8601 "
+                "(2025-06-01T12:30Z) or in ms (1748781000000ms)",
+                param,
+                ctx,
+            )
+        return Start("time", time_ms)
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "--from",
+    "start",
+    type=StartType(),
+    default="beginning",
+    show_default=True,
+    help="beginning, end, an offset, or a time; see above.",
+)
+@click.option(
+    "--partition", "chosen", type=click.IntRange(min=0), multiple=True, help="Only this one; may be repeated."
+)
+@click.option("--max", "count_max", type=click.IntRange(min=0), help="Stop after so many records.")
+@click.option("--follow", is_flag=True, help="Wait for new records until Ctrl-C, instead of stopping at the end.")
+@click.option("--committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
+@click.option("--key-separator", metavar="TEXT", help="With values alone, print each record's key and TEXT before it.")
+@click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    default="value",
+    show_default=True,
+    help="value prints values alone; the others print keys, headers, offsets and timestamps as well.",
+)
+@bootstrap_option
+def consume(
+    topic: str,
+    start: Start,
+    chosen: tuple[int, ...],
+    count_max: int | None,
+    follow: bool,
+    committed: bool,
+    key_separator: str | None,
+    format: str,
+    bootstrap: str,
+) -> None:
+    """Read records of TOPIC, up to those that are there now, or on and on with --follow.
+
+    \b
+    --from takes
+      beginning               the oldest record of each partition
+      end                     what is written from now on (with --follow)
+      42                      this offset, in each partition
+      -10                     the last 10 offsets of each partition
+      2025-06-01T12:30Z       the first record that is not older (ISO 8601; UTC where no zone is named)
+      1748781000000ms         the same in milliseconds since 1970
+
+    Values are printed byte for byte, each with a newline after it (on a terminal, what is not printable is escaped; a
+    null value is an empty line). json prints one object a line, yaml one document for each record: `key`, `value` and
+    the values of headers are text, or have `_base64` at the end of their names where they are no UTF-8.
+    """
+    if key_separator is not None and format != "value":
+        raise click.UsageError(f"--key-separator has no meaning with --format {format}, which shows keys anyway")
+    stream = sys.stdout.buffer
+    try:
+        with connect(bootstrap) as cluster:
+            consumer, ends = _open(cluster, topic, start, chosen, follow=follow, committed=committed)
+            write = _writer(format, stream, key_separator)
+            for record in islice(_read(consumer, ends, stream), count_max):
+                write(record)
+            stream.flush()
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+        # The way to end --follow, so that it is no failure.
+        stream.flush()
+    except BrokenPipeError:
+        # Whoever read our output has enough. The interpreter must not try once more to write what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open(
+    cluster: "Cluster", topic: str, start: Start, chosen: Sequence[int], *, follow: bool, committed: bool
+) -> "tuple[Consumer, Mapping[TopicPartition, int] | None]":
+    from headwater.client.consumer import Consumer
+    from headwater.client.offsets import LATEST, list_offsets
+    from headwater.ids import TopicName, TopicPartition
+
+    described = cluster.topic(topic)
+    indexes = dict.fromkeys(chosen or range(len(described.partitions)))
+    partitions = [TopicPartition(TopicName(topic), index) for index in indexes]
+    ends = list_offsets(cluster, partitions, LATEST, committed_only=committed)
+    positions = _positions(cluster, partitions, start, ends)
+    return Consumer(cluster, positions, committed_only=committed), None if follow else ends
+
+
+def _positions(
+    cluster: "Cluster", partitions: "Sequence[TopicPartition]", start: Start, ends: "Mapping[TopicPartition, int]"
+) -> "dict[TopicPartition, int]":
+    from headwater.client.offsets import EARLIEST, list_offsets
+
+    match start.kind:
+        case "end":
+            return dict(ends)
+        case "time":
+            return list_offsets(cluster, partitions, start.number)
+        case _:
+            earliest = list_offsets(cluster, partitions, EARLIEST)
+    if start.kind == "tail":
+        return {partition: max(ends[partition] - start.number, earliest[partition]) for partition in partitions}
+    if start.kind == "beginning":
+        return earliest
+    positions: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        positions[partition] = min(max(start.number, earliest[partition]), ends[partition])
+        if positions[partition] != start.number:
+            click.echo(
+                f"note: {partition} has offsets {earliest[partition]} to {ends[partition]}, not {start.number}; "
+                f"reading from {positions[partition]}",
+                err=True,
+            )
+    return positions
+
+
+def _read(
+    consumer: "Consumer", ends: "Mapping[TopicPartition, int] | None", stream: BinaryIO
+) -> "Iterator[ConsumedRecord]":
+    """Records up to `ends`, if there are any; output is flushed before each wait."""
+    while True:
+        if ends is not None:
+            for partition, position in list(consumer.positions.items()):
+                if position >= ends[partition]:
+                    del consumer.positions[partition]
+            if not consumer.positions:
+                return
+        for fetched in consumer.fetch_batches():
+            end = INT64_MAX if ends is None else ends[fetched.partition]
+            for record in consumer.read(fetched):
+                if record.offset < end:
+                    yield record
+        stream.flush()
+        _check_reader(stream)
+
+
+def _check_reader(stream: BinaryIO) -> None:
+    """While nothing is written, a pipe that was closed at its other end shows only if it is asked."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        return
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    if any(event & select.POLLERR for _, event in poller.poll(0)):
+        raise BrokenPipeError
+
+
+def _writer(format: str, stream: BinaryIO, key_separator: str | None) -> "Callable[[ConsumedRecord], None]":
+    from headwater.cli.record_rows import headers_cell, record_row, row_writer, text_cell
+
+    if format == "table":
+        from headwater.cli.options import time_text
+
+        click.echo(_COLUMNS)
+
+        def write_line(record: "ConsumedRecord") -> None:
+            stream.write(
+                f"{record.partition:<9}  {record.offset:<10}  {time_text(record.timestamp_ms) or '-':<24}  "
+                f"{text_cell(record.key):<20}  {headers_cell(record.headers):<20}  {text_cell(record.value)}\n".encode()
+            )
+
+        return write_line
+    if format != "value":
+        write_row = row_writer(format, stream)
+        return lambda record: write_row(
+            {"topic": record.topic, "partition": record.partition, **record_row(*record[2:])}
+        )
+    separator = b"" if key_separator is None else key_separator.encode()
+    is_terminal = stream.isatty()
+
+    def write_value(record: "ConsumedRecord") -> None:
+        line = record.value or b""
+        if key_separator is not None:
+            line = (record.key or b"") + separator + line
+        # A terminal would obey control characters, which whoever wrote the record may have chosen with care.
+        stream.write((text_cell(line).encode() if is_terminal else line) + b"\n")
+
+    return write_value

@@ -1,0 +1,95 @@
+"""What the commands that talk to a broker share: --bootstrap, NAME=VALUE pairs and points in time."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from headwater.client.cluster import Cluster
+
+BOOTSTRAP = "127.0.0.1:9092"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def bootstrap_option(command: Command) -> Command:
+    """Adds --bootstrap, which reaches the command as `bootstrap`."""
+    return click.option(
+        "--bootstrap",
+        metavar="HOST:PORT,...",
+        default=BOOTSTRAP,
+        envvar="HEADWATER_BOOTSTRAP",
+        show_default=True,
+        show_envvar=True,
+        help="The broker to ask; of a cluster, one or more.",
+    )(command)
+
+
+def connect(bootstrap: str, *, topic_wait_ms: int = 0) -> "Cluster":
+    """A topic that does not exist is an error after `topic_wait_ms`: a person who misspelt it should not wait."""
+    from headwater.client.cluster import Cluster
+
+    return Cluster(bootstrap, client_id="headwater-cli", topic_wait_ms=topic_wait_ms)
+
+
+class Assignment(click.ParamType[tuple[str, str]]):
+    """NAME=VALUE; the value may be empty and may hold further equals signs."""
+
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not name or not equals:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+class Moment(click.ParamType[int]):
+    """A point in time, as milliseconds since 1970."""
+
+    name = "TIME"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = parse_time(value)
+        if found is None:
+            self.fail(
+                f"{value!r} is neither ISO 8601 (2025-06-01T12:30Z) nor a number of ms (1748781000000ms)", param, ctx
+            )
+        return found
+
+
+def parse_time(text: str) -> int | None:
+    """ISO 8601, in UTC where it names no zone, or `1748781000000ms`. A bare number is none: it could be anything."""
+    if text.endswith("ms") and text[:-2].isascii() and text[:-2].isdigit() and len(text) <= 20:
+        return int(text[:-2])
+    if text.isdigit():
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def time_text(timestamp_ms: int) -> str | None:
+    """ISO 8601 in UTC to the millisecond; None for no timestamp, and for one beyond the calendar."""
+    if timestamp_ms < 0:
+        return None
+    try:
+        moment = _EPOCH + timestamp_ms * _MILLISECOND
+    except OverflowError:
+        return None
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -1,0 +1,257 @@
+"""`headwater produce`: records from an argument, a file or the lines of standard input."""
+
+import os
+import select
+import stat
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+import click
+
+from headwater.cli.options import Assignment, Moment, bootstrap_option, connect
+from headwater.cli.output import format_option, show
+
+if TYPE_CHECKING:
+    from headwater.client.delivery import Delivered
+    from headwater.client.producer import Producer
+
+ACKS = {"0": 0, "1": 1, "all": -1}
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+VALUE_BYTES_MAX = 100 * 1024 * 1024
+# Where auto-creation is on, a topic takes a moment to be made.
+TOPIC_WAIT_MS = 2_000
+
+_READ_BYTES = 1024 * 1024
+_PROGRESS_RECORDS = 1_000
+# Shorter pauses are saved up: sleeping takes longer than asked for.
+_PAUSE_MS_MIN = 10
+
+
+class Entry(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+
+
+class Written(NamedTuple):
+    records: int
+    first_offset: int
+    last_offset: int
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("value", required=False)
+@click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file that is the value.")
+@click.option("--null", is_flag=True, help="Write a null value, which removes the key from a compacted topic.")
+@click.option("--key", metavar="TEXT", help="The key of every record.")
+@click.option("--key-separator", metavar="TEXT", help="Each line is a key, TEXT and a value.")
+@click.option("--header", "headers", type=Assignment(), multiple=True, help="A header; may be repeated.")
+@click.option("--partition", type=click.IntRange(min=0), help="Write to this partition; by default the key decides.")
+@click.option("--timestamp", type=Moment(), help="2025-06-01T12:30Z (UTC where no zone is named) or 1748781000000ms.")
+@click.option("--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
+@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="What counts as written.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records per second at most.")
+@click.option("--quiet", is_flag=True, help="Show no progress bar.")
+@format_option
+@bootstrap_option
+def produce(
+    topic: str,
+    value: str | None,
+    file: Path | None,
+    null: bool,
+    key: str | None,
+    key_separator: str | None,
+    headers: tuple[tuple[str, str], ...],
+    partition: int | None,
+    timestamp: int | None,
+    compression: str,
+    acks: str,
+    rate: float | None,
+    quiet: bool,
+    format: str,
+    bootstrap: str,
+) -> None:
+    """Write records to TOPIC: VALUE, or a --file, or every line of standard input as one record.
+
+    Prints how many records each partition got, and their offsets. With acks=all (the default) every record is written
+    exactly once, however often the connection breaks; lines are sent as they come in, in batches when they come fast.
+    """
+    sources = [name for name, given in (("VALUE", value is not None), ("--file", file), ("--null", null)) if given]
+    if len(sources) > 1:
+        raise click.UsageError(f"{' and '.join(sources)} exclude each other")
+    if key_separator is not None and (key is not None or sources):
+        raise click.UsageError("--key-separator is for lines, and excludes --key, VALUE, --file and --null")
+    if key_separator == "":
+        raise click.UsageError("--key-separator must not be empty")
+    from headwater.client.producer import Producer
+    from headwater.protocol.compression import Codec
+
+    written: dict[int, Written] = {}
+    stream = sys.stdin.buffer
+    if sources:
+        content = None if null else file.read_bytes() if file else (value or "").encode(errors="surrogateescape")
+        entries: Iterator[Entry | None] = iter([Entry(_bytes(key), content)])
+    else:
+        entries = _lines(stream, _bytes(key), _bytes(key_separator))
+
+    def write(entry: Entry) -> None:
+        producer.send(
+            topic,
+            entry.value,
+            key=entry.key,
+            headers=tuple((name, text.encode(errors="surrogateescape")) for name, text in headers),
+            partition=partition,
+            timestamp_ms=timestamp,
+        )
+
+    with connect(bootstrap, topic_wait_ms=TOPIC_WAIT_MS) as cluster:
+        producer = Producer(
+            cluster,
+            acks=ACKS[acks],
+            codec=Codec[compression.upper()],
+            on_delivered=lambda delivered: _note(written, delivered),
+        )
+        try:
+            with _progress(stream, shown=not quiet and not sources and sys.stderr.isatty()) as advance:
+                _write_all(entries, producer, write, advance, rate)
+        finally:
+            if written:
+                show(_summary(topic, written), format)
+
+
+def _write_all(
+    entries: Iterator[Entry | None],
+    producer: "Producer",
+    write: Callable[[Entry], None],
+    advance: Callable[[Entry | None], None],
+    rate: float | None,
+) -> None:
+    started = time.monotonic()
+    count = 0
+    try:
+        for entry in entries:
+            advance(entry)
+            if entry is None:
+                producer.flush()
+                continue
+            if rate is not None:
+                early = started + count / rate - time.monotonic()
+                if early * 1000 >= _PAUSE_MS_MIN:
+                    producer.flush()
+                    time.sleep(early)
+            write(entry)
+            count += 1
+    except (KeyboardInterrupt, click.ClickException):
+        # What was read until then is written.
+        producer.flush()
+        raise
+    producer.flush()
+
+
+def _lines(stream: BinaryIO, key: bytes | None, separator: bytes | None) -> Iterator[Entry | None]:
+    """An entry for each line, and None whenever there are no more for the moment."""
+    number = 0
+    for line in _split(stream):
+        if line is None:
+            yield None
+            continue
+        number += 1
+        if separator is None:
+            yield Entry(key, line)
+            continue
+        before, found, after = line.partition(separator)
+        if not found:
+            raise click.ClickException(f"line {number} has no key separator {separator.decode(errors='replace')!r}")
+        yield Entry(before, after)
+
+
+def _split(stream: BinaryIO) -> Iterator[bytes | None]:
+    rest: list[bytes] = []
+    rest_bytes = 0
+    # A single read gives what is there, so that lines do not wait for a buffer to fill.
+    read = cast("Callable[[int], bytes]", getattr(stream, "read1", stream.read))
+    while chunk := read(_READ_BYTES):
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        rest_bytes += len(first)
+        if rest_bytes > VALUE_BYTES_MAX:
+            raise click.ClickException(f"a line is longer than {VALUE_BYTES_MAX} bytes")
+        if others:
+            yield b"".join(rest)
+            yield from others[:-1]
+            rest, rest_bytes = [others[-1]], len(others[-1])
+        if _is_idle(stream):
+            yield None
+    if rest_bytes:
+        yield b"".join(rest)
+
+
+def _is_idle(stream: BinaryIO) -> bool:
+    """Whether reading on would have to wait for somebody."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        return False
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return not poller.poll(0)
+
+
+@contextmanager
+def _progress(stream: BinaryIO, *, shown: bool) -> Generator[Callable[[Entry | None], None]]:
+    """A bar on standard error; its length is known if standard input is a file."""
+    if not shown:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    status = os.fstat(stream.fileno())
+    columns = (TextColumn("{task.fields[records]} records"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        total = status.st_size if stat.S_ISREG(status.st_mode) else None
+        task = progress.add_task("", total=total, records=0)
+        records = bytes_read = 0
+
+        def advance(entry: Entry | None) -> None:
+            nonlocal records, bytes_read
+            if entry is not None:
+                records += 1
+                bytes_read += len(entry.value or b"") + len(entry.key or b"") + 1
+            if entry is None or records % _PROGRESS_RECORDS == 0:
+                progress.update(task, completed=bytes_read, records=records)
+
+        yield advance
+
+
+def _note(written: dict[int, Written], delivered: "Delivered") -> None:
+    partition = delivered.partition.partition
+    known = written.get(partition, Written(0, -1, -1))
+    first, last = known.first_offset, known.last_offset
+    if delivered.base_offset >= 0:
+        first = delivered.base_offset if first < 0 else first
+        last = delivered.base_offset + delivered.record_count - 1
+    written[partition] = Written(known.records + delivered.record_count, first, last)
+
+
+def _summary(topic: str, written: dict[int, Written]) -> list[dict[str, object]]:
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "records": records,
+            # A broker that is not asked to acknowledge does not tell offsets.
+            "first_offset": first if first >= 0 else None,
+            "last_offset": last if last >= 0 else None,
+        }
+        for partition, (records, first, last) in sorted(written.items())
+    ]
+
+
+def _bytes(text: str | None) -> bytes | None:
+    """Arguments that are no UTF-8 keep their bytes."""
+    return None if text is None else text.encode(errors="surrogateescape")

@@ -1,0 +1,264 @@
+"""Describes and changes a cluster: topics, their settings, partitions and records."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from headwater.client.cluster import Cluster, TopicDescription
+from headwater.client.connection import Connection
+from headwater.client.errors import ClientError, UnknownTopic, check
+from headwater.endpoint import Endpoint
+from headwater.errors import ErrorCode
+from headwater.ids import NodeId, TopicId, TopicName, TopicPartition
+from headwater.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from headwater.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headwater.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from headwater.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from headwater.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from headwater.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from headwater.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+BROKER_DEFAULT = -1
+
+_TOPIC_RESOURCE = 2
+_SET, _DELETE = 0, 1
+_SOURCES = {
+    1: "topic",
+    2: "broker, changed at run time",
+    3: "cluster, changed at run time",
+    4: "broker's settings",
+    5: "default",
+}
+_DEFAULT_SOURCE = 5
+_SIZE_UNKNOWN = -1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """`partition_count` and `replication_factor` are -1 and `id` is 0 where an old broker does not tell."""
+
+    name: TopicName
+    id: TopicId
+    partition_count: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSetting:
+    name: str
+    value: str | None
+    source: str
+    is_default: bool
+    read_only: bool
+    sensitive: bool
+    documentation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    id: str
+    controller: NodeId
+    brokers: Mapping[NodeId, Endpoint]
+
+
+class Admin:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def describe_cluster(self) -> ClusterDescription:
+        response = self._cluster.metadata()
+        brokers = {NodeId(node.node_id): Endpoint(node.host, node.port) for node in response.brokers}
+        return ClusterDescription(response.cluster_id or "", NodeId(response.controller_id), brokers)
+
+    # -- topics
+
+    def list_topics(self) -> list[TopicDescription]:
+        return sorted(self._cluster.topics(), key=lambda topic: topic.name)
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        self._cluster.forget([name])
+        return self._cluster.topic(name)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int = BROKER_DEFAULT,
+        replication_factor: int = BROKER_DEFAULT,
+        settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """Returns when the topic can be used, or could be created if `validate_only`."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partition_count,
+            replication_factor=replication_factor,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (settings or {}).items()],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=self._cluster.timeout_ms, validate_only=validate_only)
+
+        def read(response: CreateTopicsResponse) -> CreatedTopic:
+            result = _only(response.topics)
+            _check(result.error_code, name, result.error_message)
+            return CreatedTopic(
+                TopicName(name), TopicId(result.topic_id), result.num_partitions, result.replication_factor
+            )
+
+        created = self._cluster.ask_controller(request, CreateTopicsResponse, read)
+        if not validate_only:
+            self.describe_topic(name)
+        return created
+
+    def delete_topic(self, name: str) -> None:
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=self._cluster.timeout_ms
+        )
+
+        def read(response: DeleteTopicsResponse) -> None:
+            result = _only(response.responses)
+            _check(result.error_code, name, result.error_message)
+
+        self._cluster.ask_controller(request, DeleteTopicsResponse, read)
+        self._cluster.forget([name])
+
+    def add_partitions(self, name: str, partition_count: int, *, validate_only: bool = False) -> None:
+        """Lets a topic grow to `partition_count` partitions in all."""
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=partition_count, assignments=None)],
+            timeout_ms=self._cluster.timeout_ms,
+            validate_only=validate_only,
+        )
+
+        def read(response: CreatePartitionsResponse) -> None:
+            result = _only(response.results)
+            _check(result.error_code, name, result.error_message)
+
+        self._cluster.ask_controller(request, CreatePartitionsResponse, read)
+        self._cluster.forget([name])
+
+    # -- settings
+
+    def describe_settings(self, topic: str) -> list[TopicSetting]:
+        resource = DescribeConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=None)
+        request = DescribeConfigsRequest(resources=[resource], include_documentation=True)
+
+        def read(response: DescribeConfigsResponse) -> list[TopicSetting]:
+            result = _only(response.results)
+            _check(result.error_code, topic, result.error_message)
+            return [
+                TopicSetting(
+                    entry.name,
+                    entry.value,
+                    _SOURCES.get(entry.config_source, "unknown"),
+                    entry.config_source == _DEFAULT_SOURCE,
+                    entry.read_only,
+                    entry.is_sensitive,
+                    entry.documentation or "",
+                )
+                for entry in result.configs
+            ]
+
+        return self._cluster.ask_any(request, DescribeConfigsResponse, read)
+
+    def alter_settings(
+        self, topic: str, values: Mapping[str, str], unset: Sequence[str] = (), *, validate_only: bool = False
+    ) -> None:
+        """Sets what `values` names and returns what `unset` names to its default; the rest stays as it is."""
+        changes = [AlterableConfig(name=name, config_operation=_SET, value=value) for name, value in values.items()]
+        changes += [AlterableConfig(name=name, config_operation=_DELETE, value=None) for name in unset]
+        resource = AlterConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=topic, configs=changes)
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+        def read(response: IncrementalAlterConfigsResponse) -> None:
+            result = _only(response.responses)
+            _check(result.error_code, topic, result.error_message)
+
+        self._cluster.ask_controller(request, IncrementalAlterConfigsResponse, read)
+
+    # -- partitions
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Removes what lies before each offset (-1: everything); gives where each partition begins now."""
+
+        def ask(
+            connection: Connection, questions: Mapping[TopicPartition, int]
+        ) -> Iterator[tuple[TopicPartition, int, int]]:
+            topics: dict[str, list[DeleteRecordsPartition]] = {}
+            for (topic, index), offset in questions.items():
+                topics.setdefault(topic, []).append(DeleteRecordsPartition(partition_index=index, offset=offset))
+            request = DeleteRecordsRequest(
+                topics=[DeleteRecordsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+                timeout_ms=self._cluster.timeout_ms,
+            )
+            for topic in connection.call(request, DeleteRecordsResponse).topics:
+                for answer in topic.partitions:
+                    partition = TopicPartition(TopicName(topic.name), answer.partition_index)
+                    yield partition, answer.error_code, answer.low_watermark
+
+        return self._cluster.ask_leaders(before, ask)
+
+    def partition_sizes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The bytes that each partition takes on its leader's disk; -1 where a leader does not tell."""
+
+        def ask(
+            connection: Connection, questions: Mapping[TopicPartition, None]
+        ) -> Iterator[tuple[TopicPartition, int, int]]:
+            indexes: dict[str, list[int]] = {}
+            for topic, index in questions:
+                indexes.setdefault(topic, []).append(index)
+            request = DescribeLogDirsRequest(
+                topics=[DescribableLogDirTopic(topic=name, partitions=asked) for name, asked in indexes.items()]
+            )
+            response = connection.call(request, DescribeLogDirsResponse)
+            sizes = {
+                (topic.name, answer.partition_index): answer.partition_size
+                for directory in response.results
+                for topic in directory.topics
+                for answer in topic.partitions
+                if not answer.is_future_key
+            }
+            for partition in questions:
+                yield partition, response.error_code, sizes.get(partition, _SIZE_UNKNOWN)
+
+        return self._cluster.ask_leaders(dict.fromkeys(partitions), ask)
+
+
+def _only(results: Sequence[T]) -> T:
+    if len(results) != 1:
+        raise ClientError(f"the broker's answer holds {len(results)} results where 1 was asked for")
+    return results[0]
+
+
+def _check(code: int, topic: str, message: str | None) -> None:
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise UnknownTopic(f"topic {topic!r} does not exist")
+    check(code, f"topic {topic!r}", message)

@@ -1,0 +1,246 @@
+"""Reads given partitions from given offsets on, as raw batches or as records. No group: the caller keeps the offsets.
+
+Law: a batch is handed out only after its checksum was verified, and is decompressed only up to a limit.
+"""
+
+import select
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headwater.client.backoff import Backoff
+from headwater.client.cluster import Cluster
+from headwater.client.connection import Connection, InFlight
+from headwater.client.errors import ClientError, OffsetOutOfRange, Refused, check
+from headwater.client.isolation import AbortedTransactions
+from headwater.client.offsets import EARLIEST, LATEST, list_offsets
+from headwater.errors import CorruptBatch, ErrorCode
+from headwater.ids import NodeId, TopicName, TopicPartition
+from headwater.protocol import batch
+from headwater.protocol.batch import BatchHeader
+from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from headwater.protocol.records import Headers
+
+WAIT_MS_MAX = 500
+FETCH_BYTES_MAX = 50 * 1024 * 1024
+PARTITION_BYTES_MAX = 4 * 1024 * 1024
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
+
+# From version 13 on topics go by id, which this client has no use for.
+_FETCH_VERSION_MAX = 12
+
+
+class FetchedBatch(NamedTuple):
+    """A batch whose checksum is right. It may begin before `first_offset`, the first that was asked for."""
+
+    partition: TopicPartition
+    header: BatchHeader
+    data: memoryview
+    first_offset: int
+
+
+class ConsumedRecord(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    connection: Connection
+    sent: InFlight[FetchResponse]
+    asked: Mapping[TopicPartition, int]
+    deadline_ms: int
+
+
+class Consumer:
+    """`positions` holds the next offset of each partition; it may be changed between two calls.
+
+    `end_offsets` has what the broker last said: the offset up to which each partition can be read. A partition that
+    cannot be read for the cluster's time-out raises ClientError, one that has no such offset OffsetOutOfRange.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Mapping[TopicPartition, int],
+        *,
+        committed_only: bool = False,
+        wait_ms_max: int = WAIT_MS_MAX,
+        bytes_min: int = 1,
+        bytes_max: int = FETCH_BYTES_MAX,
+        partition_bytes_max: int = PARTITION_BYTES_MAX,
+        decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    ) -> None:
+        self.positions = dict(positions)
+        self.end_offsets: dict[TopicPartition, int] = {}
+        self._cluster = cluster
+        self._committed_only = committed_only
+        self._wait_ms_max = wait_ms_max
+        self._bytes_min = bytes_min
+        self._bytes_max = bytes_max
+        self._partition_bytes_max = partition_bytes_max
+        self._decompressed_bytes_max = decompressed_bytes_max
+        self._fetches: dict[NodeId, _Fetch] = {}
+        # Partitions that could not be read, and since when that goes on.
+        self._troubled: dict[TopicPartition, ClientError] = {}
+        self._backoff: Backoff | None = None
+
+    def poll(self) -> list[ConsumedRecord]:
+        """The next records, or none if there is nothing new within `wait_ms_max`."""
+        return [record for fetched in self.fetch_batches() for record in self.read(fetched)]
+
+    def read(self, fetched: FetchedBatch) -> list[ConsumedRecord]:
+        """The records of a batch, from `first_offset` on."""
+        (topic, partition), header, data, first_offset = fetched
+        try:
+            records = batch.read_records(data, header, self._decompressed_bytes_max)
+        except CorruptBatch as error:
+            raise ClientError(f"{fetched.partition}, batch at offset {header.base_offset}: {error}") from error
+        return [
+            ConsumedRecord(topic, partition, record.offset, record.timestamp, record.key, record.value, record.headers)
+            for record in records
+            if record.offset >= first_offset
+        ]
+
+    def fetch_batches(self) -> list[FetchedBatch]:
+        """One round: whatever the first leader to answer has, control batches left out. `positions` moves past it."""
+        self._ask()
+        batches = [fetched for node in self._ready() for fetched in self._receive(node)]
+        self._rest()
+        return batches
+
+    # -- asking
+
+    def _ask(self) -> None:
+        """Every leader that is not busy with a fetch gets one."""
+        by_leader: dict[NodeId, dict[TopicPartition, int]] = {}
+        for partition, offset in self.positions.items():
+            try:
+                by_leader.setdefault(self._cluster.leader(partition), {})[partition] = offset
+            except ClientError as error:
+                self._stumble([partition], error)
+        for node, asked in by_leader.items():
+            if node in self._fetches:
+                continue
+            try:
+                connection = self._cluster.node(node)
+                sent = connection.send(self._request(asked), FetchResponse, version_max=_FETCH_VERSION_MAX)
+            except ClientError as error:
+                self._stumble(asked, error)
+                continue
+            deadline_ms = self._cluster.clock.monotonic_ms() + self._wait_ms_max + self._cluster.timeout_ms
+            self._fetches[node] = _Fetch(connection, sent, asked, deadline_ms)
+
+    def _request(self, asked: Mapping[TopicPartition, int]) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for (topic, index), offset in asked.items():
+            topics.setdefault(topic, []).append(
+                FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=self._partition_bytes_max)
+            )
+        return FetchRequest(
+            max_wait_ms=self._wait_ms_max,
+            min_bytes=self._bytes_min,
+            max_bytes=self._bytes_max,
+            isolation_level=int(self._committed_only),
+            topics=[FetchTopic(topic=name, partitions=partitions) for name, partitions in topics.items()],
+        )
+
+    def _ready(self) -> list[NodeId]:
+        """The leaders whose answers have come, or should have; waits for the first."""
+        if len(self._fetches) < 2:
+            return list(self._fetches)
+        poller = select.poll()
+        nodes: dict[int, NodeId] = {}
+        lost: list[NodeId] = []
+        for node, fetch in self._fetches.items():
+            if fetch.connection.closed or fetch.deadline_ms <= self._cluster.clock.monotonic_ms():
+                lost.append(node)
+            else:
+                poller.register(fetch.connection, select.POLLIN)
+                nodes[fetch.connection.fileno()] = node
+        if lost:
+            return lost
+        return [nodes[descriptor] for descriptor, _ in poller.poll(self._wait_ms_max + self._cluster.timeout_ms)]
+
+    # -- answers
+
+    def _receive(self, node: NodeId) -> Iterator[FetchedBatch]:
+        fetch = self._fetches.pop(node)
+        try:
+            timeout_ms = fetch.deadline_ms - self._cluster.clock.monotonic_ms()
+            response = fetch.connection.wait(fetch.sent, timeout_ms=timeout_ms)
+            check(response.error_code, f"a fetch from {fetch.connection.endpoint}")
+        except ClientError as error:
+            self._stumble(fetch.asked, error)
+            return
+        for topic in response.responses:
+            for data in topic.partitions:
+                partition = TopicPartition(TopicName(topic.topic), data.partition_index)
+                # If the position was changed meanwhile, or the partition is no longer wanted, the answer is stale.
+                if partition in fetch.asked and self.positions.get(partition) == fetch.asked[partition]:
+                    yield from self._read_partition(partition, data)
+
+    def _read_partition(self, partition: TopicPartition, data: PartitionData) -> Iterator[FetchedBatch]:
+        position = self.positions[partition]
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise self._out_of_range(partition, position)
+        if data.error_code != ErrorCode.NONE:
+            self._stumble([partition], Refused(data.error_code, f"partition {partition}"))
+            return
+        self._troubled.pop(partition, None)
+        self.end_offsets[partition] = data.last_stable_offset if self._committed_only else data.high_watermark
+        if not data.records:
+            return
+        next_offset = position
+        aborted = AbortedTransactions((self._committed_only and data.aborted_transactions) or ())
+        found: list[FetchedBatch] = []
+        for header, one in self._verified(partition, data):
+            hidden = aborted.hides(header, one) or header.is_control or not header.record_count
+            if header.next_offset > position and not hidden:
+                found.append(FetchedBatch(partition, header, one, position))
+            next_offset = max(next_offset, header.next_offset)
+        if next_offset == position:
+            raise ClientError(
+                f"{partition}: the answer to a fetch at offset {position} holds no whole batch; "
+                f"more than {self._partition_bytes_max} bytes must be asked for (partition_bytes_max)"
+            )
+        # At the end of the order, so that under `bytes_max` every partition gets its turn.
+        del self.positions[partition]
+        self.positions[partition] = next_offset
+        yield from found
+
+    def _verified(self, partition: TopicPartition, data: PartitionData) -> Iterator[tuple[BatchHeader, memoryview]]:
+        try:
+            for header, one in batch.iterate(data.records or b""):
+                batch.verify(one, header)
+                yield header, one
+        except CorruptBatch as error:
+            raise ClientError(f"{partition}, fetched at offset {self.positions[partition]}: {error}") from error
+
+    def _out_of_range(self, partition: TopicPartition, position: int) -> OffsetOutOfRange:
+        earliest = list_offsets(self._cluster, [partition], EARLIEST)[partition]
+        latest = list_offsets(self._cluster, [partition], LATEST)[partition]
+        return OffsetOutOfRange(partition, position, earliest, latest)
+
+    # -- trouble
+
+    def _stumble(self, partitions: Iterable[TopicPartition], error: ClientError) -> None:
+        """Notes what may pass; what will not is raised."""
+        if not self._cluster.may_pass(error):
+            raise error
+        self._troubled.update(dict.fromkeys(partitions, error))
+
+    def _rest(self) -> None:
+        """Before partitions in trouble are asked for again, their leaders are looked up anew, after a pause."""
+        if not self._troubled:
+            self._backoff = None
+            return
+        self._cluster.forget({partition.topic for partition in self._troubled})
+        if self._backoff is None:
+            self._backoff = self._cluster.backoff(self._cluster.timeout_ms)
+        self._backoff.pause(next(iter(self._troubled.values())))

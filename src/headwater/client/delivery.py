@@ -1,0 +1,296 @@
+"""Brings sealed batches to the leaders of their partitions, in order, and again until each is acknowledged.
+
+Law: with idempotence, a batch keeps its sequence however often it is sent, so that a retry never writes it twice. A
+batch that cannot be delivered is an error, and from then on the producer counts anew under another id.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headwater.client.cluster import Cluster
+from headwater.client.connection import Connection, InFlight
+from headwater.client.errors import ClientError, Refused, check
+from headwater.errors import ErrorCode
+from headwater.ids import NodeId, TopicName, TopicPartition
+from headwater.protocol import batch
+from headwater.protocol.compression import Codec
+from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from headwater.protocol.records import Record
+
+ACKS_ALL = -1
+# A broker remembers the last five batches of a producer: with more under way it could not tell a retry from a gap.
+REQUESTS_IN_FLIGHT_MAX = 5
+
+# From version 13 on topics go by id, which this client has no use for.
+_PRODUCE_VERSION_MAX = 12
+_INT32_MAX = _SEQUENCE_MASK = 2**31 - 1
+_UNKNOWN_OFFSET = -1
+
+
+class Delivered(NamedTuple):
+    """An acknowledged batch. `base_offset` is -1 where the broker did not tell: acks=0, or a repeated batch."""
+
+    partition: TopicPartition
+    base_offset: int
+    record_count: int
+    byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    producer_id: int
+    producer_epoch: int
+
+
+_NO_IDENTITY = Identity(batch.NO_PRODUCER_ID, batch.NO_PRODUCER_EPOCH)
+
+
+@dataclass(slots=True)
+class _Sealed:
+    """A batch with its sequence; `error` says why it was not accepted when it was sent last."""
+
+    number: int
+    partition: TopicPartition
+    records: Sequence[Record]
+    base_sequence: int
+    data: bytearray
+    error: ClientError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    connection: Connection
+    sent: InFlight[ProduceResponse]
+    batches: Sequence[_Sealed]
+
+
+class Delivery:
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        acks: int,
+        idempotent: bool,
+        codec: Codec,
+        level: int | None,
+        timeout_ms: int,
+        on_delivered: Callable[[Delivered], None] | None,
+    ) -> None:
+        self._cluster = cluster
+        self._acks = acks
+        self._idempotent = idempotent
+        self._codec = codec
+        self._level = level
+        self._timeout_ms = timeout_ms
+        self._on_delivered = on_delivered
+        # Without sequences a later batch could overtake one that has to be sent again.
+        self._in_flight_max = REQUESTS_IN_FLIGHT_MAX if idempotent else 1
+        self._identity = _NO_IDENTITY
+        self._sequences: dict[TopicPartition, int] = {}
+        self._in_flight: deque[_Request] = deque()
+        self._sealed_count = 0
+
+    def make_room(self) -> None:
+        """Returns when one more request may be under way."""
+        self._settle_down_to(self._in_flight_max - 1)
+
+    def deliver(self, accumulated: Iterable[tuple[TopicPartition, Sequence[Record]]]) -> None:
+        """Sends one batch for each partition; returns as soon as they are on their way."""
+        failed = self._transmit([self._seal(partition, records) for partition, records in accumulated])
+        if failed:
+            self._recover(failed)
+
+    def drain(self) -> None:
+        """Returns when everything sent is acknowledged."""
+        self._settle_down_to(0)
+
+    def _settle_down_to(self, count: int) -> None:
+        while len(self._in_flight) > count:
+            failed = self._settle()
+            if failed:
+                self._recover(failed)
+
+    def _seal(self, partition: TopicPartition, records: Sequence[Record]) -> _Sealed:
+        self._sealed_count += 1
+        sequence = batch.NO_SEQUENCE
+        if self._idempotent:
+            if self._identity is _NO_IDENTITY:
+                self._identity = self._new_identity()
+            sequence = self._sequences.get(partition, 0)
+            self._sequences[partition] = (sequence + len(records)) & _SEQUENCE_MASK
+        return _Sealed(self._sealed_count, partition, records, sequence, self._build(records, sequence))
+
+    def _build(self, records: Sequence[Record], sequence: int) -> bytearray:
+        return batch.build(
+            records,
+            codec=self._codec,
+            level=self._level,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.producer_epoch,
+            base_sequence=sequence,
+        )
+
+    def _new_identity(self) -> Identity:
+        def read(response: InitProducerIdResponse) -> Identity:
+            check(response.error_code, "a producer id")
+            return Identity(response.producer_id, response.producer_epoch)
+
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
+        return self._cluster.ask_any(request, InitProducerIdResponse, read)
+
+    # -- sending
+
+    def _transmit(self, batches: Sequence[_Sealed]) -> list[_Sealed]:
+        """Sends at most one batch for each partition; gives those that could not even be sent."""
+        failed: list[_Sealed] = []
+        by_leader: dict[NodeId, list[_Sealed]] = {}
+        for sealed in batches:
+            try:
+                by_leader.setdefault(self._cluster.leader(sealed.partition), []).append(sealed)
+            except ClientError as error:
+                failed += _fail([sealed], error)
+        for node, group in by_leader.items():
+            try:
+                self._send(self._cluster.node(node), group)
+            except ClientError as error:
+                failed += _fail(group, error)
+        return failed
+
+    def _send(self, connection: Connection, batches: Sequence[_Sealed]) -> None:
+        topics: dict[TopicName, list[PartitionProduceData]] = {}
+        for sealed in batches:
+            data = PartitionProduceData(index=sealed.partition.partition, records=sealed.data)
+            topics.setdefault(sealed.partition.topic, []).append(data)
+        request = ProduceRequest(
+            acks=self._acks,
+            timeout_ms=self._cluster.timeout_ms,
+            topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
+        )
+        if self._acks == 0:
+            connection.send_only(request, version_max=_PRODUCE_VERSION_MAX)
+            for sealed in batches:
+                self._delivered(sealed, _UNKNOWN_OFFSET)
+            return
+        sent = connection.send(request, ProduceResponse, version_max=_PRODUCE_VERSION_MAX)
+        self._in_flight.append(_Request(connection, sent, batches))
+
+    def _settle(self) -> list[_Sealed]:
+        """Reads the answer to the oldest request; gives what was not accepted."""
+        request = self._in_flight[0]
+        try:
+            # The broker itself may take as long as the request allows before it answers.
+            response = request.connection.wait(request.sent, timeout_ms=2 * self._cluster.timeout_ms)
+        except ClientError as error:
+            self._in_flight.popleft()
+            return [*_fail(request.batches, error)]
+        self._in_flight.popleft()
+        answers = {
+            (topic.name, answer.index): answer for topic in response.responses for answer in topic.partition_responses
+        }
+        failed: list[_Sealed] = []
+        for sealed in request.batches:
+            answer = answers.get(sealed.partition)
+            error = _error_of(sealed, answer)
+            if error is None:
+                self._delivered(sealed, answer.base_offset if answer else _UNKNOWN_OFFSET)
+            else:
+                failed += _fail([sealed], error)
+        return failed
+
+    def _delivered(self, sealed: _Sealed, base_offset: int) -> None:
+        if self._on_delivered is not None:
+            self._on_delivered(Delivered(sealed.partition, base_offset, len(sealed.records), len(sealed.data)))
+
+    # -- sending again
+
+    def _recover(self, failed: list[_Sealed]) -> None:
+        """Waits until nothing is under way, then sends each partition's batches one by one, oldest first."""
+        while self._in_flight:
+            failed += self._settle()
+        queues: dict[TopicPartition, deque[_Sealed]] = {}
+        for sealed in sorted(failed, key=lambda sealed: sealed.number):
+            if sealed.error is not None and sealed.error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                # Most likely the one before it failed; alone and in its turn it shows whether that was all.
+                sealed.error = None
+            queues.setdefault(sealed.partition, deque()).append(sealed)
+        fatal: ClientError | None = None
+        backoff = self._cluster.backoff(self._timeout_ms)
+        while queues:
+            passing: ClientError | None = None
+            for partition, queue in list(queues.items()):
+                error = queue[0].error
+                if error is None or self._cluster.may_pass(error):
+                    passing = error or passing
+                elif error.code == ErrorCode.MESSAGE_TOO_LARGE and len(queue[0].records) > 1:
+                    queue.extendleft(reversed(self._split(queue.popleft())))
+                else:
+                    # What follows in the partition is given up as well: it must not appear without what went before.
+                    fatal = fatal or error
+                    del queues[partition]
+            if passing is not None:
+                self._cluster.forget({partition.topic for partition in queues})
+                try:
+                    backoff.pause(passing)
+                except ClientError as error:
+                    fatal = fatal or error
+                    break
+            self._send_heads(queues)
+        if fatal is not None:
+            self._identity = _NO_IDENTITY
+            self._sequences.clear()
+            raise fatal
+
+    def _send_heads(self, queues: dict[TopicPartition, deque[_Sealed]]) -> None:
+        heads = [queue[0] for queue in queues.values()]
+        failed = self._transmit(heads)
+        while self._in_flight:
+            failed += self._settle()
+        remaining = {sealed.partition for sealed in failed}
+        for head in heads:
+            if head.partition in remaining:
+                continue
+            queue = queues[head.partition]
+            queue.popleft()
+            if not queue:
+                del queues[head.partition]
+
+    def _split(self, sealed: _Sealed) -> tuple[_Sealed, _Sealed]:
+        """The same records and sequences in two batches."""
+        half = len(sealed.records) // 2
+        return self._part(sealed, 0, half), self._part(sealed, half, len(sealed.records))
+
+    def _part(self, sealed: _Sealed, start: int, stop: int) -> _Sealed:
+        sequence = sealed.base_sequence
+        if sequence != batch.NO_SEQUENCE:
+            sequence = (sequence + start) & _SEQUENCE_MASK
+        records = [
+            Record(index, record.timestamp, record.key, record.value, record.headers)
+            for index, record in enumerate(sealed.records[start:stop])
+        ]
+        return _Sealed(sealed.number, sealed.partition, records, sequence, self._build(records, sequence))
+
+
+def _fail(batches: Sequence[_Sealed], error: ClientError) -> Sequence[_Sealed]:
+    for sealed in batches:
+        sealed.error = error
+    return batches
+
+
+def _error_of(sealed: _Sealed, answer: PartitionProduceResponse | None) -> ClientError | None:
+    if answer is None:
+        return ClientError(f"the broker's answer leaves out {sealed.partition}")
+    if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        # A duplicate is a batch that had been written before its first acknowledgement was lost.
+        return None
+    reasons = [error.batch_index_error_message for error in answer.record_errors if error.batch_index_error_message]
+    message = answer.error_message or (reasons[0] if reasons else None)
+    return Refused(answer.error_code, f"{len(sealed.records)} records for {sealed.partition}", message)

@@ -1,0 +1,53 @@
+"""Finds offsets: the first, the one after the last, or the first that is not older than some time."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from headwater.client.cluster import Cluster
+from headwater.client.connection import Connection
+from headwater.ids import TopicName, TopicPartition
+from headwater.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+# What stands in the place of a timestamp.
+EARLIEST = -2
+LATEST = -1
+
+_NOT_FOUND = -1
+_CONSUMER = -1
+
+
+def list_offsets(
+    cluster: Cluster, partitions: Iterable[TopicPartition], when: int, *, committed_only: bool = False
+) -> dict[TopicPartition, int]:
+    """The offset for EARLIEST, LATEST or a timestamp in ms; where all records are older, the one after the last.
+
+    With `committed_only`, LATEST is where the first transaction that is still open began.
+    """
+    offsets = _ask(cluster, dict.fromkeys(partitions, when), committed_only=committed_only)
+    beyond = [partition for partition, offset in offsets.items() if offset == _NOT_FOUND]
+    return offsets | _ask(cluster, dict.fromkeys(beyond, LATEST), committed_only=committed_only)
+
+
+def _ask(cluster: Cluster, asked: Mapping[TopicPartition, int], *, committed_only: bool) -> dict[TopicPartition, int]:
+    def ask(
+        connection: Connection, questions: Mapping[TopicPartition, int]
+    ) -> Iterator[tuple[TopicPartition, int, int]]:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for (topic, index), timestamp in questions.items():
+            topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=index, timestamp=timestamp))
+        request = ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=int(committed_only),
+            topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+            timeout_ms=cluster.timeout_ms,
+        )
+        for topic in connection.call(request, ListOffsetsResponse).topics:
+            for answer in topic.partitions:
+                partition = TopicPartition(TopicName(topic.name), answer.partition_index)
+                yield partition, answer.error_code, answer.offset
+
+    return cluster.ask_leaders(asked, ask)

@@ -1,0 +1,178 @@
+import socket
+import struct
+import threading
+
+import pytest
+
+from headwater.client.connection import Connection
+from headwater.client.errors import ClientError, ConnectionLost, Refused
+from headwater.clock import ManualClock
+from headwater.endpoint import Endpoint
+from headwater.errors import ErrorCode
+from headwater.protocol.codec import Request, encode
+from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from headwater.testing import Broker
+from tests.client.scripted import ScriptedBroker
+
+ALL_TOPICS = MetadataRequest(topics=None)
+
+
+@pytest.fixture
+def endpoint(broker: Broker) -> Endpoint:
+    return Endpoint.parse(broker.bootstrap_servers)
+
+
+def test_requests_can_be_pipelined_and_awaited_in_any_order(endpoint: Endpoint) -> None:
+    with Connection(endpoint) as connection:
+        sent = [connection.send(ALL_TOPICS, MetadataResponse) for _ in range(5)]
+        last = connection.wait(sent[-1])
+        answers = [connection.wait(each) for each in sent]
+
+    assert all(answer.cluster_id == last.cluster_id for answer in answers)
+
+
+def test_an_address_where_nobody_listens_is_named_with_what_to_change() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        endpoint = Endpoint(*free.getsockname())
+    with pytest.raises(ConnectionLost, match=rf"cannot reach {endpoint}: Connection refused.*--bootstrap"):
+        Connection(endpoint)
+
+
+@pytest.mark.parametrize("host", ["name.invalid", "a" * 70 + ".invalid", ".."])
+def test_a_host_that_has_no_address_is_one_clear_error(host: str) -> None:
+    with pytest.raises(ConnectionLost, match="cannot reach"):
+        Connection(Endpoint(host, 9092))
+
+
+def test_a_broker_that_knows_only_older_versions_is_asked_in_those() -> None:
+    def script(_: Request) -> ApiVersionsResponse | bytes:
+        offer = [
+            ApiVersion(api_key=18, min_version=0, max_version=2),
+            ApiVersion(api_key=3, min_version=0, max_version=8),
+        ]
+        if len(broker.requests) == 1:
+            refusal = encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=offer), 0)
+            return struct.pack(">ii", len(refusal) + 4, 1) + refusal
+        return ApiVersionsResponse(api_keys=offer)
+
+    with ScriptedBroker({ApiVersionsRequest: script}) as broker, Connection(broker.endpoint) as connection:
+        assert len(broker.requests) == 2
+        assert connection.version(MetadataRequest) == 8
+        assert connection.version(MetadataRequest, 5) == 5
+
+
+def test_an_empty_refusal_of_the_version_leads_to_version_0() -> None:
+    def script(_: Request) -> ApiVersionsResponse | bytes:
+        if len(broker.requests) == 1:
+            refusal = encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[]), 0)
+            return struct.pack(">ii", len(refusal) + 4, 1) + refusal
+        return ApiVersionsResponse(api_keys=[])
+
+    with ScriptedBroker({ApiVersionsRequest: script}) as broker, Connection(broker.endpoint) as connection:
+        assert len(broker.requests) == 2
+        with pytest.raises(ClientError, match="offers nothing of Metadata"):
+            connection.version(MetadataRequest)
+
+
+def test_a_refused_negotiation_is_an_error() -> None:
+    script = ApiVersionsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, api_keys=[])
+    with (
+        ScriptedBroker({ApiVersionsRequest: lambda _: script}) as broker,
+        pytest.raises(Refused, match="AUTHORIZATION"),
+    ):
+        Connection(broker.endpoint)
+
+
+def test_an_api_that_the_broker_offers_in_other_versions_only_is_an_error() -> None:
+    offer = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=90, max_version=99)])
+    with ScriptedBroker({ApiVersionsRequest: lambda _: offer}) as broker, Connection(broker.endpoint) as connection:
+        with pytest.raises(ClientError, match="versions 90 to 99 of Metadata, this client knows 0 to 13"):
+            connection.send(ALL_TOPICS, MetadataResponse)
+        assert not connection.closed
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (struct.pack(">i", 2**31 - 1), "2147483647 bytes"),
+        (struct.pack(">i", -1), "-1 bytes"),
+        (struct.pack(">iib", 5, 99, 0), "answer to request 99"),
+        (struct.pack(">iib", 5, 2, 0), "no Kafka protocol"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "no Kafka protocol"),
+    ],
+)
+def test_an_answer_that_is_no_kafka_protocol_closes_the_connection(answer: bytes, complaint: str) -> None:
+    with ScriptedBroker({MetadataRequest: lambda _: answer}) as broker, Connection(broker.endpoint) as connection:
+        with pytest.raises(ClientError, match=complaint) as raised:
+            connection.call(ALL_TOPICS, MetadataResponse)
+        assert not raised.value.retriable
+        assert connection.closed
+
+
+def test_a_broker_that_hangs_up_loses_all_requests_under_way() -> None:
+    with ScriptedBroker({MetadataRequest: lambda _: None}) as broker, Connection(broker.endpoint) as connection:
+        first = connection.send(ALL_TOPICS, MetadataResponse)
+        second = connection.send(ALL_TOPICS, MetadataResponse)
+        with pytest.raises(ConnectionLost, match="lost the connection"):
+            connection.wait(first)
+        with pytest.raises(ConnectionLost, match="closed before the answer"):
+            connection.wait(second)
+        with pytest.raises(ConnectionLost, match="is closed"):
+            connection.send(ALL_TOPICS, MetadataResponse)
+
+
+def test_a_silent_broker_is_given_up_after_the_time_out() -> None:
+    with (
+        ScriptedBroker({MetadataRequest: lambda _: b""}) as broker,
+        Connection(broker.endpoint) as connection,
+        pytest.raises(ConnectionLost, match="no answer in time") as raised,
+    ):
+        connection.call(ALL_TOPICS, MetadataResponse, timeout_ms=20)
+    assert raised.value.retriable
+
+
+def test_a_time_out_that_is_already_over_reads_nothing() -> None:
+    with (
+        ScriptedBroker({MetadataRequest: lambda _: b""}) as broker,
+        Connection(broker.endpoint) as connection,
+        pytest.raises(ConnectionLost, match="no answer in time"),
+    ):
+        connection.call(ALL_TOPICS, MetadataResponse, timeout_ms=0)
+
+
+def test_a_broker_that_takes_no_bytes_is_given_up() -> None:
+    released = threading.Event()
+
+    def never(_: Request) -> bytes:
+        released.wait()
+        return b""
+
+    huge = MetadataRequest(topics=[MetadataRequestTopic(name="x" * 30_000) for _ in range(400)])
+    with ScriptedBroker({MetadataRequest: never}) as broker, Connection(broker.endpoint, timeout_ms=100) as connection:
+        connection.send(ALL_TOPICS, MetadataResponse)
+        with pytest.raises(ConnectionLost, match="took no request"):
+            connection.send(huge, MetadataResponse)
+        released.set()
+
+
+def test_an_interruption_leaves_no_connection_that_is_out_of_step() -> None:
+    class InterruptingClock(ManualClock):
+        calls_left = -1
+
+        def monotonic_ms(self) -> int:
+            self.calls_left -= 1
+            if self.calls_left == 0:
+                raise KeyboardInterrupt
+            return super().monotonic_ms()
+
+    clock = InterruptingClock()
+    with (
+        ScriptedBroker({MetadataRequest: lambda _: b"\x00"}) as broker,
+        Connection(broker.endpoint, clock=clock) as connection,
+    ):
+        # The first call sets the deadline, the second reads one byte of the four that the size has.
+        clock.calls_left = 3
+        with pytest.raises(KeyboardInterrupt):
+            connection.call(ALL_TOPICS, MetadataResponse)
+        assert connection.closed

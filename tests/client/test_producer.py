@@ -1,0 +1,521 @@
+"""The producer against a real broker; what it writes is read by another client."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Message
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import TopicPartition as ConfluentPartition
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.client.admin import Admin
+from headwater.client.cluster import Cluster
+from headwater.client.delivery import Delivered
+from headwater.client.errors import ClientError, ConnectionLost, Refused, UnknownTopic
+from headwater.client.offsets import LATEST, list_offsets
+from headwater.client.partitioner import partition_for_key
+from headwater.client.producer import Producer
+from headwater.endpoint import Endpoint
+from headwater.errors import ConfigError, ErrorCode, HeadwaterError
+from headwater.ids import TopicName, TopicPartition
+from headwater.protocol import batch
+from headwater.protocol.codec import Request, Response
+from headwater.protocol.compression import Codec
+from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.protocol.messages.metadata import MetadataRequest
+from headwater.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from headwater.testing import Broker
+from tests.client.scripted import Relay, ScriptedBroker, leading, patient
+
+PRODUCE_KEY = 0
+# librdkafka takes names as C strings, which end at a zero.
+HEADER_NAMES = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=10)
+
+
+def new_topic(cluster: Cluster, partition_count: int = 1, **settings: str) -> str:
+    name = f"t-{uuid4().hex}"
+    values = {key.replace("_", "."): value for key, value in settings.items()}
+    Admin(cluster).create_topic(name, partition_count=partition_count, settings=values)
+    return name
+
+
+class Reader:
+    """Another client, which reads everything that is in a topic."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._consumer = ConfluentConsumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "check.crcs": True,
+                "fetch.wait.max.ms": 10,
+            }
+        )
+
+    def read(self, topic: str, partition_count: int = 1) -> list[Message]:
+        partitions = [ConfluentPartition(topic, index, OFFSET_BEGINNING) for index in range(partition_count)]
+        ends = [self._consumer.get_watermark_offsets(partition, timeout=10)[1] for partition in partitions]
+        self._consumer.assign(partitions)
+        messages: list[Message] = []
+        while len(messages) < sum(ends):
+            message = self._consumer.poll(10)
+            assert message is not None
+            assert message.error() is None
+            messages.append(message)
+        self._consumer.unassign()
+        return messages
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.fixture(scope="module")
+def reader(broker: Broker) -> Iterator[Reader]:
+    reader = Reader(broker)
+    yield reader
+    reader.close()
+
+
+def partition_zero(topic: str) -> TopicPartition:
+    return TopicPartition(TopicName(topic), 0)
+
+
+# -- what is written
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_another_client_reads_exactly_what_was_written(reader: Reader, cluster: Cluster, codec: Codec) -> None:
+    topic = new_topic(cluster)
+    values = [None, b"", b"x", b"\xff\x00", "ütf-8".encode(), b"long" * 5000]
+    keys = [None, b"", b"key"]
+    headers = [(), (("a", b"1"), ("a", None), ("ü", b""))]
+    expected = [(key, value, each) for key in keys for value in values for each in headers]
+    with Producer(cluster, codec=codec, batch_records_max=7) as producer:
+        for number, (key, value, each) in enumerate(expected):
+            producer.send(topic, value, key=key, headers=each, timestamp_ms=1_700_000_000_000 + number)
+
+    messages = reader.read(topic)
+
+    assert [(one.key(), one.value(), tuple(one.headers() or ())) for one in messages] == expected
+    assert [one.offset() for one in messages] == list(range(len(expected)))
+    assert [one.timestamp()[1] - 1_700_000_000_000 for one in messages] == list(range(len(expected)))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.binary(max_size=40),
+            st.none() | st.binary(max_size=200),
+            st.lists(st.tuples(HEADER_NAMES, st.none() | st.binary(max_size=20)), max_size=3),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from(Codec),
+)
+def test_any_records_are_read_back_by_another_client(
+    broker: Broker,
+    reader: Reader,
+    records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
+    codec: Codec,
+) -> None:
+    with Cluster(broker.bootstrap_servers) as cluster:
+        topic = new_topic(cluster)
+        with Producer(cluster, codec=codec) as producer:
+            for key, value, headers in records:
+                producer.send(topic, value, key=key, headers=tuple(headers))
+    messages = reader.read(topic)
+    assert [(one.key(), one.value(), list(one.headers() or [])) for one in messages] == records
+
+
+def test_a_record_of_ten_mebibytes_arrives(reader: Reader, cluster: Cluster) -> None:
+    topic = new_topic(cluster, max_message_bytes=str(20 * 1024 * 1024))
+    value = bytes(range(256)) * (10 * 1024 * 4)
+    with Producer(cluster, codec=Codec.LZ4) as producer:
+        producer.send(topic, value)
+    (message,) = reader.read(topic)
+    assert message.value() == value
+
+
+def test_keys_go_where_the_java_client_puts_them(reader: Reader, cluster: Cluster) -> None:
+    topic = new_topic(cluster, 5)
+    keys = [b"key-%d" % number for number in range(50)]
+    with Producer(cluster) as producer:
+        for key in keys:
+            producer.send(topic, None, key=key)
+    found = {one.key(): one.partition() for one in reader.read(topic, 5)}
+    assert found == {key: partition_for_key(key, 5) for key in keys}
+
+
+def test_keyless_records_fill_one_batch_before_they_go_to_the_next_partition(cluster: Cluster) -> None:
+    topic = new_topic(cluster, 3)
+    delivered: list[Delivered] = []
+    with Producer(cluster, batch_records_max=10, on_delivered=delivered.append) as producer:
+        for _ in range(90):
+            producer.send(topic, b"v")
+    assert [each.record_count for each in delivered] == [10] * 9
+    assert sorted(each.partition.partition for each in delivered) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert all(one.partition != next_one.partition for one, next_one in zip(delivered, delivered[1:], strict=False))
+
+
+def test_batches_are_bounded_by_bytes_and_all_of_them_by_the_buffer(cluster: Cluster) -> None:
+    topic = new_topic(cluster, 2)
+    delivered: list[Delivered] = []
+    with Producer(cluster, batch_bytes_max=1000, buffer_bytes_max=10_000, on_delivered=delivered.append) as producer:
+        for _ in range(10):
+            producer.send(topic, b"v" * 400, partition=0)
+        assert delivered or producer._buffered_bytes < 1000
+        producer._batch_bytes_max = 1_000_000
+        for _ in range(30):
+            producer.send(topic, b"v" * 400, partition=1)
+        assert producer._buffered_bytes < 10_000
+    assert [each.record_count for each in delivered if each.partition.partition == 0] == [2] * 5
+    assert sum(each.record_count for each in delivered) == 40
+    assert producer._buffered_bytes == 0
+
+
+def test_deliveries_tell_offsets(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+    delivered: list[Delivered] = []
+    producer = Producer(cluster, on_delivered=delivered.append)
+    producer.send(topic, b"1")
+    producer.send(topic, b"2")
+    producer.flush()
+    producer.send(topic, b"3")
+    producer.close()
+    assert [(each.partition, each.base_offset, each.record_count) for each in delivered] == [
+        (partition_zero(topic), 0, 2),
+        (partition_zero(topic), 2, 1),
+    ]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_weaker_acknowledgements_write_the_same(reader: Reader, cluster: Cluster, acks: int) -> None:
+    topic = new_topic(cluster)
+    delivered: list[Delivered] = []
+    with Producer(cluster, acks=acks, batch_records_max=3, on_delivered=delivered.append) as producer:
+        for number in range(10):
+            producer.send(topic, b"%d" % number)
+    # A request with an answer on the same connection: by then those without one are through.
+    while list_offsets(cluster, [partition_zero(topic)], LATEST)[partition_zero(topic)] < 10:
+        pass
+    messages = reader.read(topic)
+    assert [one.value() for one in messages] == [b"%d" % number for number in range(10)]
+    assert sum(each.record_count for each in delivered) == 10
+    assert all((each.base_offset == -1) == (acks == 0) for each in delivered)
+
+
+# -- what is refused
+
+
+def test_settings_that_contradict_each_other_are_refused(cluster: Cluster) -> None:
+    with pytest.raises(ConfigError, match="acks=2"):
+        Producer(cluster, acks=2)
+    with pytest.raises(ConfigError, match="idempotent"):
+        Producer(cluster, acks=1, idempotent=True)
+
+
+def test_a_partition_that_is_not_there_is_refused_before_anything_is_sent(cluster: Cluster) -> None:
+    topic = new_topic(cluster, 2)
+    with Producer(cluster) as producer, pytest.raises(UnknownTopic, match="partitions 0 to 1, not 2"):
+        producer.send(topic, b"v", partition=2)
+    assert list_offsets(cluster, [partition_zero(topic)], LATEST) == {partition_zero(topic): 0}
+
+
+def test_a_topic_is_made_on_first_use_only_if_that_is_wanted(cluster: Cluster) -> None:
+    topic = f"t-{uuid4().hex}"
+    with Producer(cluster, create_topics=False) as producer, pytest.raises(UnknownTopic):
+        producer.send(topic, b"v")
+    with Producer(cluster) as producer:
+        producer.send(topic, b"v")
+    assert len(cluster.topic(topic).partitions) == 3
+
+
+def test_a_batch_larger_than_the_topic_takes_is_split_until_it_fits(reader: Reader, cluster: Cluster) -> None:
+    topic = new_topic(cluster, max_message_bytes="2000")
+    delivered: list[Delivered] = []
+    with Producer(cluster, batch_bytes_max=20_000, on_delivered=delivered.append) as producer:
+        for number in range(100):
+            producer.send(topic, b"%03d" % number * 100)
+    assert [one.value() for one in reader.read(topic)] == [b"%03d" % n * 100 for n in range(100)]
+    assert sum(each.record_count for each in delivered) == 100
+
+
+def test_a_record_larger_than_the_topic_takes_is_refused_and_the_producer_lives_on(
+    reader: Reader, cluster: Cluster
+) -> None:
+    topic = new_topic(cluster, max_message_bytes="2000")
+    producer = Producer(cluster)
+    producer.send(topic, b"before")
+    producer.flush()
+    producer.send(topic, b"x" * 5000)
+    with pytest.raises(Refused, match="MESSAGE_TOO_LARGE"):
+        producer.flush()
+    producer.send(topic, b"after")
+    producer.close()
+    assert [one.value() for one in reader.read(topic)] == [b"before", b"after"]
+
+
+def test_a_record_without_key_is_refused_by_a_compacted_topic_and_others_are_written(
+    reader: Reader, cluster: Cluster
+) -> None:
+    compacted = new_topic(cluster, cleanup_policy="compact")
+    other = new_topic(cluster)
+    producer = Producer(cluster)
+    producer.send(compacted, b"no key")
+    producer.send(other, b"v")
+    with pytest.raises(Refused, match=f"1 records for {compacted}-0: .*INVALID_RECORD"):
+        producer.flush()
+    assert [one.value() for one in reader.read(other)] == [b"v"]
+
+
+def test_after_an_error_in_the_block_nothing_more_is_sent(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+
+    def fail() -> None:
+        with Producer(cluster) as producer:
+            producer.send(topic, b"v")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert list_offsets(cluster, [partition_zero(topic)], LATEST) == {partition_zero(topic): 0}
+
+
+def test_a_time_that_is_none_is_refused(cluster: Cluster) -> None:
+    producer = Producer(cluster)
+    producer.send(new_topic(cluster), b"v", timestamp_ms=2**62)
+    with pytest.raises(HeadwaterError, match="is no time"):
+        producer.flush()
+
+
+def test_partitions_added_to_the_topic_are_used(cluster: Cluster) -> None:
+    topic = new_topic(cluster, 1)
+    delivered: list[Delivered] = []
+    with Producer(cluster, batch_records_max=1, on_delivered=delivered.append) as producer:
+        producer.send(topic, b"v")
+        producer.flush()
+        Admin(cluster).add_partitions(topic, 3)
+        for _ in range(6):
+            producer.send(topic, b"v")
+    assert {each.partition.partition for each in delivered} == {0, 1, 2}
+
+
+# -- connections that break
+
+
+@contextmanager
+def relayed(count: int) -> Iterator[tuple[Broker, Relay, Cluster]]:
+    """A broker behind a relay that drops every `count`-th answer to a produce request, after it was written."""
+    with Relay() as relay, Broker({"advertised.listeners": str(relay.endpoint)}) as broker:
+        answers = 0
+
+        def drops(key: int, _: bytes) -> bool:
+            nonlocal answers
+            answers += key == PRODUCE_KEY
+            return key == PRODUCE_KEY and answers % count == 0
+
+        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.kafka.port}")
+        relay.drops = drops
+        with patient(str(relay.endpoint)) as cluster:
+            yield broker, relay, cluster
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_acknowledgements_that_get_lost_duplicate_nothing_and_keep_the_order(count: int) -> None:
+    with relayed(count) as (_, relay, cluster):
+        topic = new_topic(cluster)
+        with Producer(cluster, batch_records_max=10) as producer:
+            for number in range(200):
+                producer.send(topic, b"%d" % number)
+        relay.drops = lambda _key, _answer: False
+        values = [record.value for record in read_all(cluster, topic)]
+    assert values == [b"%d" % number for number in range(200)]
+
+
+def test_without_idempotence_a_lost_acknowledgement_writes_again_but_loses_nothing() -> None:
+    with relayed(2) as (_, relay, cluster):
+        topic = new_topic(cluster)
+        with Producer(cluster, acks=1, batch_records_max=10) as producer:
+            for number in range(40):
+                producer.send(topic, b"%d" % number)
+        relay.drops = lambda _key, _answer: False
+        values = [record.value for record in read_all(cluster, topic)]
+    assert list(dict.fromkeys(values)) == [b"%d" % number for number in range(40)]
+
+
+def read_all(cluster: Cluster, topic: str) -> list[batch.Record]:
+    from headwater.client.consumer import Consumer
+
+    partition = partition_zero(topic)
+    end = list_offsets(cluster, [partition], LATEST)[partition]
+    consumer = Consumer(cluster, {partition: 0})
+    records: list[batch.Record] = []
+    while consumer.positions[partition] < end:
+        for fetched in consumer.fetch_batches():
+            records += batch.read_records(fetched.data, fetched.header, 1_000_000)
+    return records
+
+
+def test_a_broker_that_is_gone_is_an_error_once_the_time_is_up() -> None:
+    with ScriptedBroker() as scripted:
+        scripted.scripts[MetadataRequest] = leading({"orders": 1}, {1: scripted.endpoint})
+        scripted.scripts[InitProducerIdRequest] = lambda _: InitProducerIdResponse(producer_id=1)
+        scripted.scripts[ProduceRequest] = lambda _: None
+        with patient(scripted.bootstrap) as cluster:
+            producer = Producer(cluster, timeout_ms=0)
+            producer.send("orders", b"v")
+            with pytest.raises(ConnectionLost):
+                producer.flush()
+            # Nothing is left of it: there is nothing to send.
+            producer.flush()
+            assert producer._delivery._sequences == {}
+
+
+# -- answers that only a script gives
+
+
+def answer(code: ErrorCode = ErrorCode.NONE, **options: object) -> Callable[[Request], ProduceResponse]:
+    def script(request: Request) -> ProduceResponse:
+        assert isinstance(request, ProduceRequest)
+        return ProduceResponse(
+            responses=[
+                TopicProduceResponse(
+                    name=topic.name,
+                    partition_responses=[
+                        PartitionProduceResponse(index=data.index, error_code=code, base_offset=5, **options)  # pyright: ignore[reportArgumentType]
+                        for data in topic.partition_data
+                    ],
+                )
+                for topic in request.topic_data
+            ]
+        )
+
+    return script
+
+
+@contextmanager
+def scripted_answers(*answers: Callable[[Request], Response | None]) -> Iterator[tuple[ScriptedBroker, Cluster]]:
+    """One answer after another to produce requests, and the last of them from then on."""
+    remaining = list(answers)
+
+    def script(request: Request) -> Response | None:
+        return (remaining.pop(0) if len(remaining) > 1 else remaining[0])(request)
+
+    ids = iter(range(1, 100))
+    with ScriptedBroker() as broker:
+        broker.scripts[MetadataRequest] = leading({"orders": 2}, {1: broker.endpoint})
+        broker.scripts[InitProducerIdRequest] = lambda _: InitProducerIdResponse(producer_id=next(ids))
+        broker.scripts[ProduceRequest] = script
+        with patient(broker.bootstrap) as cluster:
+            yield broker, cluster
+
+
+def sequences(broker: ScriptedBroker) -> list[tuple[int, int, int]]:
+    """Producer id, first and last sequence of every batch that arrived."""
+    found: list[tuple[int, int, int]] = []
+    for request in broker.sent(ProduceRequest):
+        assert isinstance(request, ProduceRequest)
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                header = batch.read_header(data.records)
+                found.append((header.producer_id, header.base_sequence, header.last_sequence))
+    return found
+
+
+def test_a_refusal_that_passes_is_sent_again_with_the_same_sequence() -> None:
+    with scripted_answers(
+        answer(ErrorCode.NOT_LEADER_OR_FOLLOWER), answer(ErrorCode.NOT_ENOUGH_REPLICAS), lambda _: None, answer()
+    ) as (broker, cluster):
+        with Producer(cluster) as producer:
+            producer.send("orders", b"1", partition=0)
+            producer.send("orders", b"2", partition=0)
+        assert sequences(broker) == [(1, 0, 1)] * 4
+
+
+def test_a_duplicate_counts_as_written() -> None:
+    delivered: list[Delivered] = []
+    with scripted_answers(answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)) as (broker, cluster):
+        with Producer(cluster, on_delivered=delivered.append) as producer:
+            producer.send("orders", b"1")
+        assert len(delivered) == 1
+        assert len(sequences(broker)) == 1
+
+
+def test_a_batch_that_only_follows_a_failed_one_is_sent_again_after_it() -> None:
+    with scripted_answers(
+        answer(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        answer(),
+    ) as (broker, cluster):
+        with Producer(cluster, batch_records_max=1) as producer:
+            for _ in range(3):
+                producer.send("orders", b"v", partition=0)
+        assert sequences(broker) == [(1, 0, 0), (1, 1, 1), (1, 2, 2)] * 2
+
+
+def test_a_gap_that_stays_is_an_error_and_the_next_records_count_anew() -> None:
+    with scripted_answers(*[answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)] * 2, answer()) as (broker, cluster):
+        producer = Producer(cluster)
+        producer.send("orders", b"v", partition=0)
+        with pytest.raises(Refused, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+            producer.flush()
+        producer.send("orders", b"v", partition=0)
+        producer.close()
+        assert sequences(broker) == [(1, 0, 0), (1, 0, 0), (2, 0, 0)]
+
+
+def test_the_reason_is_told_that_the_broker_gives_for_a_record() -> None:
+    reason = answer(
+        ErrorCode.INVALID_RECORD,
+        record_errors=[BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="record 0 smells")],
+    )
+    with scripted_answers(reason) as (_, cluster):
+        producer = Producer(cluster)
+        producer.send("orders", b"v", partition=1)
+        with pytest.raises(Refused, match=r"1 records for orders-1: record 0 smells \(INVALID_RECORD\)"):
+            producer.flush()
+
+
+def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
+    with scripted_answers(lambda _: ProduceResponse(responses=[])) as (_, cluster):
+        producer = Producer(cluster)
+        producer.send("orders", b"v", partition=0)
+        with pytest.raises(ClientError, match="leaves out orders-0"):
+            producer.flush()
+
+
+def test_a_partition_that_lost_its_leader_is_sent_to_when_it_has_one_again() -> None:
+    with scripted_answers(answer()) as (broker, cluster):
+        healthy = broker.scripts[MetadataRequest]
+        producer = Producer(cluster)
+        producer.send("orders", b"v", partition=0)
+        cluster.forget(["orders"])
+        moves = [healthy, leading({"orders": 2}, {-1: broker.endpoint})]
+        broker.scripts[MetadataRequest] = lambda request: (moves.pop() if len(moves) > 1 else moves[0])(request)
+        producer.close()
+        assert len(sequences(broker)) == 1
+
+
+def test_sequences_begin_again_at_zero_after_the_greatest() -> None:
+    with scripted_answers(answer()) as (broker, cluster):
+        producer = Producer(cluster)
+        producer._delivery._sequences[partition_zero("orders")] = 2**31 - 2
+        for _ in range(3):
+            producer.send("orders", b"v", partition=0)
+        producer.flush()
+        producer.send("orders", b"v", partition=0)
+        producer.close()
+        assert sequences(broker) == [(1, 2**31 - 2, 0), (1, 1, 1)]

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// flood writes numbered records without pause, from start to stop: load under which a broker is killed.
+type flood struct {
+	acked   atomic.Int64
+	failure atomic.Pointer[error]
+	stop    chan struct{}
+	done    sync.WaitGroup
+}
+
+var current *flood
+
+func startFlood(_ context.Context, asked command) (answer, error) {
+	client, err := newProducer(
+		asked,
+		kgo.MaxBufferedRecords(1000),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
+		// Small batches make many requests, so that a kill finds some in flight.
+		kgo.ProducerBatchMaxBytes(4096),
+	)
+	if err != nil {
+		return nil, err
+	}
+	current = &flood{stop: make(chan struct{})}
+	current.done.Go(func() { current.run(client, asked) })
+	return answer{}, nil
+}
+
+func (f *flood) run(client *kgo.Client, asked command) {
+	defer client.Close()
+	defer func() { _ = client.Flush(context.Background()) }()
+	for number := int64(0); f.failure.Load() == nil; number++ {
+		select {
+		case <-f.stop:
+			return
+		default:
+		}
+		value := strconv.FormatInt(number, 10)
+		produced := &kgo.Record{Topic: asked.Topic, Partition: asked.Partition, Value: []byte(value)}
+		client.Produce(context.Background(), produced, func(_ *kgo.Record, err error) {
+			if err != nil {
+				f.failure.CompareAndSwap(nil, &err)
+				return
+			}
+			f.acked.Add(1)
+		})
+	}
+}
+
+func stopFlood(context.Context, command) (answer, error) {
+	close(current.stop)
+	current.done.Wait()
+	if failure := current.failure.Load(); failure != nil {
+		return nil, *failure
+	}
+	return answer{"acked": current.acked.Load()}, nil
+}

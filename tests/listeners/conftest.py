@@ -1,0 +1,34 @@
+"""One broker for each test file; tests keep apart by their topics."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from headwater.testing import Broker
+from tests.listeners.raw import RawClient
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker({"num.partitions": "2"}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[RawClient]:
+    with RawClient(broker) as client:
+        yield client
+
+
+@pytest.fixture
+def name() -> str:
+    """A topic that no other test has."""
+    return f"topic-{uuid4().hex}"
+
+
+@pytest.fixture
+def topic(client: RawClient, name: str) -> str:
+    """Such a topic, with one partition."""
+    client.create(name)
+    return name

@@ -6,18 +6,18 @@ A load prepares, calls `ready` to start together with the others, works, and end
 import multiprocessing
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from threading import BrokenBarrierError
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from benchmarks.figures import Figure
 from benchmarks.processes import MachineMeter, Meter, Usage
 from benchmarks.systems import BrokerProcess
 
-# Children are forked from a server that has imported everything and done nothing: they start at once, with clean threads.
+# Children are forked from a server that has imported everything and done nothing: they start at once and clean.
 PROCESSES = multiprocessing.get_context("forkserver")
 PREPARE_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 180.0
@@ -26,7 +26,16 @@ CORES = os.cpu_count() or 1
 BOUND_SHARE = 0.9
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Load = Callable[[Callable[[], None]], T]
+
+
+class Timed(Protocol):
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def client(self) -> Usage: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Generic[T]):
-    outcomes: list[T]
+class Run(Generic[T_co]):
+    outcomes: Sequence[T_co]
     broker: Usage
     machine_share: float
 
@@ -76,16 +85,16 @@ def run(broker: BrokerProcess, *loads: Load[T]) -> Run[T]:
     return Run(outcomes, meter.read(), machine.busy_share())
 
 
-def throughput(run: Run[Outcome], name: str, unit: str, value: float) -> Figure:
-    """A figure that says what kept it from being higher: the side with a thread that never rested, or the cores."""
-    outcome = run.outcomes[0]
-    client = outcome.client.total_s / outcome.seconds
-    broker = run.broker.total_s / outcome.seconds
+def explained(run: Run[Timed], name: str, unit: str, value: float) -> Figure:
+    """A figure that says what kept it from being better: the side with a thread that never rested, or the cores."""
+    seconds = max(outcome.seconds for outcome in run.outcomes)
+    client = sum(outcome.client.total_s for outcome in run.outcomes) / seconds
+    broker = run.broker.total_s / seconds
     others = max(0.0, run.machine_share * CORES - client - broker)
     limit = ""
-    if outcome.client.busiest_s / outcome.seconds >= BOUND_SHARE:
+    if max(outcome.client.busiest_s for outcome in run.outcomes) / seconds >= BOUND_SHARE:
         limit = "client"
-    elif run.broker.busiest_s / outcome.seconds >= BOUND_SHARE:
+    elif run.broker.busiest_s / seconds >= BOUND_SHARE:
         limit = "broker"
     elif run.machine_share >= BOUND_SHARE:
         limit = "cores"

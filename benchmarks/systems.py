@@ -16,6 +16,7 @@ from typing import Protocol, Self
 
 from headwater.protocol.records import COMPILED
 
+WORK = Path(__file__).parent / ".work"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
 
@@ -30,13 +31,15 @@ class Flush(StrEnum):
 class BrokerProcess:
     """A broker that was started and is to be stopped. What it prints goes to a file beside its data."""
 
-    def __init__(self, command: Sequence[str], directory: Path) -> None:
+    def __init__(self, command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> None:
         self.directory = directory
         self.output = directory / "output.txt"
         self.address = ""
         self.started = time.monotonic()
         with self.output.open("wb") as output:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**environment}
+            )
 
     @property
     def processes(self) -> tuple[int, ...]:
@@ -111,7 +114,9 @@ class Headwater:
         }
 
     def start(self, directory: Path) -> BrokerProcess:
-        broker = BrokerProcess(self._command(directory), directory)
+        # An installed broker has its bytecode on disk, so this one has, too, whatever the environment says.
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(WORK / "bytecode")}
+        broker = BrokerProcess(self._command(directory), directory, environment)
         ready = broker.wait_for_line("ready ")
         broker.address = dict(word.split("=", 1) for word in ready.split()[1:])["kafka"]
         return broker

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.clients import Outcome, Run, run, throughput
+from benchmarks.clients import Outcome, Run, explained, run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import bulk, librdkafka
 from benchmarks.scale import Scale
@@ -21,8 +21,8 @@ def figures(measured: Run[Outcome]) -> Iterator[Figure]:
     """What every bulk case tells."""
     outcome = measured.outcomes[0]
     gigabytes = outcome.bytes / 1e9
-    yield throughput(measured, "throughput", "MB/s", outcome.megabytes_per_second)
-    yield throughput(measured, "records", "records/s", outcome.records_per_second)
+    yield explained(measured, "throughput", "MB/s", outcome.megabytes_per_second)
+    yield explained(measured, "records", "records/s", outcome.records_per_second)
     yield Figure("broker CPU", "s/GB", measured.broker.total_s / gigabytes)
     yield Figure("broker CPU, user", "s/GB", measured.broker.user_s / gigabytes)
     yield Figure("client CPU", "s/GB", outcome.client.total_s / gigabytes)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.clients import run, throughput
+from benchmarks.clients import explained, run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import requests
 from benchmarks.scale import Scale
@@ -44,7 +44,7 @@ def _rate(
     measured = run(broker, partial(load, address=broker.address, seconds=scale.seconds))
     outcome = measured.outcomes[0]
     check_record_count(broker.address, topic, partitions, connections + outcome.records)
-    yield throughput(measured, name, "requests/s", outcome.records_per_second)
+    yield explained(measured, name, "requests/s", outcome.records_per_second)
     if connections == CONNECTIONS[-1]:
         yield Figure(f"{name}: broker CPU", "us/request", measured.broker.total_s / outcome.records * 1e6)
 

@@ -64,13 +64,14 @@ def consume(
     return outcome
 
 
-def produce_at_rate(ready: Callable[[], None], address: str, topic: str, rate: int, seconds: float) -> None:
+def produce_at_rate(ready: Callable[[], None], address: str, topic: str, rate: int, seconds: float) -> Outcome:
     """Each value begins with the moment at which it was due."""
     producer = Producer({"bootstrap.servers": address, **PRODUCER, "linger.ms": 0})
     producer.list_topics(topic, timeout=10)
     rest = bytes(RECORD_BYTES - _TIME.size)
     count = int(rate * seconds)
     ready()
+    meter = Meter.of_this_process()
     started_ns = time.monotonic_ns()
     for index in range(count):
         due_ns = started_ns + index * SECOND_NS // rate
@@ -81,6 +82,8 @@ def produce_at_rate(ready: Callable[[], None], address: str, topic: str, rate: i
         producer.poll(0)
     if producer.flush(DEADLINE_S):
         raise TimeoutError("not all records were acknowledged")
+    elapsed_s = (time.monotonic_ns() - started_ns) / SECOND_NS
+    return Outcome(elapsed_s, count, count * RECORD_BYTES, meter.read())
 
 
 def consume_latencies(ready: Callable[[], None], address: str, topic: str, rate: int, seconds: float) -> Latency:
@@ -91,15 +94,18 @@ def consume_latencies(ready: Callable[[], None], address: str, topic: str, rate:
     count = int(rate * seconds)
     latencies = array("q")
     ready()
-    deadline = time.perf_counter() + seconds + DEADLINE_S
+    meter = Meter.of_this_process()
+    started = time.perf_counter()
+    deadline = started + seconds + DEADLINE_S
     while len(latencies) < count:
         message = consumer.poll(0.1)
         now_ns = time.monotonic_ns()
         if message is not None:
             latencies.extend(now_ns - _TIME.unpack_from(value)[0] for value in _values([message]))
         _check(deadline, f"{len(latencies)} of {count} records were read")
+    latency = summarize(latencies, rate, time.perf_counter() - started, meter.read())
     consumer.close()
-    return summarize(latencies, rate)
+    return latency
 
 
 def _values(messages: list[Message]) -> list[bytes]:

@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -67,10 +68,8 @@ class Peer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for each in (self._listening, *self._sockets):
-            try:
+            with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             each.close()
         for thread in self._threads:
             thread.join()
@@ -187,6 +186,6 @@ def leading(topics: Mapping[str, int], nodes: Mapping[int, Endpoint]) -> Script:
     return script
 
 
-def patient(bootstrap: str, **options: int) -> Cluster:
+def patient(bootstrap: str) -> Cluster:
     """A cluster whose pauses take no time."""
-    return Cluster(bootstrap, sleep=lambda _: None, **options)
+    return Cluster(bootstrap, sleep=lambda _: None)

@@ -122,6 +122,17 @@ def test_a_broker_that_hangs_up_loses_all_requests_under_way() -> None:
             connection.send(ALL_TOPICS, MetadataResponse)
 
 
+def test_a_request_to_a_broker_that_hung_up_is_lost() -> None:
+    with ScriptedBroker({MetadataRequest: lambda _: None}) as broker, Connection(broker.endpoint) as connection:
+
+        def send_until_it_fails() -> None:
+            while True:
+                connection.send(ALL_TOPICS, MetadataResponse)
+
+        with pytest.raises(ConnectionLost, match="lost the connection"):
+            send_until_it_fails()
+
+
 def test_a_silent_broker_is_given_up_after_the_time_out() -> None:
     with (
         ScriptedBroker({MetadataRequest: lambda _: b""}) as broker,

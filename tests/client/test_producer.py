@@ -1,7 +1,7 @@
 """The producer against a real broker; what it writes is read by another client."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from itertools import pairwise
 from uuid import uuid4
 
 import pytest
@@ -14,27 +14,14 @@ from hypothesis import strategies as st
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.delivery import Delivered
-from headwater.client.errors import ClientError, ConnectionLost, Refused, UnknownTopic
+from headwater.client.errors import Refused, UnknownTopic
 from headwater.client.offsets import LATEST, list_offsets
 from headwater.client.partitioner import partition_for_key
 from headwater.client.producer import Producer
-from headwater.endpoint import Endpoint
-from headwater.errors import ConfigError, ErrorCode, HeadwaterError
+from headwater.errors import ConfigError, HeadwaterError
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol import batch
-from headwater.protocol.codec import Request, Response
 from headwater.protocol.compression import Codec
-from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.protocol.messages.metadata import MetadataRequest
-from headwater.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
 from headwater.testing import Broker
-from tests.client.scripted import Relay, ScriptedBroker, leading, patient
 
 PRODUCE_KEY = 0
 # librdkafka takes names as C strings, which end at a zero.
@@ -166,7 +153,7 @@ def test_keyless_records_fill_one_batch_before_they_go_to_the_next_partition(clu
             producer.send(topic, b"v")
     assert [each.record_count for each in delivered] == [10] * 9
     assert sorted(each.partition.partition for each in delivered) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert all(one.partition != next_one.partition for one, next_one in zip(delivered, delivered[1:], strict=False))
+    assert all(one.partition != next_one.partition for one, next_one in pairwise(delivered))
 
 
 def test_batches_are_bounded_by_bytes_and_all_of_them_by_the_buffer(cluster: Cluster) -> None:
@@ -310,212 +297,3 @@ def test_partitions_added_to_the_topic_are_used(cluster: Cluster) -> None:
         for _ in range(6):
             producer.send(topic, b"v")
     assert {each.partition.partition for each in delivered} == {0, 1, 2}
-
-
-# -- connections that break
-
-
-@contextmanager
-def relayed(count: int) -> Iterator[tuple[Broker, Relay, Cluster]]:
-    """A broker behind a relay that drops every `count`-th answer to a produce request, after it was written."""
-    with Relay() as relay, Broker({"advertised.listeners": str(relay.endpoint)}) as broker:
-        answers = 0
-
-        def drops(key: int, _: bytes) -> bool:
-            nonlocal answers
-            answers += key == PRODUCE_KEY
-            return key == PRODUCE_KEY and answers % count == 0
-
-        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.kafka.port}")
-        relay.drops = drops
-        with patient(str(relay.endpoint)) as cluster:
-            yield broker, relay, cluster
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_acknowledgements_that_get_lost_duplicate_nothing_and_keep_the_order(count: int) -> None:
-    with relayed(count) as (_, relay, cluster):
-        topic = new_topic(cluster)
-        with Producer(cluster, batch_records_max=10) as producer:
-            for number in range(200):
-                producer.send(topic, b"%d" % number)
-        relay.drops = lambda _key, _answer: False
-        values = [record.value for record in read_all(cluster, topic)]
-    assert values == [b"%d" % number for number in range(200)]
-
-
-def test_without_idempotence_a_lost_acknowledgement_writes_again_but_loses_nothing() -> None:
-    with relayed(2) as (_, relay, cluster):
-        topic = new_topic(cluster)
-        with Producer(cluster, acks=1, batch_records_max=10) as producer:
-            for number in range(40):
-                producer.send(topic, b"%d" % number)
-        relay.drops = lambda _key, _answer: False
-        values = [record.value for record in read_all(cluster, topic)]
-    assert list(dict.fromkeys(values)) == [b"%d" % number for number in range(40)]
-
-
-def read_all(cluster: Cluster, topic: str) -> list[batch.Record]:
-    from headwater.client.consumer import Consumer
-
-    partition = partition_zero(topic)
-    end = list_offsets(cluster, [partition], LATEST)[partition]
-    consumer = Consumer(cluster, {partition: 0})
-    records: list[batch.Record] = []
-    while consumer.positions[partition] < end:
-        for fetched in consumer.fetch_batches():
-            records += batch.read_records(fetched.data, fetched.header, 1_000_000)
-    return records
-
-
-def test_a_broker_that_is_gone_is_an_error_once_the_time_is_up() -> None:
-    with ScriptedBroker() as scripted:
-        scripted.scripts[MetadataRequest] = leading({"orders": 1}, {1: scripted.endpoint})
-        scripted.scripts[InitProducerIdRequest] = lambda _: InitProducerIdResponse(producer_id=1)
-        scripted.scripts[ProduceRequest] = lambda _: None
-        with patient(scripted.bootstrap) as cluster:
-            producer = Producer(cluster, timeout_ms=0)
-            producer.send("orders", b"v")
-            with pytest.raises(ConnectionLost):
-                producer.flush()
-            # Nothing is left of it: there is nothing to send.
-            producer.flush()
-            assert producer._delivery._sequences == {}
-
-
-# -- answers that only a script gives
-
-
-def answer(code: ErrorCode = ErrorCode.NONE, **options: object) -> Callable[[Request], ProduceResponse]:
-    def script(request: Request) -> ProduceResponse:
-        assert isinstance(request, ProduceRequest)
-        return ProduceResponse(
-            responses=[
-                TopicProduceResponse(
-                    name=topic.name,
-                    partition_responses=[
-                        PartitionProduceResponse(index=data.index, error_code=code, base_offset=5, **options)  # pyright: ignore[reportArgumentType]
-                        for data in topic.partition_data
-                    ],
-                )
-                for topic in request.topic_data
-            ]
-        )
-
-    return script
-
-
-@contextmanager
-def scripted_answers(*answers: Callable[[Request], Response | None]) -> Iterator[tuple[ScriptedBroker, Cluster]]:
-    """One answer after another to produce requests, and the last of them from then on."""
-    remaining = list(answers)
-
-    def script(request: Request) -> Response | None:
-        return (remaining.pop(0) if len(remaining) > 1 else remaining[0])(request)
-
-    ids = iter(range(1, 100))
-    with ScriptedBroker() as broker:
-        broker.scripts[MetadataRequest] = leading({"orders": 2}, {1: broker.endpoint})
-        broker.scripts[InitProducerIdRequest] = lambda _: InitProducerIdResponse(producer_id=next(ids))
-        broker.scripts[ProduceRequest] = script
-        with patient(broker.bootstrap) as cluster:
-            yield broker, cluster
-
-
-def sequences(broker: ScriptedBroker) -> list[tuple[int, int, int]]:
-    """Producer id, first and last sequence of every batch that arrived."""
-    found: list[tuple[int, int, int]] = []
-    for request in broker.sent(ProduceRequest):
-        assert isinstance(request, ProduceRequest)
-        for topic in request.topic_data:
-            for data in topic.partition_data:
-                header = batch.read_header(data.records)
-                found.append((header.producer_id, header.base_sequence, header.last_sequence))
-    return found
-
-
-def test_a_refusal_that_passes_is_sent_again_with_the_same_sequence() -> None:
-    with scripted_answers(
-        answer(ErrorCode.NOT_LEADER_OR_FOLLOWER), answer(ErrorCode.NOT_ENOUGH_REPLICAS), lambda _: None, answer()
-    ) as (broker, cluster):
-        with Producer(cluster) as producer:
-            producer.send("orders", b"1", partition=0)
-            producer.send("orders", b"2", partition=0)
-        assert sequences(broker) == [(1, 0, 1)] * 4
-
-
-def test_a_duplicate_counts_as_written() -> None:
-    delivered: list[Delivered] = []
-    with scripted_answers(answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)) as (broker, cluster):
-        with Producer(cluster, on_delivered=delivered.append) as producer:
-            producer.send("orders", b"1")
-        assert len(delivered) == 1
-        assert len(sequences(broker)) == 1
-
-
-def test_a_batch_that_only_follows_a_failed_one_is_sent_again_after_it() -> None:
-    with scripted_answers(
-        answer(ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        answer(),
-    ) as (broker, cluster):
-        with Producer(cluster, batch_records_max=1) as producer:
-            for _ in range(3):
-                producer.send("orders", b"v", partition=0)
-        assert sequences(broker) == [(1, 0, 0), (1, 1, 1), (1, 2, 2)] * 2
-
-
-def test_a_gap_that_stays_is_an_error_and_the_next_records_count_anew() -> None:
-    with scripted_answers(*[answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)] * 2, answer()) as (broker, cluster):
-        producer = Producer(cluster)
-        producer.send("orders", b"v", partition=0)
-        with pytest.raises(Refused, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
-            producer.flush()
-        producer.send("orders", b"v", partition=0)
-        producer.close()
-        assert sequences(broker) == [(1, 0, 0), (1, 0, 0), (2, 0, 0)]
-
-
-def test_the_reason_is_told_that_the_broker_gives_for_a_record() -> None:
-    reason = answer(
-        ErrorCode.INVALID_RECORD,
-        record_errors=[BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="record 0 smells")],
-    )
-    with scripted_answers(reason) as (_, cluster):
-        producer = Producer(cluster)
-        producer.send("orders", b"v", partition=1)
-        with pytest.raises(Refused, match=r"1 records for orders-1: record 0 smells \(INVALID_RECORD\)"):
-            producer.flush()
-
-
-def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
-    with scripted_answers(lambda _: ProduceResponse(responses=[])) as (_, cluster):
-        producer = Producer(cluster)
-        producer.send("orders", b"v", partition=0)
-        with pytest.raises(ClientError, match="leaves out orders-0"):
-            producer.flush()
-
-
-def test_a_partition_that_lost_its_leader_is_sent_to_when_it_has_one_again() -> None:
-    with scripted_answers(answer()) as (broker, cluster):
-        healthy = broker.scripts[MetadataRequest]
-        producer = Producer(cluster)
-        producer.send("orders", b"v", partition=0)
-        cluster.forget(["orders"])
-        moves = [healthy, leading({"orders": 2}, {-1: broker.endpoint})]
-        broker.scripts[MetadataRequest] = lambda request: (moves.pop() if len(moves) > 1 else moves[0])(request)
-        producer.close()
-        assert len(sequences(broker)) == 1
-
-
-def test_sequences_begin_again_at_zero_after_the_greatest() -> None:
-    with scripted_answers(answer()) as (broker, cluster):
-        producer = Producer(cluster)
-        producer._delivery._sequences[partition_zero("orders")] = 2**31 - 2
-        for _ in range(3):
-            producer.send("orders", b"v", partition=0)
-        producer.flush()
-        producer.send("orders", b"v", partition=0)
-        producer.close()
-        assert sequences(broker) == [(1, 2**31 - 2, 0), (1, 1, 1)]

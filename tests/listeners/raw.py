@@ -56,7 +56,11 @@ class RawClient:
         if receive_buffer_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(TIMEOUT_S)
-        self.socket.connect((host, int(port)))
+        try:
+            self.socket.connect((host, int(port)))
+        except OSError:
+            self.socket.close()
+            raise
         self._correlation_id = 0
 
     def __enter__(self) -> Self:
@@ -113,9 +117,7 @@ class RawClient:
             num_partitions=partitions,
             replication_factor=1,
             assignments=[],
-            configs=[
-                CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in config.items()
-            ],
+            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in config.items()],
         )
         (created,) = self.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7).topics
         assert created.error_code == 0, created.error_message
@@ -214,10 +216,7 @@ def records_of(data: PartitionData) -> list[Record]:
 def batch_of(*values: bytes | None, key: bytes | None = b"k", timestamp: int | None = None, **options: Any) -> bytes:
     """A batch as a producer would send it, one record for each value."""
     return batch_of_records(
-        [
-            Record(index, NOW_MS if timestamp is None else timestamp, key, value)
-            for index, value in enumerate(values)
-        ],
+        [Record(index, NOW_MS if timestamp is None else timestamp, key, value) for index, value in enumerate(values)],
         **options,
     )
 

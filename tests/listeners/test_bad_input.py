@@ -61,11 +61,12 @@ def patched(batch: bytes, position: int, layout: str, value: int, *, sealed: boo
 def with_payload(payload: bytes, count: int, codec: int = Codec.NONE) -> bytes:
     """A batch whose checksum is right and whose records are whatever is given."""
     stored = compression.compress(codec, payload) if codec else payload
-    whole = bytes(batches.with_payload(batch_of(*[b""] * count), stored, codec))
-    return whole
+    return bytes(batches.with_payload(batch_of(*[b""] * count), stored, codec))
 
 
-def record(*, length: int | None = None, key: bytes = b"\x02k", value: bytes = b"\x02v", headers: bytes = b"\x00") -> bytes:
+def record(
+    *, length: int | None = None, key: bytes = b"\x02k", value: bytes = b"\x02v", headers: bytes = b"\x00"
+) -> bytes:
     """One record in the wire form; lengths are zigzag, so that 2 stands for 1."""
     body = b"\x00\x00\x00" + key + value + headers
     return bytes([2 * (len(body) if length is None else length)]) + body
@@ -255,9 +256,7 @@ def test_produce_and_fetch_know_no_topic_id_that_is_not_there(client: RawClient)
         acks=-1,
         timeout_ms=1000,
         topic_data=[
-            TopicProduceData(
-                name="", topic_id=topic_id, partition_data=[PartitionProduceData(index=0, records=GOOD)]
-            )
+            TopicProduceData(name="", topic_id=topic_id, partition_data=[PartitionProduceData(index=0, records=GOOD)])
         ],
     )
     produced = client.ask(produce, ProduceResponse, 13).responses[0]

@@ -151,7 +151,7 @@ class ConfluentAdapter:
         return {name: entry.value for name, entry in found.items()}
 
     def replace_config(self, topic: str, config: Mapping[str, str]) -> None:
-        with pytest.warns(DeprecationWarning):
+        with pytest.warns(DeprecationWarning, match="incremental_alter_configs"):
             _done(self.admin.alter_configs([ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=dict(config))]))
 
     def delete_records(self, topic: str, before: int, *, partition: int = 0) -> int:

@@ -10,13 +10,25 @@ from headwater.ids import TopicId
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader
 from headwater.protocol.records import Record
-from headwater.storage.disk import Disk
+from headwater.storage.disk import Disk, File
 from headwater.storage.log import Log
 from headwater.topic_config import TopicConfig
 
 TOPIC_ID = TopicId(UUID(int=42))
 NOW_MS = 1_700_000_000_000
 Staged = tuple[BatchHeader, bytearray]
+
+
+class QuickFile(File):
+    def sync_data(self) -> None:
+        """Most tests cut no power and need not wait for the disk."""
+
+
+class QuickDisk(Disk):
+    file_type = QuickFile
+
+    def sync_directory(self, path: Path) -> None:
+        self.list(path)
 
 
 def settings(**changes: Any) -> TopicConfig:
@@ -46,7 +58,7 @@ def produced(offset: int, sequence: int, *, producer_id: int = 7, epoch: int = 0
 
 
 def create(path: Path, config: TopicConfig | None = None, disk: Disk | None = None) -> Log:
-    return Log.create(disk or Disk(), path / "orders-0", config or settings(), topic_id=TOPIC_ID, now_ms=NOW_MS)
+    return Log.create(disk or QuickDisk(), path / "orders-0", config or settings(), topic_id=TOPIC_ID, now_ms=NOW_MS)
 
 
 def reopen(
@@ -59,7 +71,7 @@ def reopen(
     reports: list[str] | None = None,
 ) -> Log:
     return Log.open(
-        disk or Disk(),
+        disk or QuickDisk(),
         log.directory,
         log.config,
         clean=clean,

@@ -241,7 +241,8 @@ def test_an_inspection_names_every_damage_and_goes_on(tmp_path: Path) -> None:
     assert any(".index" in problem for problem in found)
     assert any(".timeindex" in problem for problem in found)
 
-    log.segments[0].path(".index").write_bytes((9).to_bytes(4, "big") * 2 + (8).to_bytes(4, "big") * 4)
+    entries = b"".join(number.to_bytes(4, "big") * 2 for number in (1, 9, 8, 20))
+    log.segments[0].path(".index").write_bytes(entries)
     assert any("ascending" in problem for problem in inspect.inspect_indexes(Disk(), path))
     log.segments[0].path(".index").write_bytes(b"odd")
     assert any("multiple" in problem for problem in inspect.inspect_indexes(Disk(), path))

@@ -38,7 +38,7 @@ def test_what_is_appended_is_read_back_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_a_new_log_has_kafkas_files(tmp_path: Path) -> None:
-    log = create(tmp_path)
+    log = create(tmp_path, disk=Disk())
     fill(log, 1)
     log.close()
 
@@ -361,7 +361,7 @@ def test_sealed_segments_close_their_files_when_nobody_reads_them(tmp_path: Path
 
 
 def test_a_flush_covers_what_was_there_when_it_was_planned(tmp_path: Path) -> None:
-    log = create(tmp_path)
+    log = create(tmp_path, disk=Disk())
     assert log.flush_task() is None
     fill(log, 25)
     task = log.flush_task()

@@ -5,7 +5,7 @@ Each job is a plain method of the current time, so that a test calls it directly
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -148,7 +148,7 @@ class Housekeeping:
 
 
 @contextmanager
-def _alone(job: str, partition: Partition) -> Iterator[None]:
+def _alone(job: str, partition: Partition) -> Generator[None]:
     """What is wrong with one partition must not keep a job from the others: on a full disk, least of all retention."""
     try:
         yield

@@ -138,8 +138,10 @@ class CleaningTask:
                 continue
             for header, batch in _batches(source, cancelled):
                 if not header.is_control and not header.is_transactional and header.next_offset > mapped_end:
+                    # The first batch is mapped whatever it takes, or a small memory would never get past it.
+                    is_first = mapped_end == self.first_dirty_offset
                     for record in batches.read_records(batch, header, DECOMPRESSED_BYTES_MAX):
-                        if record.key is not None and not offset_map.put(record.key, record.offset):
+                        if record.key is not None and not offset_map.put(record.key, record.offset, is_forced=is_first):
                             return offset_map, mapped_end
                 mapped_end = max(mapped_end, header.next_offset)
         return offset_map, mapped_end

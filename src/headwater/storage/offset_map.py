@@ -18,10 +18,10 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def put(self, key: bytes, offset: int) -> bool:
+    def put(self, key: bytes, offset: int, *, is_forced: bool = False) -> bool:
         """False: there is no room for one more key."""
         digest = _digest(key)
-        if len(self._offsets) >= self._keys_max and digest not in self._offsets:
+        if len(self._offsets) >= self._keys_max and digest not in self._offsets and not is_forced:
             return False
         self._offsets[digest] = offset
         return True

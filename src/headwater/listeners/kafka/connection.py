@@ -128,7 +128,7 @@ class Connection:
         finally:
             space.release()
         if count == 0:
-            self.close()
+            self._end_of_requests()
             return
         self._was_active = True
         self._frames.received(count)
@@ -156,6 +156,8 @@ class Connection:
             self._is_advancing = False
         if self.is_closed:
             return
+        if self._memory.is_waited_for():
+            self.relax()
         if self._is_draining and self.is_idle:
             self.close()
         elif self._may_serve():
@@ -215,7 +217,23 @@ class Connection:
         logger.debug("connection of %s:%s broke: %s", *self.peer[:2], error)
         self.close()
 
+    def relax(self) -> None:
+        """Gives back the memory of a buffer with nothing in it."""
+        self._frames.relax()
+
+    def use_config(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._frames.frame_bytes_max = config.socket_request_max_bytes
+
     # -- time-outs and the end
+
+    def _end_of_requests(self) -> None:
+        """The client sends no more. It may have gone, or still listen for what it asked; a long poll is not worth
+        finding out."""
+        if all(slot.abandon is not None for slot in self._slots):
+            self.close()
+        else:
+            self.drain()
 
     def sweep(self, now_ms: int) -> None:
         """Called every second or so: finds connections that hang, at no cost for those that do not."""
@@ -234,7 +252,7 @@ class Connection:
                 self._give_up(now_ms, "did not take its reply", "headwater.response.write.timeout.ms")
         elif not self._slots:
             self._frames.relax()
-            if quiet_ms >= self._config.connections_max_idle_ms:
+            if 0 <= self._config.connections_max_idle_ms <= quiet_ms:
                 self._give_up(now_ms, "was idle", "connections.max.idle.ms")
 
     def _is_request_late(self, now_ms: int) -> bool:

@@ -65,12 +65,13 @@ class SessionPartition:
 
 
 class Session:
-    __slots__ = ("epoch", "id", "partitions", "used_ms")
+    __slots__ = ("epoch", "id", "partitions", "used_ms", "uses_topic_ids")
 
-    def __init__(self, session_id: int, now_ms: int) -> None:
+    def __init__(self, session_id: int, now_ms: int, *, uses_topic_ids: bool) -> None:
         self.id = session_id
         self.epoch = 1
         self.used_ms = now_ms
+        self.uses_topic_ids = uses_topic_ids
         self.partitions: dict[Key, SessionPartition] = {}
 
     def update(self, request: FetchRequest) -> None:
@@ -114,12 +115,12 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest) -> Fetching:
+    def begin(self, request: FetchRequest, *, uses_topic_ids: bool) -> Fetching:
         """Applies the request to its session. A session that is unknown or out of step is a KafkaError."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            return self._begin_full(request, wants_session=epoch == INITIAL_EPOCH)
+            return self._begin_full(request, uses_topic_ids, wants_session=epoch == INITIAL_EPOCH)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {request.session_id}")
@@ -127,14 +128,21 @@ class FetchSessions:
             raise KafkaError(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"fetch session epoch is {session.epoch}, not {epoch}"
             )
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a fetch session names topics by name or by id, not by both"
+            )
         session.update(request)
+        if not session.partitions:
+            del self._sessions[session.id]
+            return Fetching(None, [], is_incremental=False)
         session.epoch = session.epoch + 1 if session.epoch < EPOCH_MAX else 1
         session.used_ms = self._clock.monotonic_ms()
         self._sessions.move_to_end(session.id)
         return Fetching(session, list(session.partitions.values()), is_incremental=True)
 
-    def _begin_full(self, request: FetchRequest, *, wants_session: bool) -> Fetching:
-        session = Session(NO_SESSION, self._clock.monotonic_ms())
+    def _begin_full(self, request: FetchRequest, uses_topic_ids: bool, *, wants_session: bool) -> Fetching:
+        session = Session(NO_SESSION, self._clock.monotonic_ms(), uses_topic_ids=uses_topic_ids)
         session.update(request)
         partitions = list(session.partitions.values())
         if not wants_session or not partitions or not self._make_room(session.used_ms):

@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 
 class RequestMemory:
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, reclaim: Callable[[], None]) -> None:
+        """`reclaim` has buffers that are kept between requests, but hold none, given back."""
         self.bytes_max = bytes_max
+        self._reclaim = reclaim
         self.used = 0
         self._waiting: deque[Callable[[], None]] = deque()
 
@@ -27,5 +29,9 @@ class RequestMemory:
     def is_scarce(self) -> bool:
         return self.used > self.bytes_max // 2
 
+    def is_waited_for(self) -> bool:
+        return bool(self._waiting)
+
     def wait(self, resume: Callable[[], None]) -> None:
         self._waiting.append(resume)
+        self._reclaim()

@@ -54,6 +54,7 @@ class Output:
         return not self._parts
 
     def push(self, parts: list[Part]) -> None:
+        """Takes a reply; `pump` sends it."""
         for part in parts:
             if len(part):
                 self._parts.append(part)

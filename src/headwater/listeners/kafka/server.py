@@ -6,6 +6,7 @@ import socket
 from collections import Counter
 
 from headwater.broker.broker import Broker
+from headwater.config import BrokerConfig
 from headwater.listeners.kafka.connection import Connection
 from headwater.listeners.kafka.dispatch import Dispatcher
 from headwater.listeners.kafka.memory import RequestMemory
@@ -22,7 +23,7 @@ class KafkaServer:
         self._broker = broker
         self._config = broker.config
         self._clock = broker.clock
-        self._memory = RequestMemory(self._config.queued_max_request_bytes)
+        self._memory = RequestMemory(self._config.queued_max_request_bytes, self._reclaim)
         self._connections: set[Connection] = set()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
@@ -50,6 +51,7 @@ class KafkaServer:
             (endpoint.host, endpoint.port), family=family, backlog=self._config.socket_listen_backlog_size
         )
         listening.setblocking(False)
+        self._set_buffers(listening)
         self._listening = listening
         self.host, self.port = listening.getsockname()[:2]
         advertised = self._config.advertised
@@ -58,6 +60,15 @@ class KafkaServer:
         )
         self._loop.add_reader(listening, self._accept)
         self._sweep()
+
+    def _set_buffers(self, listening: socket.socket) -> None:
+        """Connections inherit them. The size of the window is agreed on before a connection is accepted."""
+        for option, size in (
+            (socket.SO_SNDBUF, self._config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, self._config.socket_receive_buffer_bytes),
+        ):
+            if size > 0:
+                listening.setsockopt(socket.SOL_SOCKET, option, size)
 
     def _accept(self) -> None:
         assert self._listening is not None
@@ -122,9 +133,21 @@ class KafkaServer:
         self._sweeping = self._loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def sweep(self) -> None:
+        if self._config is not self._broker.config:
+            self._use_config(self._broker.config)
         now_ms = self._clock.monotonic_ms()
         for connection in tuple(self._connections):
             connection.sweep(now_ms)
+
+    def _reclaim(self) -> None:
+        for connection in self._connections:
+            connection.relax()
+
+    def _use_config(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._memory.bytes_max = config.queued_max_request_bytes
+        for connection in self._connections:
+            connection.use_config(config)
 
     def stop_accepting(self) -> None:
         if self._listening is not None:

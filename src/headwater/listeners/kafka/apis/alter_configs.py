@@ -32,9 +32,7 @@ async def _alter(
             if config.value is None:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} has no value")
             overrides[config.name] = config.value
-        await change_overrides(
-            context.broker, resource_type, name, lambda _: overrides, validate_only=validate_only
-        )
+        await change_overrides(context.broker, resource_type, name, lambda _: overrides, validate_only=validate_only)
     except HeadwaterError as error:
         return AlterConfigsResourceResponse(
             error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name

@@ -21,6 +21,7 @@ from headwater.protocol.messages.fetch import (
 
 REQUEST = FetchRequest
 
+FIRST_VERSION_WITH_TOPIC_IDS = 13
 READ_COMMITTED = 1
 
 
@@ -49,7 +50,9 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
         # Only brokers of a cluster fetch as replicas, and they may read what consumers must not see yet.
         return _refuse_replica(request)
     try:
-        fetching = context.fetch_sessions.begin(request)
+        fetching = context.fetch_sessions.begin(
+            request, uses_topic_ids=context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        )
     except HeadwaterError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     fetches: list[PartitionFetch] = []

@@ -99,7 +99,7 @@ def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse
     reply = _Reply(is_wanted=request.acks != 0)
     refusal = _refuse_whole(request)
     for topic in request.topic_data:
-        name = _topic_name(topic, context)
+        name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
         for data, append in zip(topic.partition_data, reply.expect(topic), strict=True):
             try:
                 if refusal is not None:
@@ -124,8 +124,6 @@ def _refuse_whole(request: ProduceRequest) -> KafkaError | None:
 
 
 def _topic_name(topic: TopicProduceData, context: Context) -> str | None:
-    if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
-        return topic.name
     found = context.broker.topic_by_id(TopicId(topic.topic_id))
     return found.name if found is not None else None
 

@@ -1,0 +1,128 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headwater.protocol import batch
+from headwater.protocol.batch import Marker
+from headwater.protocol.compression import Codec
+from headwater.protocol.records import Record
+from tests.cli.commands import Commands
+
+NOON_MS = 1_748_779_200_000  # 2025-06-01T12:00:00Z
+COMMANDS = Commands("127.0.0.1:1")
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    """Three records compressed, the end of a transaction, and one record that is no text."""
+    compressed = batch.build(
+        [Record(10 + index, NOON_MS + index, b"k", b"v%d" % index, (("h", b"1"),)) for index in range(3)],
+        base_offset=10,
+        codec=Codec.ZSTD,
+        leader_epoch=4,
+    )
+    marker = batch.build_marker(
+        Marker(True, 0), base_offset=13, timestamp_ms=NOON_MS, producer_id=7, producer_epoch=2, leader_epoch=4
+    )
+    raw = batch.build(
+        [Record(14, -1, None, b"\xff")],
+        base_offset=14,
+        producer_id=7,
+        producer_epoch=2,
+        base_sequence=0,
+        transactional=True,
+    )
+    path = tmp_path / "00000000000000000010.log"
+    path.write_bytes(compressed + marker + raw)
+    return path
+
+
+def test_batches_and_records_are_shown(segment: Path) -> None:
+    lines = COMMANDS.succeed("log", "dump", str(segment)).lines
+    assert lines[0].startswith("at 0: offsets 10 to 12, 3 records, ")
+    assert lines[0].endswith("compression zstd, epoch 4, 2025-06-01T12:00:00.002Z")
+    assert lines[1].split() == ["10", "2025-06-01T12:00:00.000Z", "k", "h=1", "v0"]
+    assert lines[4].endswith("producer 7/2, control")
+    assert lines[6].endswith("no timestamp, producer 7/2, sequence 0 to 0, transactional")
+    assert lines[7].split() == ["14", "-", "-", "-", r"\xff"]
+    assert lines[-1] == "3 batches, 5 records, no problems"
+
+
+def test_records_can_be_left_out(segment: Path) -> None:
+    assert len(COMMANDS.succeed("log", "dump", str(segment), "--no-records").lines) == 4
+    rows = COMMANDS.succeed("log", "dump", str(segment), "--no-records", "--format", "json").rows
+    assert all("records" not in row for row in rows)
+
+
+def test_programs_are_told_everything(segment: Path) -> None:
+    rows = COMMANDS.succeed("log", "dump", str(segment), "--format", "json").rows
+    assert rows == list(yaml.safe_load_all(COMMANDS.succeed("log", "dump", str(segment), "--format", "yaml").output))
+    assert [(row["base_offset"], row["last_offset"], row["control"]) for row in rows] == [
+        (10, 12, False),
+        (13, 13, True),
+        (14, 14, False),
+    ]
+    assert rows[0]["position"] == 0
+    assert rows[1]["position"] == rows[0]["bytes"]
+    assert rows[0]["records"][2] == {
+        "offset": 12,
+        "timestamp": "2025-06-01T12:00:00.002Z",
+        "timestamp_ms": NOON_MS + 2,
+        "key": "k",
+        "value": "v2",
+        "headers": [{"name": "h", "value": "1"}],
+    }
+    assert rows[2]["records"][0]["value_base64"] == "/w=="
+
+
+def test_what_is_wrong_is_shown_in_its_place_and_by_the_exit_code(segment: Path) -> None:
+    data = bytearray(segment.read_bytes())
+    data[70] ^= 1
+    segment.write_bytes(data + b"torn")
+
+    outcome = COMMANDS("log", "dump", str(segment))
+
+    assert outcome.code == 1
+    assert outcome.lines[1].startswith("  problem: checksum")
+    assert outcome.lines[-3:] == [
+        f"at {len(data)}: 4 bytes that are no batch",
+        "  problem: 4 bytes are left, too few for a batch",
+        "3 batches, 5 records, 2 problems",
+    ]
+    rows = COMMANDS("log", "dump", str(segment), "--format", "json").rows
+    assert [len(row["problems"]) for row in rows] == [1, 0, 0, 1]
+    assert rows[3] == {"position": len(data), "bytes": 4, "problems": ["4 bytes are left, too few for a batch"]}
+
+
+def test_a_codec_that_does_not_exist_is_shown_by_its_number(segment: Path) -> None:
+    data = bytearray(segment.read_bytes())
+    data[22] = 7
+    segment.write_bytes(data)
+    outcome = COMMANDS("log", "dump", str(segment), "--no-records")
+    assert outcome.code == 1
+    assert "compression unknown (7)" in outcome.lines[0]
+
+
+def test_indexes_are_compared_with_the_segment(segment: Path) -> None:
+    segment.with_suffix(".index").write_bytes((99).to_bytes(4, "big") + (5).to_bytes(4, "big"))
+    segment.with_suffix(".timeindex").write_bytes(b"")
+    outcome = COMMANDS("log", "dump", str(segment), "--no-records")
+    assert outcome.code == 1
+    assert outcome.lines[-2].startswith("  problem: 00000000000000000010.index")
+    rows = COMMANDS("log", "dump", str(segment), "--format", "json").rows
+    assert len(rows[-1]["index_problems"]) == 1
+
+
+def test_a_live_segment_of_a_broker_is_in_order(commands: Commands, name: str, broker_files: Path) -> None:
+    commands.succeed("topic", "create", name, "--partitions", "1")
+    commands.succeed("produce", name, input=b"line\n" * 100)
+    (file,) = (broker_files / f"{name}-0").glob("*.log")
+    assert commands.succeed("log", "dump", str(file), "--no-records").lines[-1] == "1 batches, 100 records, no problems"
+
+
+def test_a_file_that_is_not_there_has_exit_code_2(tmp_path: Path) -> None:
+    outcome = COMMANDS("log", "dump", str(tmp_path / "nosuch.log"))
+    assert outcome.code == 2
+    assert "does not exist" in outcome.error
+    assert COMMANDS("log", "dump", str(tmp_path)).code == 2

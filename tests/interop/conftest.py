@@ -1,0 +1,99 @@
+"""One broker process for the whole run, and the clients that talk to it. Tests keep apart by their topics."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.faults.processes import BrokerProcess
+from tests.interop import toolchain
+from tests.interop.clients.confluent import Confluent
+from tests.interop.clients.kcat import Kcat
+from tests.interop.clients.program import Program, ProgramClient
+from tests.interop.dump_log import DumpLog
+from tests.interop.exchange import AdminClient, RecordClient
+
+Connect = Callable[[str], RecordClient]
+
+
+@pytest.fixture(scope="session")
+def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("interop") / "data"
+
+
+@pytest.fixture(scope="session")
+def broker(data_directory: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(data_directory) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def java_program() -> Iterator[Program]:
+    program = Program(toolchain.java_client())
+    yield program
+    program.close()
+
+
+@pytest.fixture(scope="session")
+def go_program() -> Iterator[Program]:
+    program = Program(toolchain.go_client())
+    yield program
+    program.close()
+
+
+@pytest.fixture(scope="session")
+def dump_log() -> DumpLog:
+    return DumpLog(toolchain.dump_log())
+
+
+@pytest.fixture(scope="session")
+def confluent(broker: BrokerProcess) -> Confluent:
+    return Confluent(broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def kcat(broker: BrokerProcess) -> Kcat:
+    return Kcat(toolchain.find("kcat", "kcat"), broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def java(broker: BrokerProcess, java_program: Program) -> ProgramClient:
+    return ProgramClient(java_program, broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def franz(broker: BrokerProcess, go_program: Program) -> ProgramClient:
+    return ProgramClient(go_program, broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """The client of that name, which is built or looked for when it is first asked for."""
+    return request.getfixturevalue
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest, connect: Connect) -> RecordClient:
+    """The client that the test's parameter names."""
+    return connect(request.param)
+
+
+@pytest.fixture
+def admin(request: pytest.FixtureRequest, connect: Connect) -> AdminClient:
+    """The client that the test's parameter names, all of which administer."""
+    return cast("AdminClient", connect(request.param))
+
+
+@pytest.fixture(scope="session")
+def new_topic() -> Callable[[str], str]:
+    """Names that no other test uses, nor another process that runs tests."""
+    numbers = itertools.count()
+    return lambda purpose: f"{purpose}-{os.getpid()}-{next(numbers)}"
+
+
+@pytest.fixture
+def topic(new_topic: Callable[[str], str]) -> str:
+    return new_topic("interop")

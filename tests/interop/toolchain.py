@@ -1,0 +1,110 @@
+"""Builds what comes from outside PyPI, into `.work`, and says what is skipped when it cannot be had.
+
+A missing tool skips its tests. So does a registry that gives nothing, except in CI, where that is an error. What does
+not compile is an error everywhere. The output of package clients names hosts, so it goes to a file and not to the
+terminal.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_HERE = Path(__file__).parent
+_WORK = _HERE / ".work"
+_JAVA, _GO = _HERE / "java", _HERE / "go"
+_TIMEOUT_S = 600
+
+# A client that lives for seconds gains nothing from the second compiler, and starts faster without it.
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+
+def find(tool: str, package: str) -> str:
+    path = shutil.which(tool)
+    if path is None:
+        pytest.skip(f"{tool} is not on the PATH; `apt-get install {package}` brings it")
+    return path
+
+
+def java_client() -> Sequence[str]:
+    """The command that runs our Java program."""
+    java, compiler = _find_java(), find("javac", "default-jdk-headless")
+    class_path = _class_path(_JAVA / "pom.xml")
+    classes = _WORK / "classes"
+    with _one_at_a_time():
+        sources = [path.name for path in _JAVA.glob("*.java")]
+        _compile([compiler, "-d", str(classes), "-cp", class_path, *sources], _JAVA)
+    return [java, *_JVM_OPTIONS, "-cp", f"{classes}{os.pathsep}{class_path}", "Interop"]
+
+
+def dump_log() -> Sequence[str]:
+    """The command that runs Kafka's own tool."""
+    class_path = _class_path(_JAVA / "dump-log" / "pom.xml")
+    return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, "org.apache.kafka.tools.DumpLogSegments"]
+
+
+def go_client() -> Sequence[str]:
+    """The command that runs our Go program."""
+    go = find("go", "golang-go")
+    program = _WORK / "franz"
+    # Modules come from a module proxy or from the cache, never straight from a repository.
+    environment = {**os.environ, "GOWORK": "off", "GOFLAGS": "-mod=readonly"}
+    with _one_at_a_time():
+        _resolve([go, "mod", "download"], _GO, "franz-go", environment)
+        _compile([go, "build", "-o", str(program), "."], _GO, environment)
+    return [str(program)]
+
+
+def _find_java() -> str:
+    return find("java", "default-jdk-headless")
+
+
+def _class_path(pom: Path) -> str:
+    maven = find("mvn", "maven")
+    known = _WORK / f"{pom.parent.name}.classpath"
+    with _one_at_a_time():
+        if not _is_current(known, pom):
+            goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
+            command = [maven, "--quiet", "--batch-mode", goal, f"-Dmdep.outputFile={known}"]
+            _resolve(command, pom.parent, f"the archives of {pom.relative_to(_HERE)}", os.environ)
+        return known.read_text().strip()
+
+
+def _is_current(known: Path, pom: Path) -> bool:
+    if not known.exists() or known.stat().st_mtime < pom.stat().st_mtime:
+        return False
+    return all(Path(entry).exists() for entry in known.read_text().strip().split(os.pathsep))
+
+
+def _resolve(command: Sequence[str], directory: Path, what: str, environment: Mapping[str, str]) -> None:
+    output = _WORK / "resolve.log"
+    with output.open("ab") as log:
+        done = subprocess.run(
+            command, cwd=directory, env=environment, stdout=log, stderr=log, timeout=_TIMEOUT_S, check=False
+        )
+    if done.returncode != 0:
+        reason = f"{what} could not be had from the package registry; tests/interop/.work/{output.name} says why"
+        if os.environ.get("CI") == "true":
+            raise RuntimeError(reason)
+        pytest.skip(reason)
+
+
+def _compile(command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Test processes that run side by side share what they build."""
+    _WORK.mkdir(exist_ok=True)
+    with (_WORK / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

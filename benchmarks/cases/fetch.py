@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from benchmarks import page_cache
 from benchmarks.cases.produce import TOPIC, figures
 from benchmarks.clients import run
 from benchmarks.figures import Case, Figure
@@ -20,6 +21,7 @@ RAW_FETCH_BYTES = 8 * MIB
 def fill(system: System, broker: BrokerProcess, bytes_wanted: int) -> int:
     """Gives the number of records that were written, all to one partition."""
     create_topic(broker.address, TOPIC, 1, system.topic_settings(Flush.OS))
+    page_cache.prepare(broker.directory, bytes_wanted)
     batches = bulk.batches_in(bytes_wanted)
     run(broker, partial(bulk.produce, address=broker.address, topic=TOPIC, batches=batches, acks=1))
     return batches * bulk.BATCH_RECORDS

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from benchmarks import page_cache
 from benchmarks.clients import Outcome, Run, explained, run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import bulk, librdkafka
@@ -32,6 +33,7 @@ def _librdkafka(record_bytes: int, bytes_share: int, system: System, directory: 
     records = scale.bulk_bytes // bytes_share // record_bytes
     with system.start(directory) as broker:
         create_topic(broker.address, TOPIC, PARTITIONS, system.topic_settings(Flush.OS))
+        page_cache.prepare(directory, scale.bulk_bytes)
         produce = partial(librdkafka.produce, topic=TOPIC, records=records, record_bytes=record_bytes)
         measured = run(broker, partial(produce, address=broker.address))
         check_record_count(broker.address, TOPIC, PARTITIONS, records)
@@ -41,6 +43,7 @@ def _librdkafka(record_bytes: int, bytes_share: int, system: System, directory: 
 def _raw(flush: Flush, system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
     with system.start(directory) as broker:
         create_topic(broker.address, TOPIC, 1, system.topic_settings(flush))
+        page_cache.prepare(directory, scale.bulk_bytes)
         batches = bulk.batches_in(scale.bulk_bytes)
         measured = run(broker, partial(bulk.produce, address=broker.address, topic=TOPIC, batches=batches, acks=-1))
         check_record_count(broker.address, TOPIC, 1, batches * bulk.BATCH_RECORDS)

@@ -3,10 +3,11 @@
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
-from typing import Any, NamedTuple
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from typing import Any, BinaryIO, NamedTuple, Self
 from unittest.mock import patch
 
 from headwater.cli.main import run
@@ -28,36 +29,73 @@ class Outcome(NamedTuple):
         return json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
 
 
+class Terminal:
+    """A pseudo-terminal: a command is given `side`, and a person sits at `person`."""
+
+    def __init__(self) -> None:
+        self.person, side = pty.openpty()
+        self.side: BinaryIO = os.fdopen(side, "r+b", buffering=0)
+
+    def shown(self) -> bytes:
+        """All that was written to it, once the command is done; nothing can be written after."""
+        self.side.close()
+        shown = b""
+        # How a pseudo-terminal says that its other side is closed.
+        with suppress(OSError):
+            while chunk := os.read(self.person, 65536):
+                shown += chunk
+        return shown
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.side.close()
+        os.close(self.person)
+
+
 class Commands:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
-    def __call__(self, *arguments: str, input: bytes = b"", output: io.BytesIO | None = None) -> Outcome:
-        """Runs `headwater ARGUMENTS...` in this process."""
-        captured = output or io.BytesIO()
-        error = io.StringIO()
-        stdin = io.TextIOWrapper(io.BytesIO(input))
-        stdout = io.TextIOWrapper(captured, write_through=True)
+    def __call__(
+        self,
+        *arguments: str,
+        typed: bytes = b"",
+        stdin: BinaryIO | None = None,
+        stdout: BinaryIO | None = None,
+        stderr: BinaryIO | None = None,
+    ) -> Outcome:
+        """Runs `headwater ARGUMENTS...` in this process. Streams that are given are not captured."""
+        output, error = io.BytesIO(), io.BytesIO()
+        streams = [
+            io.TextIOWrapper(stdin or io.BytesIO(typed)),
+            io.TextIOWrapper(stdout or output, write_through=True),
+            io.TextIOWrapper(stderr or error, write_through=True),
+        ]
         with (
-            redirect_stdout(stdout),
-            redirect_stderr(error),
-            patch.object(sys, "stdin", stdin),
-            patch.dict(os.environ, {"HEADWATER_BOOTSTRAP": self.bootstrap}),
+            patch.object(sys, "stdin", streams[0]),
+            redirect_stdout(streams[1]),
+            redirect_stderr(streams[2]),
+            patch.dict(os.environ, {"HEADWATER_BOOTSTRAP": self.bootstrap, "TERM": "xterm", "COLUMNS": "120"}),
         ):
             code = run(arguments)
-        content = captured.getvalue()
-        return Outcome(code, content, error.getvalue())
+        for stream in streams:
+            # Or it would close what belongs to the caller.
+            stream.detach()
+        return Outcome(code, output.getvalue(), error.getvalue().decode())
 
-    def succeed(self, *arguments: str, input: bytes = b"") -> Outcome:
-        outcome = self(*arguments, input=input)
+    def succeed(self, *arguments: str, typed: bytes = b"") -> Outcome:
+        outcome = self(*arguments, typed=typed)
         assert outcome.code == 0, outcome.error
         return outcome
 
-    def start(self, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
-        """Runs it in a process of its own; all streams are pipes unless they are given."""
-        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | streams
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Runs it in a process of its own; all streams are pipes."""
         return subprocess.Popen(
             [sys.executable, "-m", "headwater.cli.main", *arguments],
-            env={**os.environ, "HEADWATER_BOOTSTRAP": self.bootstrap, "COLUMNS": "120", "TERM": "xterm"},
-            **pipes,
+            env={**os.environ, "HEADWATER_BOOTSTRAP": self.bootstrap},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )

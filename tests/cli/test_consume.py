@@ -1,9 +1,7 @@
 import io
 import json
 import os
-import pty
 import signal
-import subprocess
 from base64 import b64encode
 
 import pytest
@@ -15,7 +13,7 @@ from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.producer import Producer
 from headwater.ids import TopicName, TopicPartition
-from tests.cli.commands import Commands
+from tests.cli.commands import Commands, Terminal
 
 NOON_MS = 1_748_779_200_000  # 2025-06-01T12:00:00Z
 
@@ -88,7 +86,7 @@ def test_keys_can_be_printed_before_values(commands: Commands, topic: str) -> No
 
 def test_what_is_consumed_can_be_produced_again(commands: Commands, topic: str, name: str) -> None:
     first = commands.succeed("consume", topic, "--key-separator", "\t")
-    commands.succeed("produce", f"{name}.copy", "--key-separator", "\t", input=first.output)
+    commands.succeed("produce", f"{name}.copy", "--key-separator", "\t", typed=first.output)
     second = commands.succeed("consume", f"{name}.copy", "--key-separator", "\t")
     assert sorted(first.lines) == sorted(second.lines)
 
@@ -110,7 +108,7 @@ def test_json_is_one_object_a_line(commands: Commands, topic: str) -> None:
 @pytest.fixture
 def odd_topic(cluster: Cluster, name: str) -> str:
     """Records that are not plain text."""
-    Admin(cluster).create_topic(name, partition_count=1)
+    Admin(cluster).create_topic(name, partition_count=1, settings={"message.timestamp.after.max.ms": str(2**63 - 1)})
     with Producer(cluster) as producer:
         producer.send(name, b"\xff\xfe", key=b"\x80", headers=(("raw", b"\x81"), ("null", None)), timestamp_ms=0)
         producer.send(name, None, timestamp_ms=NOON_MS)
@@ -146,20 +144,9 @@ def test_values_are_printed_byte_for_byte(commands: Commands, odd_topic: str) ->
 
 
 def test_a_terminal_is_not_sent_what_it_would_obey(commands: Commands, odd_topic: str) -> None:
-    master, slave = pty.openpty()
-    process = commands.start("consume", odd_topic, stdout=slave)
-    os.close(slave)
-    shown = b""
-    try:
-        while chunk := os.read(master, 65536):
-            shown += chunk
-    except OSError:
-        # How a pseudo-terminal says that the other side has closed it.
-        pass
-    process.communicate(timeout=30)
-    os.close(master)
-    assert process.returncode == 0
-    assert shown.decode().splitlines() == [r"\xff\xfe", "", r"tschüß\x1b[31m\nnext"]
+    with Terminal() as terminal:
+        assert commands("consume", odd_topic, stdout=terminal.side).code == 0
+        assert terminal.shown().decode().splitlines() == [r"\xff\xfe", "", r"tschüß\x1b[31m\nnext"]
 
 
 @pytest.mark.parametrize(
@@ -230,18 +217,26 @@ def test_a_reader_that_has_enough_ends_it_without_complaint(
     process.stdin.close()
 
 
+def test_a_pipe_that_is_closed_is_noticed_while_nothing_is_written(commands: Commands, topic: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        outcome = commands("consume", topic, "--from", "end", "--follow", stdout=pipe)
+    assert (outcome.code, outcome.error) == (0, "")
+
+
 class Interrupting(io.BytesIO):
     def write(self, _: object) -> int:
         raise KeyboardInterrupt
 
 
 def test_an_interruption_is_exit_code_130_unless_it_follows(commands: Commands, topic: str) -> None:
-    assert commands("consume", topic, output=Interrupting()).code == 130
-    assert commands("consume", topic, "--follow", output=Interrupting()).code == 0
+    assert commands("consume", topic, stdout=Interrupting()).code == 130
+    assert commands("consume", topic, "--follow", stdout=Interrupting()).code == 0
 
 
 def test_a_subprocess_tells_programs_all_there_is(commands: Commands, topic: str) -> None:
-    process = commands.start("consume", topic, "--format", "json", stderr=subprocess.STDOUT)
+    process = commands.start("consume", topic, "--format", "json")
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 0
     assert len([json.loads(line) for line in output.splitlines()]) == 20

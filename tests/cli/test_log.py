@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -114,9 +115,18 @@ def test_indexes_are_compared_with_the_segment(segment: Path) -> None:
     assert len(rows[-1]["index_problems"]) == 1
 
 
+@pytest.mark.parametrize("shape", ["table", "json"])
+def test_a_reader_that_has_enough_is_no_failure(segment: Path, shape: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        outcome = COMMANDS("log", "dump", str(segment), "--format", shape, stdout=pipe)
+    assert (outcome.code, outcome.error) == (0, "")
+
+
 def test_a_live_segment_of_a_broker_is_in_order(commands: Commands, name: str, broker_files: Path) -> None:
     commands.succeed("topic", "create", name, "--partitions", "1")
-    commands.succeed("produce", name, input=b"line\n" * 100)
+    commands.succeed("produce", name, typed=b"line\n" * 100)
     (file,) = (broker_files / f"{name}-0").glob("*.log")
     assert commands.succeed("log", "dump", str(file), "--no-records").lines[-1] == "1 batches, 100 records, no problems"
 

@@ -1,5 +1,4 @@
 import os
-import pty
 import signal
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from headwater.client.consumer import ConsumedRecord, Consumer
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.compression import Codec
-from tests.cli.commands import Commands
+from tests.cli.commands import Commands, Terminal
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def test_a_null_value_is_written(commands: Commands, cluster: Cluster, topic: st
 
 
 def test_every_line_is_a_record(commands: Commands, cluster: Cluster, topic: str) -> None:
-    commands.succeed("produce", topic, "--partition", "0", "--key", "k", input=b"one\n\n\xff\r\nlast without newline")
+    commands.succeed("produce", topic, "--partition", "0", "--key", "k", typed=b"one\n\n\xff\r\nlast without newline")
     records = read(cluster, topic)
     assert [record.value for record in records] == [b"one", b"", b"\xff\r", b"last without newline"]
     assert {record.key for record in records} == {b"k"}
@@ -72,7 +71,7 @@ def test_no_lines_write_nothing(commands: Commands, cluster: Cluster, topic: str
 
 def test_a_separator_splits_lines_at_its_first_place(commands: Commands, cluster: Cluster, topic: str) -> None:
     written = commands.succeed(
-        "produce", topic, "--key-separator", "::", "--partition", "1", "--format", "yaml", input=b"a::1::2\n::\n"
+        "produce", topic, "--key-separator", "::", "--partition", "1", "--format", "yaml", typed=b"a::1::2\n::\n"
     )
     assert [(record.key, record.value) for record in read(cluster, topic)] == [(b"a", b"1::2"), (b"", b"")]
     assert yaml.safe_load(written.output) == [
@@ -83,7 +82,7 @@ def test_a_separator_splits_lines_at_its_first_place(commands: Commands, cluster
 def test_a_line_without_separator_is_named_and_those_before_it_are_written(
     commands: Commands, cluster: Cluster, topic: str
 ) -> None:
-    outcome = commands("produce", topic, "--key-separator", ":", "--format", "json", input=b"a:1\nb:2\nc\nd:4\n")
+    outcome = commands("produce", topic, "--key-separator", ":", "--format", "json", typed=b"a:1\nb:2\nc\nd:4\n")
     assert (outcome.code, outcome.error) == (1, "error: line 3 has no key separator ':'\n")
     assert sum(row["records"] for row in outcome.rows) == 2
     assert [record.key for record in read(cluster, topic)] == [b"a", b"b"]
@@ -91,7 +90,7 @@ def test_a_line_without_separator_is_named_and_those_before_it_are_written(
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_lines_are_compressed(commands: Commands, cluster: Cluster, topic: str, codec: str) -> None:
-    commands.succeed("produce", topic, "--compression", codec, "--partition", "0", input=b"line\n" * 1000)
+    commands.succeed("produce", topic, "--compression", codec, "--partition", "0", typed=b"line\n" * 1000)
     consumer = Consumer(cluster, {TopicPartition(TopicName(topic), 0): 0})
     (fetched,) = consumer.fetch_batches()
     assert fetched.header.codec == Codec[codec.upper()]
@@ -107,7 +106,7 @@ def test_weaker_acknowledgements_can_be_chosen(commands: Commands, topic: str, a
 
 def test_a_rate_does_not_lose_or_reorder_anything(commands: Commands, cluster: Cluster, topic: str) -> None:
     lines = b"".join(b"%d\n" % number for number in range(30))
-    commands.succeed("produce", topic, "--rate", "400", "--partition", "0", input=lines)
+    commands.succeed("produce", topic, "--rate", "400", "--partition", "0", typed=lines)
     assert [record.offset for record in read(cluster, topic)] == list(range(30))
 
 
@@ -123,6 +122,7 @@ def test_a_rate_does_not_lose_or_reorder_anything(commands: Commands, cluster: C
         ("t", "v", "--partition", "-1"),
         ("t", "v", "--rate", "0"),
         ("t", "v", "--header", "nothing"),
+        ("t", "v", "--header", "a\nb=c"),
         ("t", "v", "--timestamp", "1748781000000"),
         ("t", "v", "--timestamp", "yesterday"),
         ("t", "v", "--compression", "brotli"),
@@ -142,12 +142,31 @@ def test_a_partition_that_is_not_there_is_one_line_and_exit_code_1(commands: Com
     assert outcome.error == f"error: topic {topic!r} has partitions 0 to 1, not 7\n"
 
 
-def test_a_line_that_is_too_long_is_refused(
-    commands: Commands, topic: str, monkeypatch: pytest.MonkeyPatch
+def test_a_line_that_is_too_long_is_refused(commands: Commands, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.cli.produce.VALUE_BYTES_MAX", 10)
+    outcome = commands("produce", topic, typed=b"12345678901")
+    assert (outcome.code, outcome.error) == (1, "error: a line is longer than 10 bytes\n")
+
+
+def test_a_file_that_is_too_large_is_refused(
+    commands: Commands, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.cli.produce.VALUE_BYTES_MAX", 10)
-    outcome = commands("produce", topic, input=b"12345678901")
-    assert (outcome.code, outcome.error) == (1, "error: a line is longer than 10 bytes\n")
+    file = tmp_path / "value"
+    file.write_bytes(b"12345678901")
+    outcome = commands("produce", topic, "--file", str(file))
+    assert (outcome.code, outcome.error) == (1, f"error: {file} is larger than 10 bytes\n")
+
+
+def test_arguments_that_are_no_text_keep_their_bytes_or_are_refused(
+    commands: Commands, cluster: Cluster, topic: str
+) -> None:
+    raw = os.fsdecode(b"\xff")
+    commands.succeed("produce", topic, raw, "--key", raw, "--header", f"h={raw}")
+    (record,) = read(cluster, topic)
+    assert (record.key, record.value, record.headers) == (b"\xff", b"\xff", (("h", b"\xff"),))
+    assert commands("produce", topic, "v", "--header", f"{raw}=1").code == 2
+    assert commands("produce", raw, "v").code == 1
 
 
 def test_a_line_is_written_before_the_next_comes_and_an_interruption_loses_none(
@@ -167,23 +186,24 @@ def test_a_line_is_written_before_the_next_comes_and_an_interruption_loses_none(
     assert b"Traceback" not in error
 
 
-def test_a_person_sees_progress(commands: Commands, topic: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_person_sees_progress_unless_it_is_not_wanted(
+    commands: Commands, topic: str, tmp_path: Path, quiet: bool
+) -> None:
     file = tmp_path / "lines"
     file.write_bytes(b"line\n" * 5000)
-    master, slave = pty.openpty()
-    with file.open("rb") as lines:
-        process = commands.start("produce", topic, stdin=lines, stderr=slave)
-        os.close(slave)
-        shown = b""
-        try:
-            while chunk := os.read(master, 65536):
-                shown += chunk
-        except OSError:
-            # How a pseudo-terminal says that the other side has closed it.
-            pass
-        output, _ = process.communicate(timeout=30)
-    os.close(master)
-    assert process.returncode == 0
-    assert b"5000 records" in shown
-    assert b"kB" in shown
-    assert sum(int(line.split()[2]) for line in output.decode().splitlines()[1:]) == 5000
+    with Terminal() as terminal, file.open("rb") as lines:
+        outcome = commands("produce", topic, *["--quiet"] * quiet, stdin=lines, stderr=terminal.side)
+        shown = terminal.shown()
+    assert outcome.code == 0
+    assert sum(int(line.split()[2]) for line in outcome.lines[1:]) == 5000
+    assert (b"5000 records" in shown, b"25.0/25.0 kB" in shown) == ((not quiet,) * 2)
+
+
+def test_progress_of_a_pipe_counts_what_came(commands: Commands, topic: str) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"1\n2\n3")
+    os.close(writing)
+    with Terminal() as terminal, os.fdopen(reading, "rb") as pipe:
+        assert commands("produce", topic, stdin=pipe, stderr=terminal.side).code == 0
+        assert b"3 records" in terminal.shown()

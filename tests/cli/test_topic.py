@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -5,7 +6,7 @@ import pytest
 import yaml
 
 from headwater.client.cluster import Cluster
-from tests.cli.commands import Commands
+from tests.cli.commands import Commands, Terminal
 
 
 def test_create_says_what_was_made(commands: Commands, name: str) -> None:
@@ -17,11 +18,6 @@ def test_create_says_what_was_made(commands: Commands, name: str) -> None:
 
 
 def test_create_tells_programs_what_was_made(commands: Commands, cluster: Cluster, name: str) -> None:
-    made = commands.succeed("topic", "create", name, "--set", "a=b", "--format", "json", "--set", "retention.ms=5")
-    assert made.code == 0 or made.error
-
-
-def test_create_shows_rows_in_other_formats(commands: Commands, cluster: Cluster, name: str) -> None:
     made = commands.succeed(
         "topic", "create", name, "--partitions", "1", "--replication-factor", "1", "--set", "retention.ms=5",
         "--format", "json",
@@ -42,9 +38,7 @@ def test_create_can_be_repeated_if_asked_to(commands: Commands, name: str) -> No
     commands.succeed("topic", "create", name)
     again = commands.succeed("topic", "create", name, "--if-not-exists")
     assert "exists already" in again.error
-    assert commands("topic", "create", name, "--partitions", "2").code == 1
-    refused = commands("topic", "create", name, "--if-not-exists", "--set", "no.such=1")
-    assert "no.such" in refused.error or refused.code == 0
+    assert again.output == b""
 
 
 def test_a_dry_run_creates_nothing(commands: Commands, name: str) -> None:
@@ -115,9 +109,8 @@ def test_describe_tells_programs_everything(commands: Commands, name: str) -> No
         {"partition": 0, "leader": 1, "replicas": [1], "in_sync": [1], "earliest": 0, "latest": 0, "bytes": 0}
     ]
     (row,) = commands.succeed("topic", "describe", name, "--all-settings", "--format", "json").rows
-    assert {"setting": "cleanup.policy", "value": "delete", "source": "default"}.items() <= row["settings"][0].items() or [
-        setting for setting in row["settings"] if setting["setting"] == "cleanup.policy"
-    ][0]["source"] == "default"
+    settings = {setting["setting"]: (setting["value"], setting["source"]) for setting in row["settings"]}
+    assert settings["cleanup.policy"] == ("delete", "default")
 
 
 def test_several_topics_are_described_one_after_another(commands: Commands, name: str) -> None:
@@ -175,20 +168,15 @@ def test_topics_are_deleted_and_those_before_a_refusal_are_told(commands: Comman
     assert passed.lines[1].split() == ["nosuch", "false"]
 
 
-def test_a_person_is_asked_before_topics_are_deleted(commands: Commands, name: str) -> None:
-    import os
-    import pty
-
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 130), (b"y\n", 0)])
+def test_a_person_is_asked_before_topics_are_deleted(commands: Commands, name: str, answer: bytes, code: int) -> None:
     commands.succeed("topic", "create", name)
-    master, slave = pty.openpty()
-    process = commands.start("topic", "delete", name, stdin=slave, stdout=subprocess.PIPE)
-    os.close(slave)
-    os.write(master, b"n\n")
-    output, _ = process.communicate(timeout=30)
-    os.close(master)
-    assert process.returncode == 130
-    assert f"Delete {name!r} and all records?".encode() in output
-    assert commands("topic", "describe", name).code == 0
+    with Terminal() as terminal:
+        os.write(terminal.person, answer)
+        outcome = commands("topic", "delete", name, stdin=terminal.side)
+    assert outcome.code == code
+    assert f"Delete {name!r} and all records?" in outcome.output.decode()
+    assert commands("topic", "describe", name).code == (1 if code == 0 else 0)
 
 
 def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_change() -> None:

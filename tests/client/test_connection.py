@@ -32,6 +32,13 @@ def test_requests_can_be_pipelined_and_awaited_in_any_order(endpoint: Endpoint) 
     assert all(answer.cluster_id == last.cluster_id for answer in answers)
 
 
+def test_what_cannot_be_said_in_the_protocol_is_an_error_and_the_connection_stays(endpoint: Endpoint) -> None:
+    with Connection(endpoint) as connection:
+        with pytest.raises(ClientError, match="MetadataRequest should say has no form"):
+            connection.send(MetadataRequest(topics=[MetadataRequestTopic(name="\udcff")]), MetadataResponse)
+        assert connection.call(ALL_TOPICS, MetadataResponse).cluster_id
+
+
 def test_an_address_where_nobody_listens_is_named_with_what_to_change() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         endpoint = Endpoint(*free.getsockname())

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.delivery import Delivered
-from headwater.client.errors import Refused, UnknownTopic
+from headwater.client.errors import ClientError, Refused, UnknownTopic
 from headwater.client.offsets import LATEST, list_offsets
 from headwater.client.partitioner import partition_for_key
 from headwater.client.producer import Producer
-from headwater.errors import ConfigError, HeadwaterError
+from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.compression import Codec
 from headwater.testing import Broker
@@ -280,11 +280,22 @@ def test_after_an_error_in_the_block_nothing_more_is_sent(cluster: Cluster) -> N
     assert list_offsets(cluster, [partition_zero(topic)], LATEST) == {partition_zero(topic): 0}
 
 
-def test_a_time_that_is_none_is_refused(cluster: Cluster) -> None:
-    producer = Producer(cluster)
-    producer.send(new_topic(cluster), b"v", timestamp_ms=2**62)
-    with pytest.raises(HeadwaterError, match="is no time"):
-        producer.flush()
+@pytest.mark.parametrize("timestamp_ms", [-1, 2**62])
+def test_a_time_that_is_none_is_refused_and_the_records_beside_it_are_not(
+    cluster: Cluster, reader: Reader, timestamp_ms: int
+) -> None:
+    topic = new_topic(cluster)
+    with Producer(cluster) as producer:
+        producer.send(topic, b"v")
+        with pytest.raises(ClientError, match=f"{timestamp_ms} is no timestamp"):
+            producer.send(topic, b"v", timestamp_ms=timestamp_ms)
+    assert len(reader.read(topic)) == 1
+
+
+def test_a_header_name_that_is_no_text_is_refused_where_it_is_given(cluster: Cluster) -> None:
+    topic = new_topic(cluster)
+    with Producer(cluster) as producer, pytest.raises(UnicodeEncodeError):
+        producer.send(topic, b"v", headers=(("\udcff", b""),))
 
 
 def test_partitions_added_to_the_topic_are_used(cluster: Cluster) -> None:

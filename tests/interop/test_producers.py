@@ -57,7 +57,7 @@ def test_a_record_over_the_limit_of_its_topic_is_refused(admin: AdminClient, top
     with pytest.raises(Refused) as refused:
         admin.produce(topic, [Record(None, b"v" * 2000)])
 
-    assert refused.value.error in {"MESSAGE_TOO_LARGE", "MSG_SIZE_TOO_LARGE"}
+    assert refused.value.error == "MESSAGE_TOO_LARGE"
     assert admin.offset(topic, "latest").offset == 0
 
 
@@ -89,20 +89,20 @@ def test_an_idempotent_producer_stores_each_record_once_although_its_broker_is_k
     data_directory = tmp_path / "data"
     with BrokerProcess(data_directory, {"log.segment.bytes": "65536", "log.index.interval.bytes": "512"}) as broker:
         producer = ProgramClient(driven, broker.bootstrap_servers)
-        reader = Confluent(broker.bootstrap_servers)
-        reader.create_topic("flooded")
+        Confluent(broker.bootstrap_servers).create_topic("flooded")
         producer.start_flood(
             "flooded",
             # Small batches make many requests, so that a kill finds some in flight.
             {"batch.size": "4096", "buffer.memory": "1000000", "reconnect.backoff.max.ms": "50"},
         )
         for _ in range(KILLS):
-            wait_for_more(reader)
+            wait_for_more(broker)
             broker.kill()
             broker.start()
-        wait_for_more(reader)
+        wait_for_more(broker)
         acked = producer.stop_flood()
 
+        reader = Confluent(broker.bootstrap_servers)
         read = reader.consume("flooded", acked)
         assert [int(record.value or b"") for record in read.values()] == list(range(acked)), "in order, each once"
         assert list(read) == list(range(acked))
@@ -111,7 +111,9 @@ def test_an_idempotent_producer_stores_each_record_once_although_its_broker_is_k
     check_files(dump_log, data_directory / "flooded-0", acked)
 
 
-def wait_for_more(reader: Confluent) -> None:
+def wait_for_more(broker: BrokerProcess) -> None:
+    # A new client each time: librdkafka's goes on with the leader that it knew before the kill.
+    reader = Confluent(broker.bootstrap_servers)
     goal = reader.offset("flooded", "latest").offset + RECORDS_BETWEEN_KILLS
     deadline = time.monotonic() + DEADLINE_S
     while reader.offset("flooded", "latest").offset < goal:

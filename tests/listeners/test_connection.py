@@ -14,7 +14,7 @@ from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVers
 from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headwater.protocol.messages.fetch import FetchResponse
 from headwater.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataRequestTopic
+from headwater.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.protocol.messages.produce import ProduceResponse
 from headwater.storage.disk import Disk, File
 from headwater.testing import Broker

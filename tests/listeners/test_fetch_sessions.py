@@ -1,6 +1,6 @@
 """Fetch sessions by themselves and over the wire, and what a fetch waits for and how much it gives."""
 
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
@@ -260,16 +260,17 @@ def test_under_a_byte_limit_every_partition_of_a_session_gets_its_turn(client: R
     assert sorted(served) == [0, 1, 2, 3]
 
 
-def test_a_partition_whose_topic_is_deleted_is_told_in_the_session(client: RawClient, name: str) -> None:
+def test_a_partition_whose_topic_is_deleted_is_told_in_the_session(
+    broker: Broker, client: RawClient, name: str
+) -> None:
     topic_id = client.create(name)
     kept = client.create(f"{name}-kept")
     full = client.ask(asks({topic_id: {0: 0}, kept: {0: 0}}), FetchResponse, 13)
-    broker_side = uuid4()
+    broker.call(broker.node.broker.catalog.delete(name))
 
-    unknown = client.ask(asks({broker_side: {0: 0}}, (full.session_id, 1)), FetchResponse, 13)
+    (topic,) = client.ask(asks({}, (full.session_id, 1)), FetchResponse, 13).responses
 
-    (topic,) = unknown.responses
-    assert (topic.topic_id, topic.partitions[0].error_code) == (broker_side, ErrorCode.UNKNOWN_TOPIC_ID)
+    assert (topic.topic_id, topic.partitions[0].error_code) == (topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 # -- waiting, and how much

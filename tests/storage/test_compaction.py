@@ -425,3 +425,13 @@ def test_a_batch_is_copied_unchanged_when_all_of_it_stays(tmp_path: Path) -> Non
     seal(log)
     assert clean(log)
     assert log.segments[0].path(".log").read_bytes() == whole
+
+
+def test_a_segment_of_many_writes_is_whole(tmp_path: Path) -> None:
+    log = compacted(tmp_path, segment_bytes=8 << 20)
+    for n in range(60):
+        put(log, (b"key%d" % (n % 50), bytes(60_000)))
+    seal(log)
+    assert clean(log)
+    assert offsets(log) == list(range(10, 60))
+    assert list(inspect.inspect_indexes(Disk(), log.segments[0].path(".log"))) == []

@@ -238,3 +238,13 @@ def test_the_last_batch_of_a_producer_is_all_that_a_clean_start_needs(tmp_path: 
     assert again.producers.check(produced(20, 20)[0]) is None
     assert again.producers.check(produced(20, 19)[0]) == (19, 19, 19, 19)
     assert refusal(again.producers, produced(20, 3)[0]) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
+def test_taking_back_batches_takes_back_the_transaction_they_began() -> None:
+    producers = states(batch(0), batch(1, 1), batch(2, 2, transactional=True))
+    assert producers.truncate(2)
+    state = producers.get(7)
+    assert state is not None
+    assert (state.last_sequence, state.current_txn_first_offset) == (1, -1)
+    assert not producers.truncate(0), "nothing is left of it"
+    assert len(producers) == 0

@@ -22,11 +22,7 @@ def admit(
     header = batches.read_header(produced)
     if header.size != len(produced):
         _refuse_size(produced, header)
-    if header.size > topic.max_message_bytes:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {header.size} bytes, the topic takes {topic.max_message_bytes} (max.message.bytes)",
-        )
+    _verify_size(header, topic)
     batches.verify(produced, header)
     batches.verify_produced(header)
     earliest, latest = _timestamp_limits(topic, now_ms)
@@ -52,7 +48,16 @@ def admit(
     if codec is not None and codec != header.codec:
         produced = _recompress(produced, header, codec, topic, broker)
         header = batches.read_header(produced)
+        _verify_size(header, topic)
     return header, produced
+
+
+def _verify_size(header: BatchHeader, topic: TopicConfig) -> None:
+    if header.size > topic.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes, the topic takes {topic.max_message_bytes} (max.message.bytes)",
+        )
 
 
 def _refuse_size(produced: memoryview, header: BatchHeader) -> None:

@@ -141,6 +141,7 @@ class Partition:
         """End of turn: one write for everything staged, then the replies that need no more than that."""
         staged, self._staged = self._staged, []
         waiting, self._awaiting_write = self._awaiting_write, []
+        segment_count = len(self.log.segments)
         try:
             self.log.append(staged, now_ms)
         except HeadwaterError as error:
@@ -153,6 +154,9 @@ class Partition:
             if self.log.failure is not None:
                 self._fail_waiting(error)
             return
+        if len(self.log.segments) != segment_count:
+            # A sealed segment goes to disk under every policy, as in Kafka: it bounds what a crash leaves to scan.
+            self._journal.flush_soon(self)
         for append, must_flush in waiting:
             if must_flush:
                 self._await_flush(append)

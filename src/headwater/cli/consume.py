@@ -1,6 +1,5 @@
 """`headwater consume`: records of a topic on standard output, as bare values or with everything about them."""
 
-import os
 import select
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,9 +31,7 @@ class Start(NamedTuple):
 class StartType(click.ParamType[Start]):
     name = "START"
 
-    def convert(self, value: str | Start, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        if isinstance(value, Start):
-            return value
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Start:
         if value in {"beginning", "end"}:
             return Start(value)
         digits = value.removeprefix("-")
@@ -104,22 +101,21 @@ def consume(
     """
     if key_separator is not None and format != "value":
         raise click.UsageError(f"--key-separator has no meaning with --format {format}, which shows keys anyway")
+    from headwater.cli.record_rows import until_pipe_is_closed
+
     stream = sys.stdout.buffer
-    try:
-        with connect(bootstrap) as cluster:
-            consumer, ends = _open(cluster, topic, start, chosen, follow=follow, committed=committed)
-            write = _writer(format, stream, key_separator)
-            for record in islice(_read(consumer, ends, stream), count_max):
-                write(record)
-            stream.flush()
-    except KeyboardInterrupt:
-        if not follow:
-            raise
-        # The way to end --follow, so that it is no failure.
+    with until_pipe_is_closed():
+        try:
+            with connect(bootstrap) as cluster:
+                consumer, ends = _open(cluster, topic, start, chosen, follow=follow, committed=committed)
+                write = _writer(format, stream, key_separator)
+                for record in islice(_read(consumer, ends, stream), count_max):
+                    write(record)
+        except KeyboardInterrupt:
+            # The way to end --follow, so that it is no failure.
+            if not follow:
+                raise
         stream.flush()
-    except BrokenPipeError:
-        # Whoever read our output has enough. The interpreter must not try once more to write what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open(

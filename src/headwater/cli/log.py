@@ -32,6 +32,16 @@ def dump(file: Path, records: bool, format: str) -> int:
     something is wrong with those. Bytes that are no UTF-8 are escaped, or base64 in a field `..._base64`. The exit code
     is 1 if anything is wrong.
     """
+    from headwater.cli.record_rows import until_pipe_is_closed
+
+    problem_count = 0
+    with until_pipe_is_closed():
+        problem_count = _dump(file, format, with_records=records)
+    return 1 if problem_count else 0
+
+
+def _dump(file: Path, format: str, *, with_records: bool) -> int:
+    """How many problems were found."""
     from headwater.cli.record_rows import row_writer
     from headwater.storage.disk import Disk
     from headwater.storage.inspect import inspect_segment
@@ -39,7 +49,7 @@ def dump(file: Path, records: bool, format: str) -> int:
     disk = Disk()
     write_row = None if format == "table" else row_writer(format, sys.stdout.buffer)
     batch_count = record_count = problem_count = 0
-    for report in inspect_segment(disk, file, with_records=records):
+    for report in inspect_segment(disk, file, with_records=with_records):
         if report.header is not None:
             batch_count += 1
             record_count += report.header.record_count
@@ -47,7 +57,7 @@ def dump(file: Path, records: bool, format: str) -> int:
         if write_row is None:
             _show_batch(report)
         else:
-            write_row(_batch_row(report, with_records=records))
+            write_row(_batch_row(report, with_records=with_records))
     index_problems = _index_problems(disk, file)
     problem_count += len(index_problems)
     if write_row is None:
@@ -55,7 +65,8 @@ def dump(file: Path, records: bool, format: str) -> int:
         click.echo(f"{batch_count} batches, {record_count} records, {problem_count or 'no'} problems")
     elif index_problems:
         write_row({"index_problems": index_problems})
-    return 1 if problem_count else 0
+    sys.stdout.buffer.flush()
+    return problem_count
 
 
 def _index_problems(disk: "Disk", file: Path) -> Sequence[str]:

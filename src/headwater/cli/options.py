@@ -38,18 +38,16 @@ def connect(bootstrap: str, *, topic_wait_ms: int = 0) -> "Cluster":
 
 
 class Assignment(click.ParamType[tuple[str, str]]):
-    """NAME=VALUE; the value may be empty and may hold further equals signs."""
+    """NAME=VALUE; the value may be empty, may hold further equals signs, and keeps bytes that are no UTF-8."""
 
     name = "NAME=VALUE"
 
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         name, equals, text = value.partition("=")
         if not name or not equals:
             self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        if not name.isprintable():
+            self.fail(f"{name!r} is no name", param, ctx)
         return name, text
 
 
@@ -58,9 +56,7 @@ class Moment(click.ParamType[int]):
 
     name = "TIME"
 
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = parse_time(value)
         if found is None:
             self.fail(

@@ -6,7 +6,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
@@ -18,6 +18,7 @@ from headwater.cli.output import format_option, show
 if TYPE_CHECKING:
     from headwater.client.delivery import Delivered
     from headwater.client.producer import Producer
+    from headwater.clock import Clock
 
 ACKS = {"0": 0, "1": 1, "all": -1}
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -90,24 +91,15 @@ def produce(
     from headwater.client.producer import Producer
     from headwater.protocol.compression import Codec
 
-    written: dict[int, Written] = {}
-    stream = sys.stdin.buffer
     if sources:
-        content = None if null else file.read_bytes() if file else (value or "").encode(errors="surrogateescape")
+        content = _read_file(file) if file is not None else None if null else _bytes(value)
         entries: Iterator[Entry | None] = iter([Entry(_bytes(key), content)])
+        progress = nullcontext(_show_nothing)
     else:
-        entries = _lines(stream, _bytes(key), _bytes(key_separator))
-
-    def write(entry: Entry) -> None:
-        producer.send(
-            topic,
-            entry.value,
-            key=entry.key,
-            headers=tuple((name, text.encode(errors="surrogateescape")) for name, text in headers),
-            partition=partition,
-            timestamp_ms=timestamp,
-        )
-
+        entries = _lines(sys.stdin.buffer, _bytes(key), _bytes(key_separator))
+        progress = _progress(sys.stdin.buffer) if sys.stderr.isatty() and not quiet else nullcontext(_show_nothing)
+    record_headers = tuple((name, text.encode(errors="surrogateescape")) for name, text in headers)
+    written: dict[int, Written] = {}
     with connect(bootstrap, topic_wait_ms=TOPIC_WAIT_MS) as cluster:
         producer = Producer(
             cluster,
@@ -115,9 +107,20 @@ def produce(
             codec=Codec[compression.upper()],
             on_delivered=lambda delivered: _note(written, delivered),
         )
+
+        def write(entry: Entry) -> None:
+            producer.send(
+                topic,
+                entry.value,
+                key=entry.key,
+                headers=record_headers,
+                partition=partition,
+                timestamp_ms=timestamp,
+            )
+
         try:
-            with _progress(stream, shown=not quiet and not sources and sys.stderr.isatty()) as advance:
-                _write_all(entries, producer, write, advance, rate)
+            with progress as advance:
+                _write_all(_paced(entries, rate, cluster.clock), producer, write, advance)
         finally:
             if written:
                 show(_summary(topic, written), format)
@@ -128,28 +131,44 @@ def _write_all(
     producer: "Producer",
     write: Callable[[Entry], None],
     advance: Callable[[Entry | None], None],
-    rate: float | None,
 ) -> None:
-    started = time.monotonic()
-    count = 0
     try:
         for entry in entries:
-            advance(entry)
             if entry is None:
                 producer.flush()
-                continue
-            if rate is not None:
-                early = started + count / rate - time.monotonic()
-                if early * 1000 >= _PAUSE_MS_MIN:
-                    producer.flush()
-                    time.sleep(early)
-            write(entry)
-            count += 1
+            else:
+                write(entry)
+            advance(entry)
     except (KeyboardInterrupt, click.ClickException):
         # What was read until then is written.
         producer.flush()
         raise
     producer.flush()
+
+
+def _paced(entries: Iterator[Entry | None], rate: float | None, clock: "Clock") -> Iterator[Entry | None]:
+    """So many entries a second at most; before each pause comes a None, as before any other."""
+    if rate is None:
+        yield from entries
+        return
+    started_ms = clock.monotonic_ms()
+    count = 0
+    for entry in entries:
+        if entry is not None:
+            early_ms = started_ms + count * 1000 / rate - clock.monotonic_ms()
+            if early_ms >= _PAUSE_MS_MIN:
+                yield None
+                time.sleep(early_ms / 1000)
+            count += 1
+        yield entry
+
+
+def _read_file(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        content = stream.read(VALUE_BYTES_MAX + 1)
+    if len(content) > VALUE_BYTES_MAX:
+        raise click.ClickException(f"{file} is larger than {VALUE_BYTES_MAX} bytes")
+    return content
 
 
 def _lines(stream: BinaryIO, key: bytes | None, separator: bytes | None) -> Iterator[Entry | None]:
@@ -201,12 +220,13 @@ def _is_idle(stream: BinaryIO) -> bool:
     return not poller.poll(0)
 
 
+def _show_nothing(_: Entry | None) -> None:
+    """In place of a progress bar."""
+
+
 @contextmanager
-def _progress(stream: BinaryIO, *, shown: bool) -> Generator[Callable[[Entry | None], None]]:
+def _progress(stream: BinaryIO) -> Generator[Callable[[Entry | None], None]]:
     """A bar on standard error; its length is known if standard input is a file."""
-    if not shown:
-        yield lambda _: None
-        return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -226,6 +246,7 @@ def _progress(stream: BinaryIO, *, shown: bool) -> Generator[Callable[[Entry | N
                 progress.update(task, completed=bytes_read, records=records)
 
         yield advance
+        advance(None)
 
 
 def _note(written: dict[int, Written], delivered: "Delivered") -> None:

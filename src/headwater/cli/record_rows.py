@@ -3,7 +3,10 @@
 In JSON and YAML a field whose bytes are no UTF-8 has `_base64` at the end of its name; null stays null.
 """
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from headwater.cli.options import time_text
@@ -59,3 +62,13 @@ def row_writer(format: str, stream: BinaryIO) -> Callable[[Row], None]:
 
 def _write(stream: BinaryIO, line: bytes) -> None:
     stream.write(line)
+
+
+@contextmanager
+def until_pipe_is_closed() -> Generator[None]:
+    """Whoever read our output may have enough of it, which is no failure."""
+    try:
+        yield
+    except BrokenPipeError:
+        # The interpreter would otherwise try once more to write what is left, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -156,10 +156,15 @@ class Connection:
     def _send(self, request: Request, response: type[R], version: int) -> InFlight[R]:
         self._correlation_id = self._correlation_id + 1 if self._correlation_id < _CORRELATION_ID_MAX else 0
         frame = bytearray(_SIZE.size)
-        write_request_header(frame, type(request), version, self._correlation_id, self._client_id)
-        parts = encode_parts(request, version, frame)
+        try:
+            write_request_header(frame, type(request), version, self._correlation_id, self._client_id)
+            parts = encode_parts(request, version, frame)
+            _SIZE.pack_into(frame, 0, len(frame) - _SIZE.size)
+        except (UnicodeEncodeError, struct.error) as error:
+            raise ClientError(
+                f"what {type(request).__name__} should say has no form in the protocol: {error}"
+            ) from error
         assert len(parts) == 1, "a client sends records that it holds in memory"
-        _SIZE.pack_into(frame, 0, len(frame) - _SIZE.size)
         if self.closed:
             raise self._lost("the connection is closed")
         try:

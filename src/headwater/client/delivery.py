@@ -126,8 +126,11 @@ class Delivery:
             if self._identity is _NO_IDENTITY:
                 self._identity = self._new_identity()
             sequence = self._sequences.get(partition, 0)
+        sealed = _Sealed(self._sealed_count, partition, records, sequence, self._build(records, sequence))
+        if self._idempotent:
+            # Not before the batch is built: a sequence that no batch has would be a gap for ever.
             self._sequences[partition] = (sequence + len(records)) & _SEQUENCE_MASK
-        return _Sealed(self._sealed_count, partition, records, sequence, self._build(records, sequence))
+        return sealed
 
     def _build(self, records: Sequence[Record], sequence: int) -> bytearray:
         return batch.build(

@@ -10,6 +10,7 @@ from typing import Self
 
 from headwater.client.cluster import Cluster
 from headwater.client.delivery import ACKS_ALL, Delivered, Delivery
+from headwater.client.errors import ClientError
 from headwater.client.partitioner import partition_for_key
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
@@ -23,6 +24,7 @@ BUFFER_BYTES_MAX = 32 * 1024 * 1024
 
 # Lengths and deltas of a record take this much at most.
 _RECORD_OVERHEAD = 36
+_TIMESTAMP_MS_MAX = 2**61
 
 
 class _Topic:
@@ -101,6 +103,11 @@ class Producer:
         timestamp_ms: int | None = None,
     ) -> None:
         """Takes one record. Without `partition` its key decides, without a key the producer."""
+        if timestamp_ms is None:
+            timestamp_ms = self._cluster.clock.now_ms()
+        elif not 0 <= timestamp_ms <= _TIMESTAMP_MS_MAX:
+            # Here, where it concerns this record alone and not all others of its batch.
+            raise ClientError(f"{timestamp_ms} is no timestamp: it must lie between 0 and {_TIMESTAMP_MS_MAX}")
         known = self._topics.get(topic) or self._look_up(topic)
         if partition is not None:
             chosen = partition
@@ -110,7 +117,7 @@ class Producer:
             chosen = known.sticky
         size = _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         for name, header in headers:
-            size += _RECORD_OVERHEAD + len(name) + (len(header) if header else 0)
+            size += _RECORD_OVERHEAD + len(name.encode()) + (len(header) if header else 0)
         opened = self._open.get((topic, chosen))
         if opened is not None and (
             opened.byte_count + size > self._batch_bytes_max or len(opened.records) >= self._batch_records_max
@@ -122,8 +129,6 @@ class Producer:
                 opened = self._open.get((topic, chosen))
         if opened is None:
             opened = self._begin(known, chosen)
-        if timestamp_ms is None:
-            timestamp_ms = self._cluster.clock.now_ms()
         opened.records.append(Record(len(opened.records), timestamp_ms, key, value, headers))
         opened.byte_count += size
         self._buffered_bytes += size

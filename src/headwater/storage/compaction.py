@@ -21,6 +21,7 @@ from headwater.storage.log import Log
 from headwater.storage.offset_map import OffsetMap
 from headwater.storage.scanning import DECOMPRESSED_BYTES_MAX, Scan
 from headwater.storage.segment import Segment
+from headwater.storage.swapping import Replacement
 from headwater.topic_config import TopicConfig
 
 _INT32_MAX: Final = 2**31 - 1
@@ -33,14 +34,6 @@ class Source(NamedTuple):
     segment: Segment
     file: File
     index_bytes: int
-
-
-class Replacement(NamedTuple):
-    """A cleaned segment, whole on disk, and the segments whose place it takes."""
-
-    replaced: Sequence[Segment]
-    size: int
-    next_offset: int
 
 
 def plan(log: Log, now_ms: int, limit_offset: int) -> "CleaningTask | None":

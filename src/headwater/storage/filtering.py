@@ -53,8 +53,6 @@ class BatchFilter:
         )
 
     def _is_kept(self, record: Record, header: BatchHeader) -> bool:
-        if record.offset >= self._mapped_end:
-            return True
         if record.key is None or not self._offset_map.is_latest(record.key, record.offset):
             return False
         horizon_ms = header.delete_horizon_ms

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from headwater.ids import TopicId
 from headwater.protocol.batch import LOG_OVERHEAD, BatchHeader, Buffer
-from headwater.storage import checkpoints, flushing, names, recovery, retention, snapshots
+from headwater.storage import checkpoints, flushing, names, recovery, retention
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.errors import DiskFull, LogFailed, OffsetOutOfRange, is_disk_full
@@ -24,12 +24,13 @@ from headwater.storage.producers import ProducerStates
 from headwater.storage.recovery import Loaded
 from headwater.storage.replay import load_producers, recall_producers
 from headwater.storage.segment import FileRange, Segment
-from headwater.storage.swapping import swap
+from headwater.storage.snapshot_files import SnapshotFiles
+from headwater.storage.swapping import replace
 from headwater.storage.timestamps import Lookup, plan_latest, plan_lookup
 from headwater.topic_config import TopicConfig
 
 if TYPE_CHECKING:
-    from headwater.storage.compaction import CleaningTask, Replacement
+    from headwater.storage.compaction import CleaningTask
 
 __all__ = ["DiskFull", "FileRange", "FlushTask", "Garbage", "Log", "LogFailed", "OffsetOutOfRange"]
 
@@ -49,8 +50,7 @@ class Log:
         "_directories_to_sync",
         "_report",
         "_sealed_unflushed",
-        "_snapshots_stale",
-        "_snapshots_unsynced",
+        "_snapshots",
         "directory",
         "disk",
         "end_offset",
@@ -60,7 +60,6 @@ class Log:
         "flushed_offset",
         "producers",
         "segments",
-        "snapshot_offsets",
         "start_offset",
         "truncations",
     )
@@ -79,7 +78,6 @@ class Log:
         self.flushed_offset = loaded.flushed_offset
         self.producers: ProducerStates = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
-        self.snapshot_offsets: list[int] = loaded.snapshot_offsets
         self.first_dirty_offset = loaded.first_dirty_offset
         self.failure: str | None = None
         # Bookkeeping of what the next flush has to cover besides the active segment.
@@ -88,20 +86,19 @@ class Log:
             for segment in self.segments[:-1]
             if segment.next_offset > self.flushed_offset or segment.has_pending_entries
         ]
-        self._snapshots_unsynced: list[Path] = []
-        self._snapshots_stale: list[Path] = []
+        self._snapshots = loaded.snapshots
         self._directories_to_sync: list[Path] = []
         self._checkpointed_bytes = 0
         self.truncations = 0
 
     @classmethod
     def create(cls, disk: Disk, directory: Path, config: TopicConfig, *, topic_id: TopicId, now_ms: int) -> "Log":
+        """Not durable before it is flushed with its first batch, or its directory is synced."""
         disk.make_directory(directory)
         disk.write_file(directory / names.PARTITION_METADATA, checkpoints.partition_metadata(topic_id))
         active = recovery.new_segment(disk, directory, 0, config, now_ms=now_ms, report=logger.warning)
-        log = cls(disk, directory, config, Loaded([active]), logger.warning)
+        log = cls(disk, directory, config, Loaded([active], SnapshotFiles(disk, directory)), logger.warning)
         log._directories_to_sync = [directory, directory.parent]
-        log._snapshots_unsynced = [directory / names.PARTITION_METADATA]
         return log
 
     @classmethod
@@ -213,16 +210,7 @@ class Log:
 
     def _write_snapshot(self) -> None:
         offset = self.end_offset
-        last = self.snapshot_offsets[-1] if self.snapshot_offsets else -1
-        if last == offset:
-            return
-        path = self.directory / names.file_name(offset, names.SNAPSHOT)
-        self.disk.write_file(path, snapshots.encode(self.producers.before(offset)))
-        if last > self._active.base_offset:
-            # One in the middle of a segment is of no use once there is a newer one.
-            self._snapshots_stale.append(self.directory / names.file_name(self.snapshot_offsets.pop(), names.SNAPSHOT))
-        self.snapshot_offsets.append(offset)
-        self._snapshots_unsynced.append(path)
+        self._snapshots.write(offset, self.producers.before(offset), self._active.base_offset)
 
     # -- reading
 
@@ -272,8 +260,6 @@ class Log:
         sealed = tuple(self._sealed_unflushed)
         epochs = (self.directory / names.LEADER_EPOCHS, self.epochs.encode()) if self.epochs.is_changed else None
         self.epochs.is_changed = False
-        snapshots_unsynced, self._snapshots_unsynced = self._snapshots_unsynced, []
-        snapshots_stale, self._snapshots_stale = self._snapshots_stale, []
         directories, self._directories_to_sync = self._directories_to_sync, []
         return FlushTask(
             self.disk,
@@ -282,8 +268,8 @@ class Log:
             [segment.file for segment in (*sealed, self._active)],
             sealed,
             list(flushing.chunks([*sealed, self._active] if with_active_indexes else sealed)),
-            [path for path in snapshots_unsynced if path not in snapshots_stale and self.disk.exists(path)],
-            snapshots_stale,
+            self._snapshots.take_unsynced(),
+            self._snapshots.take_stale(),
             epochs,
             directories,
         )
@@ -334,9 +320,13 @@ class Log:
         self.epochs.truncate_start(self.start_offset)
         self.first_dirty_offset = max(self.first_dirty_offset, self.start_offset)
         self._sealed_unflushed = [segment for segment in self._sealed_unflushed if segment not in dropped]
-        stale = [offset for offset in self.snapshot_offsets if offset < kept[0].base_offset]
-        self.snapshot_offsets = self.snapshot_offsets[len(stale) :]
-        return self._garbage(dropped, stale)
+        # The `.log` file goes first: without it a segment is gone, whatever a crash leaves of the rest.
+        paths = [segment.path(suffix) for segment in dropped for suffix in names.SEGMENT_FILES]
+        try:
+            return self._discard(paths + self._snapshots.cut_before(kept[0].base_offset))
+        except OSError as error:
+            self.fail(f"removal failed: {error}")
+            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
 
     def truncate_to(self, offset: int) -> Garbage:
         """Takes back everything at `offset` and after it, as a follower does whose leader has something else there."""
@@ -365,25 +355,14 @@ class Log:
             self._active.truncate(offset)
         else:
             self._active.file.truncate(self._active.size)
-        while self.snapshot_offsets and self.snapshot_offsets[-1] > offset:
-            paths.append(self.directory / names.file_name(self.snapshot_offsets.pop(), names.SNAPSHOT))
         self.end_offset = offset
         self.start_offset = min(self.start_offset, offset)
         self.flushed_offset = min(self.flushed_offset, offset)
         self.truncations += 1
         self.epochs.truncate_end(offset)
+        self.first_dirty_offset = min(self.first_dirty_offset, offset)
         self._directories_to_sync = self._directories_to_sync or [self.directory]
-        return paths
-
-    def _garbage(self, dropped: Sequence[Segment], stale_snapshots: Sequence[int]) -> Garbage:
-        # The `.log` file goes first: without it a segment is gone, whatever a crash leaves of the rest.
-        paths = [segment.path(suffix) for segment in dropped for suffix in names.SEGMENT_FILES]
-        paths += [self.directory / names.file_name(offset, names.SNAPSHOT) for offset in stale_snapshots]
-        try:
-            return self._discard(paths)
-        except OSError as error:
-            self.fail(f"removal failed: {error}")
-            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+        return paths + self._snapshots.cut_after(offset)
 
     def _discard(self, paths: Sequence[Path]) -> Garbage:
         discarded: list[Path] = []
@@ -399,14 +378,7 @@ class Log:
         if self.producers.truncate(self.end_offset):
             recall_producers(self.producers, self.segments, self.end_offset)
         else:
-            self.producers = load_producers(
-                self.disk,
-                self.directory,
-                self.segments,
-                self.snapshot_offsets,
-                end_offset=self.end_offset,
-                report=self._report,
-            )
+            self.producers = load_producers(self.segments, self._snapshots, self.end_offset, self._report)
 
     # -- compaction
 
@@ -417,7 +389,7 @@ class Log:
         try:
             for replacement in task.replacements:
                 if is_current and replacement.replaced[0] in self.segments:
-                    discarded += self._replace(replacement)
+                    discarded += replace(self.segments, replacement)
                 else:
                     discarded += task.cleaned_paths(replacement.replaced[0])
         except OSError as error:
@@ -428,27 +400,6 @@ class Log:
         self.first_dirty_offset = max(self.first_dirty_offset, task.first_dirty_offset)
         checkpoint = checkpoints.encode([str(self.first_dirty_offset)])
         return Garbage(self.disk, discarded, checkpoint=(self.directory / names.CLEANER_CHECKPOINT, checkpoint))
-
-    def _replace(self, replacement: "Replacement") -> list[Path]:
-        replaced = replacement.replaced
-        first, last = self.segments.index(replaced[0]), self.segments.index(replaced[-1])
-        assert self.segments[first : last + 1] == list(replaced), "only the head of a log is ever removed"
-        base_offset = replaced[0].base_offset
-        discarded = swap(self.disk, self.directory, base_offset, [segment.base_offset for segment in replaced])
-        self.segments[first : last + 1] = [
-            Segment(
-                self.disk,
-                self.directory,
-                base_offset,
-                size=replacement.size,
-                next_offset=replacement.next_offset,
-                is_sealed=True,
-                now_ms=replaced[-1].created_ms,
-                interval_bytes=self._config.index_interval_bytes,
-                report=self._report,
-            )
-        ]
-        return discarded
 
     # -- the end
 

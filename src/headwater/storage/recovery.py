@@ -19,6 +19,7 @@ from headwater.storage.producers import ProducerStates
 from headwater.storage.replay import load_producers
 from headwater.storage.scanning import Scan
 from headwater.storage.segment import Segment
+from headwater.storage.snapshot_files import SnapshotFiles
 from headwater.storage.swapping import finish_swaps
 from headwater.topic_config import TopicConfig
 
@@ -29,12 +30,12 @@ _LEFTOVERS: Final = (names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)
 @dataclass(slots=True)
 class Loaded:
     segments: list[Segment]
+    snapshots: SnapshotFiles
     start_offset: int = 0
     end_offset: int = 0
     flushed_offset: int = 0
     producers: ProducerStates = field(default_factory=ProducerStates)
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    snapshot_offsets: list[int] = field(default_factory=list[int])
     first_dirty_offset: int = 0
 
 
@@ -82,6 +83,7 @@ class Loader:
             self._start_again(segments, start_offset)
         loaded = Loaded(
             segments,
+            self._snapshots(files, segments),
             max(start_offset, segments[0].base_offset),
             segments[-1].next_offset,
             min(recovery_point, segments[-1].next_offset),
@@ -89,16 +91,9 @@ class Loader:
         )
         epochs.truncate_end(loaded.end_offset)
         epochs.truncate_start(loaded.start_offset)
-        loaded.snapshot_offsets = self._snapshots(files, loaded)
         loaded.first_dirty_offset = self._first_dirty_offset(files, loaded)
         loaded.producers = load_producers(
-            self._disk,
-            self._directory,
-            segments,
-            loaded.snapshot_offsets,
-            end_offset=loaded.end_offset,
-            report=self._found.append,
-            recall=not clean,
+            segments, loaded.snapshots, loaded.end_offset, self._found.append, recall=not clean
         )
         if self._is_changed:
             self._disk.sync_directory(self._directory)
@@ -182,16 +177,16 @@ class Loader:
             self._found.append(str(damage))
             return LeaderEpochs()
 
-    def _snapshots(self, files: set[str], loaded: Loaded) -> list[int]:
+    def _snapshots(self, files: set[str], segments: Sequence[Segment]) -> SnapshotFiles:
         """One at the base of each segment and the newest; others belong to nothing that is left."""
         offsets = sorted(offset for name in files if (offset := names.offset_of(name, names.SNAPSHOT)) is not None)
-        valid = [offset for offset in offsets if offset <= loaded.end_offset]
-        bases = {segment.base_offset for segment in loaded.segments}
+        valid = [offset for offset in offsets if offset <= segments[-1].next_offset]
+        bases = {segment.base_offset for segment in segments}
         kept = [offset for offset in valid if offset in bases or offset == valid[-1]]
         for offset in offsets:
             if offset not in kept:
                 self._remove(names.file_name(offset, names.SNAPSHOT))
-        return kept
+        return SnapshotFiles(self._disk, self._directory, kept)
 
     def _first_dirty_offset(self, files: set[str], loaded: Loaded) -> int:
         path = self._directory / names.CLEANER_CHECKPOINT

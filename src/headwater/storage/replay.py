@@ -2,48 +2,40 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader
-from headwater.storage import names, scanning, snapshots
-from headwater.storage.disk import Disk
+from headwater.storage import scanning
 from headwater.storage.producers import ProducerStates
 from headwater.storage.segment import Segment
+from headwater.storage.snapshot_files import SnapshotFiles
 from headwater.storage.snapshots import DamagedSnapshot
 
 # How far before a snapshot the log is read for the batches that a snapshot does not hold.
 _RECALL_BYTES: Final = 1024 * 1024
-_BLOCK_BYTES: Final = 1024 * 1024
 _MARKER_BYTES_MAX: Final = 64 * 1024
 
 
 def load_producers(
-    disk: Disk,
-    directory: Path,
     segments: Sequence[Segment],
-    snapshot_offsets: list[int],
-    *,
+    snapshots: SnapshotFiles,
     end_offset: int,
     report: Callable[[str], None],
+    *,
     recall: bool = True,
 ) -> ProducerStates:
-    """The states at `end_offset`. Damaged snapshots are reported and taken off the list. Without `recall` a snapshot at
-    the end is all that is read."""
+    """The states at `end_offset`. Damaged snapshots are reported and forgotten. Without `recall` a snapshot at the end
+    is all that is read."""
     producers, offset = ProducerStates(), segments[0].base_offset
-    while snapshot_offsets:
-        path = directory / names.file_name(snapshot_offsets[-1], names.SNAPSHOT)
+    while (newest := snapshots.newest) is not None:
         try:
-            producers = ProducerStates(snapshots.decode(disk.read_file(path), path))
+            producers, offset = ProducerStates(snapshots.read_newest()), newest
+            break
         except (DamagedSnapshot, FileNotFoundError) as damage:
             report(str(damage))
-            disk.remove(path)
-            snapshot_offsets.pop()
-        else:
-            offset = snapshot_offsets[-1]
-            break
+            snapshots.forget_newest()
     if recall or offset < end_offset:
         recall_producers(producers, segments, offset)
     for segment, position, header in _batches_from(segments, offset):
@@ -65,7 +57,7 @@ def _headers_before(segments: Sequence[Segment], offset: int) -> Iterator[BatchH
         segment = segments[number]
         end = segment.locate(offset)
         start = segment.batch_start(max(end - _RECALL_BYTES, 0))
-        for _, header in scanning.headers(segment.file, start, end, _BLOCK_BYTES):
+        for _, header in scanning.headers(segment.file, start, end):
             yield header
 
 
@@ -73,7 +65,7 @@ def _batches_from(segments: Sequence[Segment], offset: int) -> Iterator[tuple[Se
     for segment in segments:
         if segment.next_offset > offset:
             start = segment.locate(offset)
-            for position, header in scanning.headers(segment.file, start, segment.size, _BLOCK_BYTES):
+            for position, header in scanning.headers(segment.file, start, segment.size):
                 yield segment, position, header
 
 

@@ -20,17 +20,20 @@ def headers(
     file: File, position: int, end: int, block_bytes: int = HEADER_BLOCK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Positions and headers of the batches in [position, end), unverified but for what the walk itself needs."""
-    block, block_start = b"", position
+    block, block_start, size = b"", position, 0
     while position + HEADER_SIZE <= end:
         if position + HEADER_SIZE > block_start + len(block):
-            block, block_start = file.pread(min(block_bytes, end - position), position), position
+            # Among large batches a block would hold little more than the header that is wanted.
+            length = HEADER_SIZE if size > block_bytes // 4 else min(block_bytes, end - position)
+            block, block_start = file.pread(length, position), position
             if len(block) < HEADER_SIZE:
                 return  # the file was cut while we walked
         header = batches.read_header(block, position - block_start)
         if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise CorruptBatch(f"{file.path.name} has no batch at position {position}")
         yield position, header
-        position += header.size
+        size = header.batch_length + LOG_OVERHEAD
+        position += size
 
 
 def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -69,11 +72,13 @@ class Scan:
         try:
             while self.position < self._end:
                 position = self.position
-                header = batches.read_header(self._bytes(HEADER_SIZE))
-                batch = self._bytes(header.size)
+                header = batches.read_header(self._block, self._have(HEADER_SIZE))
+                size = header.batch_length + LOG_OVERHEAD
+                start = self._have(size)
+                batch = self._block[start : start + size]
                 batches.verify(batch, header)
                 self._verify_offsets(header)
-                self.position += header.size
+                self.position = position + size
                 self.next_offset = header.next_offset
                 yield position, header, batch
         except HeadwaterError as error:
@@ -87,18 +92,18 @@ class Scan:
                 f"{self._limit_offset})"
             )
 
-    def _bytes(self, length: int) -> memoryview:
-        """`length` bytes from the current position, or CorruptBatch if the file has no more."""
-        available = self._end - self.position
-        if not 0 <= length <= available:
-            raise CorruptBatch(f"{available} bytes are left of a batch of {length}")
-        if self.position + length > self._block_end:
+    def _have(self, length: int) -> int:
+        """Where in the block the current position is, once `length` bytes from it are there."""
+        end = self.position + length
+        if end > self._block_end or length < 0:
+            available = self._end - self.position
+            if not 0 <= length <= available:
+                raise CorruptBatch(f"{available} bytes are left of a batch of {length}")
             if length > len(self._block):
                 self._block = memoryview(bytearray(length))
             window = self._block[: min(len(self._block), available)]
             self._block_start = self.position
             self._block_end = self.position + self._file.pread_into(window, self.position)
-            if self.position + length > self._block_end:
+            if end > self._block_end:
                 raise CorruptBatch(f"{self._block_end - self.position} bytes are left of a batch of {length}")
-        start = self.position - self._block_start
-        return self._block[start : start + length]
+        return self.position - self._block_start

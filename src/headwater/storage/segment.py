@@ -18,7 +18,6 @@ from headwater.storage.index import DamagedIndex, OffsetEntry, OffsetIndex, Time
 from headwater.topic_config import TopicConfig
 
 _TAIL_BATCHES: Final = 64
-_REBUILD_BLOCK_BYTES: Final = 1024 * 1024
 _INT32_MAX: Final = 2**31 - 1
 
 T = TypeVar("T")
@@ -49,11 +48,11 @@ class FileRange:
 
 class Segment:
     __slots__ = (
-        "_disk",
         "_extension",
         "_file",
         "_first_timestamp",
         "_index_bytes",
+        "_indexed_time",
         "_max_time",
         "_report",
         "_tail_offsets",
@@ -63,6 +62,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "directory",
+        "disk",
         "interval_bytes",
         "is_sealed",
         "next_offset",
@@ -86,7 +86,7 @@ class Segment:
         interval_bytes: int,
         report: Callable[[str], None],
     ) -> None:
-        self._disk = disk
+        self.disk = disk
         self.directory = directory
         self._extension = extension
         self.base_offset = base_offset
@@ -103,10 +103,25 @@ class Segment:
         self._index_bytes = 0
         self._first_timestamp: int | None = None
         self._max_time: TimeEntry | None = TimeEntry(NO_TIMESTAMP, base_offset) if is_new else None
+        self._indexed_time: TimeEntry | None = None
         self._tail_offsets: list[int] = []
         self._tail_positions: list[int] = []
         self._was_read = False
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
+
+    def successor(self, size: int, next_offset: int) -> "Segment":
+        """The sealed segment that compaction left in this one's place."""
+        return Segment(
+            self.disk,
+            self.directory,
+            self.base_offset,
+            size=size,
+            next_offset=next_offset,
+            is_sealed=True,
+            now_ms=self.created_ms,
+            interval_bytes=self.interval_bytes,
+            report=self._report,
+        )
 
     def path(self, suffix: str) -> Path:
         return self.directory / names.file_name(self.base_offset, suffix + self._extension)
@@ -116,7 +131,7 @@ class Segment:
         self._was_read = True
         file = self._file
         if file is None:
-            file = self._file = self._disk.open(self.path(names.LOG), writable=not self.is_sealed)
+            file = self._file = self.disk.open(self.path(names.LOG), writable=not self.is_sealed)
         return file
 
     def rest(self) -> None:
@@ -218,7 +233,9 @@ class Segment:
             self._first_timestamp = header.max_timestamp
         if self._unindexed_bytes > self.interval_bytes:
             self.offset_index.append(last_offset, position)
-            self.time_index.append(*self.max_time)
+            if self._max_time is not self._indexed_time:
+                self._indexed_time = self.max_time
+                self.time_index.append(*self._indexed_time)
             self._unindexed_bytes = 0
             # Room for one more entry of each must remain, and for the last word of the time index.
             self._index_bytes = max(self.offset_index.size_bytes + 8, self.time_index.size_bytes + 24)
@@ -270,6 +287,7 @@ class Segment:
         self._tail_positions.clear()
         self._first_timestamp = None
         self._max_time = self.time_index.last() or TimeEntry(NO_TIMESTAMP, self.base_offset)
+        self._indexed_time = None
         for _, header in scanning.headers(self.file, start, position):
             if header.max_timestamp > self._max_time.timestamp:
                 self._max_time = TimeEntry(header.max_timestamp, header.last_offset)
@@ -343,7 +361,7 @@ class Segment:
         self._tail_offsets.clear()
         self._tail_positions.clear()
         next_offset, size, self._unindexed_bytes = self.next_offset, self.size, 0
-        for position, header in scanning.headers(self.file, 0, size, _REBUILD_BLOCK_BYTES):
+        for position, header in scanning.headers(self.file, 0, size):
             self.note(header, position)
         if self.is_sealed:
             self.seal()
@@ -361,6 +379,7 @@ class Segment:
     def reset_indexes(self) -> None:
         self.offset_index.reset()
         self.time_index.reset()
+        self._indexed_time = None
 
     def _usable(self, lookup: Callable[[], T]) -> T:
         """What an index says, after building it anew if its file turns out to be damaged."""

@@ -6,16 +6,35 @@ then on the swap is what the log consists of. Indexes go before their `.log`, an
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from headwater.storage import names, scanning
 from headwater.storage.disk import Disk
+from headwater.storage.segment import Segment
 
 _INDEXES_FIRST: Final = tuple(reversed(names.SEGMENT_FILES))
 
 
-def swap(disk: Disk, directory: Path, base_offset: int, replaced: Sequence[int]) -> list[Path]:
+class Replacement(NamedTuple):
+    """A cleaned segment, whole on disk, and the segments whose place it takes."""
+
+    replaced: Sequence[Segment]
+    size: int
+    next_offset: int
+
+
+def replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
     """Gives the files of the segments that were replaced, renamed to be removed."""
+    head, last = replacement.replaced[0], replacement.replaced[-1]
+    place = slice(segments.index(head), segments.index(last) + 1)
+    assert segments[place] == list(replacement.replaced), "only the head of a log is ever removed"
+    offsets = [segment.base_offset for segment in replacement.replaced]
+    discarded = _swap(head.disk, head.directory, head.base_offset, offsets)
+    segments[place] = [head.successor(replacement.size, replacement.next_offset)]
+    return discarded
+
+
+def _swap(disk: Disk, directory: Path, base_offset: int, replaced: Sequence[int]) -> list[Path]:
     for suffix in _INDEXES_FIRST:
         path = directory / names.file_name(base_offset, suffix)
         disk.rename(path.with_name(path.name + names.CLEANED), path.with_name(path.name + names.SWAP))
@@ -60,6 +79,6 @@ def _end_offset(disk: Disk, path: Path, base_offset: int) -> int:
     # A cleaned segment keeps the last batch of those it replaces, if need be without its records, so its own end
     # tells which segments they were.
     end_offset = base_offset + 1
-    for _, header in scanning.headers(disk.open(path), 0, disk.size(path), scanning.SCAN_BLOCK_BYTES):
+    for _, header in scanning.headers(disk.open(path), 0, disk.size(path)):
         end_offset = header.next_offset
     return end_offset

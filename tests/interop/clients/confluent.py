@@ -35,6 +35,12 @@ T = TypeVar("T")
 
 _TIMEOUT_S = 60
 _RECORD_BYTES_MAX = 16 << 20
+# librdkafka has names of its own for some errors.
+_KAFKA_NAMES = {
+    "TOPIC_EXCEPTION": "INVALID_TOPIC_EXCEPTION",
+    "UNKNOWN_TOPIC_OR_PART": "UNKNOWN_TOPIC_OR_PARTITION",
+    "MSG_SIZE_TOO_LARGE": "MESSAGE_TOO_LARGE",
+}
 
 
 class Confluent:
@@ -179,4 +185,4 @@ def _result(future: Future[T]) -> T:
 
 
 def _refused(error: KafkaError) -> Refused:
-    return Refused(error.name(), error.str())
+    return Refused(_KAFKA_NAMES.get(error.name(), error.name()), error.str())

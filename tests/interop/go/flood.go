@@ -38,7 +38,7 @@ func startFlood(_ context.Context, asked command) (answer, error) {
 
 func (f *flood) run(client *kgo.Client, asked command) {
 	defer client.Close()
-	defer func() { _ = client.Flush(context.Background()) }()
+	defer flush(client)
 	for number := int64(0); f.failure.Load() == nil; number++ {
 		select {
 		case <-f.stop:
@@ -55,6 +55,13 @@ func (f *flood) run(client *kgo.Client, asked command) {
 			f.acked.Add(1)
 		})
 	}
+}
+
+func flush(client *kgo.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	// Whatever is not flushed by then fails when the client closes.
+	_ = client.Flush(ctx)
 }
 
 func stopFlood(context.Context, command) (answer, error) {

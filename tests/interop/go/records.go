@@ -36,7 +36,6 @@ func newProducer(asked command, more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(codecs[asked.Compression]),
 		kgo.ProducerBatchMaxBytes(requestBytesMax),
-		kgo.RecordDeliveryTimeout(timeout),
 	}
 	switch asked.Acks {
 	case "0":

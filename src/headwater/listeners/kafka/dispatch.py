@@ -84,6 +84,8 @@ def _api(module: ModuleType) -> Api:
 _BY_KEY: dict[int, Api] = {module.REQUEST.key: _api(module) for module in APIS}
 _FLEXIBLE_FROM: dict[int, int] = {key: api.flexible_from for key, api in _BY_KEY.items()}
 _API_VERSIONS_KEY = api_versions.REQUEST.key
+# As Kafka does (KAFKA-18659): older librdkafkas compress only for a broker that claims the first versions of Produce.
+_FIRST_ADVERTISED: dict[int, int] = {produce.REQUEST.key: 0}
 
 _frame_head = Struct(">ii")
 _write_size = Struct(">i").pack_into
@@ -167,7 +169,7 @@ class Dispatcher:
 
 def advertised_apis() -> list[tuple[int, int, int]]:
     """Key, first and last version of every API that is served."""
-    return sorted((key, api.first_version, api.last_version) for key, api in _BY_KEY.items())
+    return sorted((key, _FIRST_ADVERTISED.get(key, api.first_version), api.last_version) for key, api in _BY_KEY.items())
 
 
 assert ErrorCode.NONE == 0, "encoded responses rely on it: an error code that is not set means success"

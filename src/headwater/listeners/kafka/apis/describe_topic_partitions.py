@@ -71,5 +71,8 @@ def _partition(partition: Partition, node_id: int) -> DescribeTopicPartitionsRes
         leader_epoch=partition.leader_epoch,
         replica_nodes=[node_id],
         isr_nodes=[node_id] if is_online else [],
+        # The Java client takes null for a list, and fails on it.
+        eligible_leader_replicas=[],
+        last_known_elr=[],
         offline_replicas=[] if is_online else [node_id],
     )

@@ -1,0 +1,98 @@
+"""Writes and flushes of all partitions, gathered; results handed on in the same instant."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from headwater.broker.pending import Pending
+from tests.broker.faulty_disk import FaultyDisk
+from tests.broker.running import TIMEOUT_S, batch_of, create, produce, run, running, settled, stage
+
+
+async def test_partitions_are_flushed_side_by_side_in_one_go(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with running(tmp_path, disk=disk) as broker:
+        first = await create(broker, "cursed", 2)
+        second = broker.partition("cursed", 1)
+        disk.sync_allowed.clear()
+        outcomes = [stage(broker, first, batch_of(b"v")), stage(broker, second, batch_of(b"v"))]
+        await asyncio.to_thread(disk.sync_started.wait, TIMEOUT_S)
+        disk.sync_allowed.set()
+        for outcome in outcomes:
+            assert (await settled(outcome)).error is None
+
+
+async def test_draining_waits_for_writes_and_flushes(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with running(tmp_path, disk=disk) as broker:
+        partition = await create(broker, "cursed")
+        outcomes = [stage(broker, partition, batch_of(b"v")) for _ in range(3)]
+        await run(broker.journal.drain())
+        assert all(outcome.is_done for outcome in outcomes)
+        assert partition.log.flushed_offset == 3
+
+
+async def test_settling_waits_for_these_partitions_and_no_others(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with running(tmp_path, disk=disk) as broker:
+        slow = await create(broker, "cursed")
+        quick = await create(broker, "quick")
+        disk.sync_allowed.clear()
+        outcome = stage(broker, slow, batch_of(b"v"))
+        await asyncio.to_thread(disk.sync_started.wait, TIMEOUT_S)
+        await run(broker.journal.settle([quick]))
+        settling = asyncio.create_task(broker.journal.settle([slow]))
+        await asyncio.sleep(0)
+        assert not settling.done()
+        disk.sync_allowed.set()
+        await run(settling)
+        assert outcome.is_done
+
+
+async def test_there_is_nothing_to_flush_twice(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with running(tmp_path, disk=disk) as broker:
+        partition = await create(broker, "cursed")
+        await produce(broker, partition, batch_of(b"v"))
+        count = len(disk.synced)
+        broker.journal.flush_soon(partition)
+        await run(broker.journal.drain())
+        assert len(disk.synced) == count
+
+
+async def test_a_result_that_is_there_is_handed_on_at_once() -> None:
+    heard: list[int] = []
+    pending: Pending[int] = Pending()
+    pending.then(heard.append)
+    assert heard == []
+    pending.resolve(7)
+    assert heard == [7]
+
+    done: Pending[int] = Pending()
+    done.resolve(8)
+    done.then(heard.append)
+    assert heard == [7, 8]
+    assert await done.wait() == 8
+
+
+async def test_a_result_has_one_giver_and_one_listener() -> None:
+    pending: Pending[int] = Pending()
+    waiting = asyncio.create_task(pending.wait())
+    await asyncio.sleep(0)
+    with pytest.raises(AssertionError):
+        pending.then(lambda _: None)
+    pending.resolve(1)
+    assert await waiting == 1
+    with pytest.raises(AssertionError):
+        pending.resolve(2)
+
+
+async def test_whoever_stops_waiting_for_a_result_does_no_harm() -> None:
+    pending: Pending[int] = Pending()
+    waiting = asyncio.create_task(pending.wait())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    pending.resolve(1)

@@ -11,8 +11,8 @@ from benchmarks.clients import Outcome
 from benchmarks.loads.latency import RECORD_BYTES, SECOND_NS, Latency, summarize
 from benchmarks.processes import Meter
 
-# Room for what the application makes while the network is busy; 100,000 records by default.
-PRODUCER = {"queue.buffering.max.messages": 1_000_000}
+# Room for what the application makes while the network is busy: by bytes, for records of every size alike.
+PRODUCER = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 131_072}
 # Offsets are not committed and groups are not used. A consumer that has fetched more than the application takes rests
 # for a second by default, in which the application runs dry.
 CONSUMER = {"group.id": "benchmark", "enable.auto.commit": False, "fetch.queue.backoff.ms": 1}

@@ -20,18 +20,33 @@ NOW_MS = 1_700_000_000_000
 TIMEOUT_S = 20
 
 
+# Jobs run when a test calls them, not by themselves.
+QUIET = {"log.initial.task.delay.ms": "3600000", "headwater.flush.interval.ms": "3600000"}
+
+
+def start(
+    path: Path, settings: Mapping[str, str] | None = None, *, clock: Clock | None = None, disk: Disk | None = None
+) -> Broker:
+    config = BrokerConfig.from_values({**QUIET, **(settings or {})})
+    return Broker(config, clock or ManualClock(NOW_MS), DataDirectory(path, config.node_id, disk))
+
+
 @asynccontextmanager
 async def running(
     path: Path, settings: Mapping[str, str] | None = None, *, clock: Clock | None = None, disk: Disk | None = None
 ) -> AsyncIterator[Broker]:
-    # Jobs run when a test calls them, not by themselves.
-    values = {"log.initial.task.delay.ms": "3600000", "headwater.flush.interval.ms": "3600000", **(settings or {})}
-    config = BrokerConfig.from_values(values)
-    broker = Broker(config, clock or ManualClock(NOW_MS), DataDirectory(path, config.node_id, disk))
+    broker = start(path, settings, clock=clock, disk=disk)
     try:
         yield broker
     finally:
         await broker.stop()
+
+
+async def crash(broker: Broker) -> None:
+    """The end without any of the care that a stop takes; what was written stays written."""
+    await broker.housekeeping.stop()
+    broker.journal.close()
+    broker.data.release()
 
 
 async def create(broker: Broker, name: str, partitions: int = 1, **overrides: str) -> Partition:

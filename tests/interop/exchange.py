@@ -1,8 +1,10 @@
 """What these tests say to every client and hear from it, in terms that belong to none of them."""
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
+from uuid import UUID
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 COMPRESSIONS: Sequence[Compression] = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -53,8 +55,13 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    id: str
+    id: UUID
     partitions: tuple[Replicas, ...]
+
+
+def topic_id(text: str) -> UUID:
+    """Clients write an id in one base64 or the other, with padding or without."""
+    return UUID(bytes=base64.urlsafe_b64decode(text.rstrip("=") + "=="))
 
 
 @dataclass(frozen=True, slots=True)

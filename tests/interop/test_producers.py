@@ -93,7 +93,7 @@ def test_an_idempotent_producer_stores_each_record_once_although_its_broker_is_k
         producer.start_flood(
             "flooded",
             # Small batches make many requests, so that a kill finds some in flight.
-            {"batch.size": "4096", "buffer.memory": "1000000", "reconnect.backoff.max.ms": "50"},
+            {"batch.size": "500", "buffer.memory": "100000", "reconnect.backoff.max.ms": "50"},
         )
         for _ in range(KILLS):
             wait_for_more(broker)

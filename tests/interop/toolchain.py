@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -102,7 +102,7 @@ def _compile(command: Sequence[str], directory: Path, environment: Mapping[str, 
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
+def _one_at_a_time() -> Generator[None]:
     """Test processes that run side by side share what they build."""
     _WORK.mkdir(exist_ok=True)
     with (_WORK / "lock").open("w") as lock:

@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage, 130 interrupted.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -84,6 +85,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         click.echo(f"error: {error.format_message()}", err=True)
         return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output (`| head`) has seen enough. Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (HeadwaterError, OSError) as error:
         click.echo(f"error: {error}", err=True)
         return 1

@@ -21,7 +21,9 @@ logger = logging.getLogger(__name__)
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="The file to read.")
 @click.option("--data-dir", metavar="DIR", help="Where all data is kept.  [default: ./headwater-data]")
 @click.option(
-    "--kafka", metavar="HOST:PORT", help="Where Kafka clients connect; port 0 takes a free one.  [default: 127.0.0.1:9092]"
+    "--kafka",
+    metavar="HOST:PORT",
+    help="Where Kafka clients connect; port 0 takes a free one.  [default: 127.0.0.1:9092]",
 )
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other setting; may be repeated.")
 def serve(file: Path | None, data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]) -> None:

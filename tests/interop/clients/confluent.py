@@ -1,8 +1,11 @@
 """confluent-kafka: librdkafka from Python, the client that needs nothing but PyPI."""
 
+# What the package documents as public it does not mark as such for type checkers.
+# pyright: reportPrivateImportUsage=false
+
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -29,6 +32,7 @@ from tests.interop.exchange import (
     Setting,
     Start,
     Topic,
+    topic_id,
 )
 
 T = TypeVar("T")
@@ -105,8 +109,8 @@ class Confluent:
                     raise _refused(error)
                 offset = message.offset()
                 assert offset is not None
-                headers = tuple((name, value) for name, value in message.headers() or ())
-                read[offset] = Record(message.key(), message.value(), headers, message.timestamp()[1])
+                headers = cast("Sequence[tuple[str, bytes | None]]", message.headers() or ())
+                read[offset] = Record(message.key(), message.value(), tuple(headers), message.timestamp()[1])
             return read
         finally:
             consumer.close()
@@ -142,7 +146,7 @@ class Confluent:
             Replicas(each.leader.id, tuple(node.id for node in each.replicas), tuple(node.id for node in each.isr))
             for each in described.partitions
         )
-        return Topic(str(described.topic_id), tuple(partitions))
+        return Topic(topic_id(str(described.topic_id)), tuple(partitions))
 
     def add_partitions(self, topic: str, total: int) -> None:
         _result(self._admin.create_partitions([NewPartitions(topic, total)])[topic])
@@ -165,7 +169,7 @@ class Confluent:
         return _result(self._admin.delete_records([place])[place]).low_watermark
 
 
-def _spec(at: At) -> OffsetSpec:
+def _spec(at: At) -> Any:
     match at:
         case "earliest":
             return OffsetSpec.earliest()

@@ -19,6 +19,7 @@ from tests.interop.exchange import (
     Setting,
     Start,
     Topic,
+    topic_id,
 )
 
 
@@ -123,7 +124,7 @@ class ProgramClient:
         partitions = (
             Replicas(each["leader"], tuple(each["replicas"]), tuple(each["isr"])) for each in answer["partitions"]
         )
-        return Topic(answer["id"], tuple(partitions))
+        return Topic(topic_id(answer["id"]), tuple(partitions))
 
     def add_partitions(self, topic: str, total: int) -> None:
         self._ask("addPartitions", topic=topic, partitions=total)

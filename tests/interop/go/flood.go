@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,9 +24,10 @@ func startFlood(_ context.Context, asked command) (answer, error) {
 	client, err := newProducer(
 		asked,
 		kgo.MaxBufferedRecords(1000),
+		kgo.MetadataMinAge(50*time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
 		// Small batches make many requests, so that a kill finds some in flight.
-		kgo.ProducerBatchMaxBytes(4096),
+		kgo.ProducerBatchMaxBytes(1024),
 	)
 	if err != nil {
 		return nil, err
@@ -45,8 +46,8 @@ func (f *flood) run(client *kgo.Client, asked command) {
 			return
 		default:
 		}
-		value := strconv.FormatInt(number, 10)
-		produced := &kgo.Record{Topic: asked.Topic, Partition: asked.Partition, Value: []byte(value)}
+		value := fmt.Appendf(nil, "%0100d", number)
+		produced := &kgo.Record{Topic: asked.Topic, Partition: asked.Partition, Value: value}
 		client.Produce(context.Background(), produced, func(_ *kgo.Record, err error) {
 			if err != nil {
 				f.failure.CompareAndSwap(nil, &err)

@@ -35,7 +35,7 @@ final class Flood {
         TopicPartition partition = Records.partition(command);
         try (KafkaProducer<byte[], byte[]> producer = Records.producer(command)) {
             for (long number = 0; !stopping && failure.get() == null; number++) {
-                byte[] value = Long.toString(number).getBytes(StandardCharsets.US_ASCII);
+                byte[] value = String.format("%0100d", number).getBytes(StandardCharsets.US_ASCII);
                 producer.send(new ProducerRecord<>(partition.topic(), partition.partition(), null, value), (metadata, error) -> {
                     if (error != null) {
                         failure.compareAndSet(null, error);

@@ -31,15 +31,15 @@ def broker(data_directory: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="session")
-def java_program() -> Iterator[Program]:
-    program = Program(toolchain.java_client())
+def java_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    program = Program(toolchain.java_client(tmp_path_factory.mktemp("classes")))
     yield program
     program.close()
 
 
 @pytest.fixture(scope="session")
-def go_program() -> Iterator[Program]:
-    program = Program(toolchain.go_client())
+def go_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    program = Program(toolchain.go_client(tmp_path_factory.mktemp("go") / "interop"))
     yield program
     program.close()
 
@@ -56,7 +56,7 @@ def confluent(broker: BrokerProcess) -> Confluent:
 
 @pytest.fixture(scope="session")
 def kcat(broker: BrokerProcess) -> Kcat:
-    return Kcat(toolchain.find("kcat", "kcat"), broker.bootstrap_servers)
+    return Kcat(toolchain.kcat(), broker.bootstrap_servers)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Builds what comes from outside PyPI, into `.work`, and says what is skipped when it cannot be had.
+"""Builds what comes from outside PyPI, and says what is skipped when it cannot be had.
 
 A missing tool skips its tests. So does a registry that gives nothing, except in CI, where that is an error. What does
 not compile is an error everywhere. The output of package clients names hosts, so it goes to a file and not to the
@@ -19,26 +19,29 @@ _HERE = Path(__file__).parent
 _WORK = _HERE / ".work"
 _JAVA, _GO = _HERE / "java", _HERE / "go"
 _TIMEOUT_S = 600
+_JAVA_HINT = "`apt-get install default-jdk-headless` brings Java, 17 or later is needed"
 
 # A client that lives for seconds gains nothing from the second compiler, and starts faster without it.
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
-def find(tool: str, package: str) -> str:
+def _find(tool: str, hint: str) -> str:
     path = shutil.which(tool)
     if path is None:
-        pytest.skip(f"{tool} is not on the PATH; `apt-get install {package}` brings it")
+        pytest.skip(f"{tool} is not on the PATH; {hint}")
     return path
 
 
-def java_client() -> Sequence[str]:
-    """The command that runs our Java program."""
-    java, compiler = _find_java(), find("javac", "default-jdk-headless")
+def kcat() -> str:
+    return _find("kcat", "`apt-get install kcat` brings it")
+
+
+def java_client(classes: Path) -> Sequence[str]:
+    """The command that runs our Java program, which is compiled into `classes`."""
+    java, compiler = _find_java(), _find("javac", _JAVA_HINT)
     class_path = _class_path(_JAVA / "pom.xml")
-    classes = _WORK / "classes"
-    with _one_at_a_time():
-        sources = [path.name for path in _JAVA.glob("*.java")]
-        _compile([compiler, "-d", str(classes), "-cp", class_path, *sources], _JAVA)
+    sources = [path.name for path in _JAVA.glob("*.java")]
+    _compile([compiler, "-d", str(classes), "-cp", class_path, *sources], _JAVA)
     return [java, *_JVM_OPTIONS, "-cp", f"{classes}{os.pathsep}{class_path}", "Interop"]
 
 
@@ -48,24 +51,23 @@ def dump_log() -> Sequence[str]:
     return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, "org.apache.kafka.tools.DumpLogSegments"]
 
 
-def go_client() -> Sequence[str]:
-    """The command that runs our Go program."""
-    go = find("go", "golang-go")
-    program = _WORK / "franz"
-    # Modules come from a module proxy or from the cache, never straight from a repository.
-    environment = {**os.environ, "GOWORK": "off", "GOFLAGS": "-mod=readonly"}
+def go_client(program: Path) -> Sequence[str]:
+    """The command that runs our Go program, which is compiled into `program`."""
+    go = _find("go", "Go 1.26 or later is needed")
+    # The program must not depend on how this repository was checked out, nor on a workspace around it.
+    environment = {**os.environ, "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
     with _one_at_a_time():
         _resolve([go, "mod", "download"], _GO, "franz-go", environment)
-        _compile([go, "build", "-o", str(program), "."], _GO, environment)
+    _compile([go, "build", "-o", str(program), "."], _GO, environment)
     return [str(program)]
 
 
 def _find_java() -> str:
-    return find("java", "default-jdk-headless")
+    return _find("java", _JAVA_HINT)
 
 
 def _class_path(pom: Path) -> str:
-    maven = find("mvn", "maven")
+    maven = _find("mvn", "`apt-get install maven` brings it")
     known = _WORK / f"{pom.parent.name}.classpath"
     with _one_at_a_time():
         if not _is_current(known, pom):
@@ -103,7 +105,7 @@ def _compile(command: Sequence[str], directory: Path, environment: Mapping[str, 
 
 @contextmanager
 def _one_at_a_time() -> Generator[None]:
-    """Test processes that run side by side share what they build."""
+    """Test processes that run side by side share `.work`."""
     _WORK.mkdir(exist_ok=True)
     with (_WORK / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

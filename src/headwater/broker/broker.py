@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from headwater.broker import intake
-from headwater.broker.catalog import Catalog, Change, find_partition
+from headwater.broker.catalog import Catalog, Change
 from headwater.broker.fetching import Fetch, PartitionFetch
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.journal import Journal
@@ -30,11 +30,15 @@ class Broker:
         self.journal = Journal(clock)
         # What the files and the environment say; changes made through the protocol lie over it.
         self._static_config = config
-        self.config = config
-        self.catalog = Catalog(data, config, clock, self.journal)
-        self.config = self._effective_config()
         self._progress_ms = clock.monotonic_ms()
-        self.catalog.open_partitions(self.config, self._report_progress)
+        try:
+            self.catalog = Catalog(data, config, clock, self.journal)
+            self.config = self._effective_config()
+            self.catalog.check_config(self.config)
+            self.catalog.open_partitions(self.config, self._report_progress)
+        except BaseException:
+            self.journal.close()
+            raise
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
 
@@ -51,7 +55,10 @@ class Broker:
     # -- partitions
 
     def partition(self, topic: str, index: int) -> Partition:
-        return find_partition(self.catalog.partitions, topic, index)
+        partitions = self.catalog.partitions.get(topic)  # pyright: ignore[reportArgumentType] (a name is a string)
+        if partitions is not None and 0 <= index < len(partitions):
+            return partitions[index]
+        raise self.catalog.unknown(topic, index)
 
     def topic(self, name: str) -> Topic | None:
         return self.catalog.topics.by_name.get(TopicName(name))

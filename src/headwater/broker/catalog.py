@@ -99,6 +99,16 @@ class Catalog:
         for partitions in self.partitions.values():
             yield from partitions
 
+    def unknown(self, topic: str, index: int) -> KafkaError:
+        """Why there is no such partition."""
+        found = self.topics.by_name.get(TopicName(topic))
+        reason = (
+            f"topic '{topic}' does not exist"
+            if found is None
+            else f"topic '{topic}' has no partition {index}, only {found.partition_count}"
+        )
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+
     def topic_config(self, topic: Topic) -> TopicConfig:
         return TopicConfig.from_overrides(topic.overrides, self._config)
 
@@ -224,14 +234,3 @@ class Catalog:
 async def _remove(partitions: Sequence[Partition]) -> None:
     garbage = [partition.log.delete() for partition in partitions]
     await asyncio.to_thread(lambda: [one.run() for one in garbage])
-
-
-def find_partition(partitions: Mapping[TopicName, list[Partition]], name: str, index: int) -> Partition:
-    found = partitions.get(TopicName(name))
-    if found is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' does not exist")
-    if not 0 <= index < len(found):
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' has no partition {index}, only {len(found)}"
-        )
-    return found[index]

@@ -45,6 +45,8 @@ class PartitionRead:
 class Fetch(Pending[list[PartitionRead]]):
     __slots__ = ("_bytes_max", "_bytes_min", "_committed_only", "_fetches", "_is_due", "_loop", "_timer")
 
+    is_abandonable = True
+
     def __init__(
         self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
     ) -> None:
@@ -75,7 +77,6 @@ class Fetch(Pending[list[PartitionRead]]):
             self._finish(self._read()[0])
 
     def abandon(self) -> None:
-        """Nobody wants the answer any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -16,6 +16,7 @@ from headwater.storage.log import FlushTask
 logger = logging.getLogger(__name__)
 
 _Flush = tuple[Partition, FlushTask]
+_Outcome = tuple[Partition, FlushTask, Exception | None]
 
 
 class Journal:
@@ -23,6 +24,7 @@ class Journal:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._to_write: list[Partition] = []
+        self._is_turn = False
         self._flushing: set[Partition] = set()
         self._flush_again: set[Partition] = set()
         self._queue: queue.SimpleQueue[_Flush | None] = queue.SimpleQueue()
@@ -32,9 +34,17 @@ class Journal:
 
     # -- on the loop
 
+    def begin_turn(self) -> None:
+        """A listener serves its clients: what they produce is written at the end of it, all at once."""
+        self._is_turn = True
+
+    def end_turn(self) -> None:
+        self._is_turn = False
+        if self._to_write:
+            self.write_now()
+
     def write_soon(self, partition: Partition) -> None:
-        if not self._to_write:
-            # Runs before the loop polls its sockets again, so the received bytes are still in their buffers.
+        if not self._to_write and not self._is_turn:
             self._loop.call_soon(self.write_now)
         self._to_write.append(partition)
 
@@ -79,7 +89,7 @@ class Journal:
         self._queue.put(None)
         self._thread.join()
 
-    def _completed(self, outcomes: list[tuple[Partition, FlushTask, OSError | None]]) -> None:
+    def _completed(self, outcomes: list[_Outcome]) -> None:
         for partition, task, error in outcomes:
             self._flushing.discard(partition)
             again = partition in self._flush_again
@@ -115,10 +125,10 @@ class Journal:
                 return
 
 
-def _flush(flush: _Flush) -> tuple[Partition, FlushTask, OSError | None]:
+def _flush(flush: _Flush) -> _Outcome:
     partition, task = flush
     try:
         task.run()
-    except OSError as error:
+    except Exception as error:
         return partition, task, error
     return partition, task, None

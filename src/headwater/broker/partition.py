@@ -101,7 +101,8 @@ class Partition:
 
     def stage(self, header: BatchHeader, batch: memoryview, append: Append, *, acks: int, now_ms: int) -> None:
         """Gives the batch its offset. `batch` must stay untouched until the end of the loop turn."""
-        self.check_online()
+        if self.is_closed or self.log.failure is not None:
+            self.check_online()
         if header.producer_id >= 0:
             duplicate = self.log.producers.check(header)
             if duplicate is not None:
@@ -210,8 +211,9 @@ class Partition:
 
     def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange | None:
         """Bytes of whole batches from the one that holds `offset`; None where there is nothing to read yet."""
-        self.check_online()
         log = self.log
+        if self.is_closed or log.failure is not None:
+            self.check_online()
         if offset >= limit_offset and log.start_offset <= offset <= log.end_offset:
             return None
         return log.read(offset, bytes_max, limit_offset=limit_offset, first_batch_whole=first_batch_whole)

@@ -5,13 +5,16 @@ An asyncio future calls back one loop turn later; on the path of every produce a
 
 import asyncio
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class Pending(Generic[T]):
     __slots__ = ("_callback", "_outcome", "is_done")
+
+    # Whether it only waits, so that nothing is lost when nobody wants the result any more.
+    is_abandonable: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.is_done = False
@@ -31,6 +34,9 @@ class Pending(Generic[T]):
         self._callback = callback
         if self.is_done:
             callback(self._outcome)  # pyright: ignore[reportArgumentType]
+
+    def abandon(self) -> None:
+        """Nobody wants the result any more."""
 
     async def wait(self) -> T:
         if not self.is_done:

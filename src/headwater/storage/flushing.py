@@ -5,9 +5,11 @@ index knows all that lies before it.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.storage import names
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import is_disk_full
 from headwater.storage.index import Index
@@ -66,6 +68,9 @@ class FlushTask:
         for file in self.files:
             file.sync_data()
         for chunk in self.chunks:
+            if not self.disk.exists(chunk.index.path.with_suffix(names.LOG)):
+                # Retention has removed the segment since the flush was planned.
+                continue
             try:
                 chunk.write(self.disk)
             except OSError as error:
@@ -74,7 +79,9 @@ class FlushTask:
                     raise
                 break
         for path in self.snapshots:
-            self.disk.sync_file(path)
+            # Retention may have removed it since the flush was planned.
+            with suppress(FileNotFoundError):
+                self.disk.sync_file(path)
         if self.epochs is not None:
             self.disk.replace_file(*self.epochs)
         for directory in self.directories:

@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /** Numbered records without pause, from start to stop: load under which a broker is killed. */
@@ -36,16 +37,18 @@ final class Flood {
         try (KafkaProducer<byte[], byte[]> producer = Records.producer(command)) {
             for (long number = 0; !stopping && failure.get() == null; number++) {
                 byte[] value = String.format("%0100d", number).getBytes(StandardCharsets.US_ASCII);
-                producer.send(new ProducerRecord<>(partition.topic(), partition.partition(), null, value), (metadata, error) -> {
-                    if (error != null) {
-                        failure.compareAndSet(null, error);
-                    } else {
-                        acked.incrementAndGet();
-                    }
-                });
+                producer.send(new ProducerRecord<>(partition.topic(), partition.partition(), null, value), this::done);
             }
         } catch (Exception error) {
             failure.compareAndSet(null, error);
+        }
+    }
+
+    private void done(RecordMetadata metadata, Exception error) {
+        if (error != null) {
+            failure.compareAndSet(null, error);
+        } else {
+            acked.incrementAndGet();
         }
     }
 }

@@ -8,7 +8,6 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.common.protocol.Errors;
 
@@ -51,11 +50,9 @@ public final class Interop {
             actions.get(command.get("do").asText()).run(command, answer);
             return answer;
         } catch (Exception thrown) {
-            Throwable cause = thrown;
-            while ((cause instanceof ExecutionException || cause instanceof CompletionException) && cause.getCause() != null) {
-                cause = cause.getCause();
-            }
-            return JSON.createObjectNode().put("error", Errors.forException(cause).name()).put("message", cause.toString());
+            Throwable cause = thrown instanceof ExecutionException ? thrown.getCause() : thrown;
+            String error = Errors.forException(cause).name();
+            return JSON.createObjectNode().put("error", error).put("message", cause.toString());
         }
     }
 

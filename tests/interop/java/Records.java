@@ -21,7 +21,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Writes and reads records of one partition. The producer is idempotent, as it is by default, unless acks forbid it. */
+/** Writes and reads records of one partition. Its producer is idempotent, as is the default, unless acks forbid it. */
 final class Records {
     private static final int REQUEST_BYTES_MAX = 16 << 20;
 
@@ -96,7 +96,8 @@ final class Records {
         if (!command.has("time")) {
             return command.get("offset").asLong();
         }
-        OffsetAndTimestamp found = consumer.offsetsForTimes(Map.of(partition, command.get("time").asLong())).get(partition);
+        long time = command.get("time").asLong();
+        OffsetAndTimestamp found = consumer.offsetsForTimes(Map.of(partition, time)).get(partition);
         return found != null ? found.offset() : consumer.endOffsets(List.of(partition)).get(partition);
     }
 

@@ -7,8 +7,10 @@ import java.util.Map;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
+import org.apache.kafka.clients.admin.DeletedRecords;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.LogDirDescription;
@@ -27,7 +29,8 @@ final class Topics {
     private Topics() {}
 
     static void create(JsonNode command, ObjectNode answer) throws Exception {
-        NewTopic topic = new NewTopic(topic(command), command.get("partitions").asInt(), (short) command.get("replication").asInt());
+        short replication = command.get("replication").shortValue();
+        NewTopic topic = new NewTopic(topic(command), command.get("partitions").asInt(), replication);
         topic.configs(Interop.strings(command.get("configs")));
         CreateTopicsOptions options = new CreateTopicsOptions().validateOnly(command.get("validateOnly").asBoolean());
         try (Admin admin = admin(command)) {
@@ -50,7 +53,7 @@ final class Topics {
 
     static void describe(JsonNode command, ObjectNode answer) throws Exception {
         try (Admin admin = admin(command)) {
-            TopicDescription topic = admin.describeTopics(List.of(topic(command))).allTopicNames().get().get(topic(command));
+            TopicDescription topic = described(admin, command);
             answer.put("id", topic.topicId().toString());
             ArrayNode partitions = answer.putArray("partitions");
             for (TopicPartitionInfo partition : topic.partitions()) {
@@ -59,6 +62,10 @@ final class Topics {
                 nodes(partition.isr(), described.putArray("isr"));
             }
         }
+    }
+
+    private static TopicDescription described(Admin admin, JsonNode command) throws Exception {
+        return admin.describeTopics(List.of(topic(command))).allTopicNames().get().get(topic(command));
     }
 
     private static void nodes(List<Node> nodes, ArrayNode ids) {
@@ -88,7 +95,8 @@ final class Topics {
         ObjectNode configs = answer.putObject("configs");
         try (Admin admin = admin(command)) {
             ConfigResource resource = resource(command);
-            for (ConfigEntry entry : admin.describeConfigs(List.of(resource), options).all().get().get(resource).entries()) {
+            Config config = admin.describeConfigs(List.of(resource), options).all().get().get(resource);
+            for (ConfigEntry entry : config.entries()) {
                 configs.putObject(entry.name())
                     .put("value", entry.value())
                     .put("source", entry.source().name())
@@ -101,8 +109,9 @@ final class Topics {
         TopicPartition partition = Records.partition(command);
         RecordsToDelete records = RecordsToDelete.beforeOffset(command.get("before").asLong());
         try (Admin admin = admin(command)) {
-            long start = admin.deleteRecords(Map.of(partition, records)).lowWatermarks().get(partition).get().lowWatermark();
-            answer.put("start", start);
+            DeletedRecords deleted =
+                admin.deleteRecords(Map.of(partition, records)).lowWatermarks().get(partition).get();
+            answer.put("start", deleted.lowWatermark());
         }
     }
 
@@ -111,9 +120,9 @@ final class Topics {
         try (Admin admin = admin(command)) {
             List<Integer> brokers = new ArrayList<>();
             admin.describeCluster().nodes().get().forEach(node -> brokers.add(node.id()));
-            int count = admin.describeTopics(List.of(topic(command))).allTopicNames().get().get(topic(command)).partitions().size();
-            long[] found = new long[count];
-            for (Map<String, LogDirDescription> directories : admin.describeLogDirs(brokers).allDescriptions().get().values()) {
+            long[] found = new long[described(admin, command).partitions().size()];
+            for (Map<String, LogDirDescription> directories :
+                    admin.describeLogDirs(brokers).allDescriptions().get().values()) {
                 for (LogDirDescription directory : directories.values()) {
                     directory.replicaInfos().forEach((partition, replica) -> {
                         if (partition.topic().equals(topic(command))) {

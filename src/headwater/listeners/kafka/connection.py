@@ -4,7 +4,6 @@ Back-pressure instead of failure: while a reply cannot be sent, too many request
 is used up, the socket is not read.
 """
 
-import asyncio
 import logging
 import socket
 from collections import deque
@@ -15,6 +14,7 @@ from headwater.config import BrokerConfig
 from headwater.errors import ProtocolError
 from headwater.listeners.kafka.memory import RequestMemory
 from headwater.listeners.kafka.output import Output, Part
+from headwater.listeners.kafka.poller import Poller
 from headwater.protocol.framing import FrameReader
 
 logger = logging.getLogger(__name__)
@@ -53,10 +53,10 @@ class Connection:
         "_is_advancing",
         "_is_draining",
         "_is_reading",
-        "_loop",
         "_memory",
         "_on_closed",
         "_output",
+        "_poller",
         "_progress_seen",
         "_quiet_since_ms",
         "_request_since_ms",
@@ -66,6 +66,7 @@ class Connection:
         "_was_active",
         "is_closed",
         "peer",
+        "peer_host",
     )
 
     def __init__(
@@ -74,6 +75,7 @@ class Connection:
         config: BrokerConfig,
         requests: Requests,
         memory: RequestMemory,
+        poller: Poller,
         on_closed: Callable[["Connection"], None],
         now_ms: int,
     ) -> None:
@@ -82,7 +84,7 @@ class Connection:
         self._requests = requests
         self._memory = memory
         self._on_closed = on_closed
-        self._loop = asyncio.get_running_loop()
+        self._poller = poller
         self._frames = FrameReader(
             memory,
             frame_bytes_max=config.socket_request_max_bytes,
@@ -100,11 +102,8 @@ class Connection:
         self._frame_count_seen = 0
         self.is_closed = False
         self.peer = connected.getpeername()
+        self.peer_host = str(self.peer[0])
         self._resume()
-
-    @property
-    def peer_host(self) -> str:
-        return str(self.peer[0])
 
     @property
     def is_idle(self) -> bool:
@@ -143,9 +142,11 @@ class Connection:
             return
         self._is_advancing = True
         try:
-            self._serve_frames()
-            while self._send_replies() and self._serve_frames():
-                pass
+            while not self._serve_frames():
+                if not self._send_replies() or not self._may_serve():
+                    break
+            else:
+                self._send_replies()
         except ProtocolError as error:
             logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], error)
             self.close()
@@ -182,16 +183,19 @@ class Connection:
             self._output.is_empty
             and len(self._slots) < self._config.headwater_connection_requests_max
             and not self._is_draining
+            and not self.is_closed
         )
 
-    def _serve_frames(self) -> int:
-        served = 0
-        while self._may_serve() and not self.is_closed and (frame := self._frames.next_frame()) is not None:
+    def _serve_frames(self) -> bool:
+        """Whether every whole frame that is here was served."""
+        while self._may_serve():
+            frame = self._frames.next_frame()
+            if frame is None:
+                return True
             slot = Slot(self)
             self._slots.append(slot)
             self._requests.serve(frame, slot, self)
-            served += 1
-        return served
+        return False
 
     def _send_replies(self) -> int:
         sent = 0
@@ -200,18 +204,19 @@ class Connection:
             slots.popleft()
             self._output.push(parts)
             sent += 1
-        self._output.pump()
+        if sent:
+            self._output.pump()
         return sent
 
     def _pause(self) -> None:
         if self._is_reading:
             self._is_reading = False
-            self._loop.remove_reader(self._socket)
+            self._poller.ignore(self._socket)
 
     def _resume(self) -> None:
         if not (self._is_reading or self.is_closed or self._is_draining):
             self._is_reading = True
-            self._loop.add_reader(self._socket, self._readable)
+            self._poller.watch(self._socket, self._readable)
 
     def _broken(self, error: OSError) -> None:
         logger.debug("connection of %s:%s broke: %s", *self.peer[:2], error)

@@ -121,7 +121,8 @@ class Dispatcher:
         correlation_id = header.correlation_id
         outcome = api.handle(request, context)
         if isinstance(outcome, Pending):
-            slot.abandon = getattr(outcome, "abandon", None)
+            if outcome.is_abandonable:
+                slot.abandon = outcome.abandon
             outcome.then(lambda response: self._reply(slot, response, correlation_id, version, flexible_header))
         elif iscoroutine(outcome):
             awaitable = cast("Awaitable[Response]", outcome)
@@ -169,7 +170,9 @@ class Dispatcher:
 
 def advertised_apis() -> list[tuple[int, int, int]]:
     """Key, first and last version of every API that is served."""
-    return sorted((key, _FIRST_ADVERTISED.get(key, api.first_version), api.last_version) for key, api in _BY_KEY.items())
+    return sorted(
+        (key, _FIRST_ADVERTISED.get(key, api.first_version), api.last_version) for key, api in _BY_KEY.items()
+    )
 
 
 assert ErrorCode.NONE == 0, "encoded responses rely on it: an error code that is not set means success"

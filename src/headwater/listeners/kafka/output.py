@@ -65,7 +65,11 @@ class Output:
             return
         try:
             while self._parts:
-                if not self._send_some():
+                first = self._parts[0]
+                if len(self._parts) == 1 and type(first) is bytearray and not self._position:
+                    # A reply of one piece, which most are.
+                    self._advance(self._socket.send(first))
+                elif not self._send_some():
                     return
         except (BlockingIOError, InterruptedError):
             self._waiting = True

@@ -10,6 +10,7 @@ from headwater.config import BrokerConfig
 from headwater.listeners.kafka.connection import Connection
 from headwater.listeners.kafka.dispatch import Dispatcher
 from headwater.listeners.kafka.memory import RequestMemory
+from headwater.listeners.kafka.poller import Poller
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class KafkaServer:
         self._dispatcher: Dispatcher | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self._poller = Poller(broker.journal)
         self.host = ""
         self.port = 0
 
@@ -105,6 +107,7 @@ class KafkaServer:
                 self._config,
                 self._dispatcher,
                 self._memory,
+                self._poller,
                 self._closed,
                 self._clock.monotonic_ms(),
             )
@@ -169,3 +172,4 @@ class KafkaServer:
             self._sweeping.cancel()
         for connection in tuple(self._connections):
             connection.close()
+        self._poller.close()

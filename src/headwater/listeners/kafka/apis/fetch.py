@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from headwater.broker.fetching import PartitionFetch, PartitionRead
+from headwater.broker.fetching import Fetch, PartitionFetch, PartitionRead
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
@@ -28,13 +28,19 @@ READ_COMMITTED = 1
 class _Reply(Pending[FetchResponse]):
     """Waits for the broker's fetch and tells what it gave, with what could be said of partitions without reading."""
 
-    __slots__ = ("_answers", "_fetching", "abandon")
+    __slots__ = ("_answers", "_fetch", "_fetching")
 
-    def __init__(self, fetching: Fetching, answers: dict[int, PartitionData]) -> None:
+    is_abandonable = True
+
+    def __init__(self, fetching: Fetching, answers: dict[int, PartitionData], fetch: Fetch) -> None:
         super().__init__()
         self._fetching = fetching
         self._answers = answers
-        self.abandon = lambda: None
+        self._fetch = fetch
+        fetch.then(self.respond)
+
+    def abandon(self) -> None:
+        self._fetch.abandon()
 
     def respond(self, reads: Sequence[PartitionRead]) -> None:
         read = iter(reads)
@@ -74,7 +80,6 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
             answers[position] = _failed(asked.index, error.code)
             continue
         fetches.append(PartitionFetch(partition, asked.offset, asked.bytes_max))
-    reply = _Reply(fetching, answers)
     fetch = context.broker.fetch(
         fetches,
         bytes_min=request.min_bytes,
@@ -83,9 +88,7 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
         wait_ms=0 if answers else request.max_wait_ms,
         committed_only=request.isolation_level == READ_COMMITTED,
     )
-    reply.abandon = fetch.abandon
-    fetch.then(reply.respond)
-    return reply
+    return _Reply(fetching, answers, fetch)
 
 
 def _refuse_replica(request: FetchRequest) -> FetchResponse:

@@ -1,0 +1,176 @@
+"""The broker as a whole: who may start it, what it takes over while it runs, and how it ends."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from headwater import testing
+from headwater.clock import ManualClock
+from headwater.config import BrokerConfig
+from headwater.errors import ConfigError, ErrorCode, KafkaError
+from headwater.storage.data_directory import DataDirectoryInUse, WrongNode
+from tests.broker.faulty_disk import BROKEN, FaultyDisk
+from tests.broker.running import QUIET, batch_of, create, produce, readable, running, stage, start
+
+
+def flush_threads() -> int:
+    return sum(1 for thread in threading.enumerate() if thread.name == "headwater-flush")
+
+
+async def test_a_data_directory_has_one_owner(tmp_path: Path) -> None:
+    async with running(tmp_path):
+        with pytest.raises(DataDirectoryInUse, match="in use by another process"):
+            start(tmp_path)
+    async with running(tmp_path):
+        pass
+
+
+async def test_a_data_directory_belongs_to_one_number(tmp_path: Path) -> None:
+    async with running(tmp_path, {"node.id": "3"}) as broker:
+        cluster_id = broker.cluster_id
+    with pytest.raises(WrongNode, match="belongs to broker 3, this is broker 4"):
+        start(tmp_path, {"node.id": "4"})
+    async with running(tmp_path, {"node.id": "3"}) as broker:
+        assert broker.cluster_id == cluster_id
+
+
+async def test_settings_that_contradict_a_topic_stop_the_start_and_leave_nothing_behind(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await create(broker, "picky", max_compaction_lag_ms="1000")
+    before = flush_threads()
+    with pytest.raises(ConfigError, match="topic 'picky'"):
+        testing.Broker({"log.cleaner.min.compaction.lag.ms": "5000"}, data_directory=tmp_path).start()
+    assert flush_threads() == before
+    async with running(tmp_path) as broker:
+        assert broker.topic("picky") is not None
+
+
+async def test_a_reload_takes_over_what_may_change_and_says_what_waits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        await broker.configure_broker(lambda _: {"fetch.max.bytes": "5000"}, validate_only=False)
+
+        broker.reload(
+            BrokerConfig.from_values(
+                {**QUIET, "log.retention.ms": "123", "fetch.max.bytes": "9000", "socket.listen.backlog.size": "7"}
+            )
+        )
+
+        assert partition.config.retention_ms == 123
+        assert broker.config.fetch_max_bytes == 5000, "what was changed through the protocol lies over the file"
+        assert "socket.listen.backlog.size changed" in caplog.text
+        assert broker.config.socket_listen_backlog_size != 7
+
+
+async def test_a_reload_that_contradicts_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "picky", max_compaction_lag_ms="1000")
+        before = broker.config
+        for values in (
+            {"log.cleaner.min.compaction.lag.ms": "5000", "log.retention.ms": "1"},
+            {"socket.request.max.bytes": "2000000000", "log.retention.ms": "1"},
+        ):
+            with pytest.raises(ConfigError):
+                broker.reload(BrokerConfig.from_values({**QUIET, **values}))
+        await broker.configure_broker(lambda _: {"num.partitions": "4"}, validate_only=False)
+        assert broker.config.log_retention_ms == before.log_retention_ms
+        assert partition.config.retention_ms == 604_800_000
+        assert broker.config.num_partitions == 4
+
+
+async def test_a_change_that_is_only_tried_out_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.configure_broker(lambda _: {"num.partitions": "4"}, validate_only=True)
+        assert broker.config.num_partitions == 3
+        with pytest.raises(ConfigError):
+            await broker.configure_broker(lambda _: {"num.partitions": "x"}, validate_only=True)
+
+
+async def test_more_replicas_than_there_are_cannot_acknowledge(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t", min_insync_replicas="2")
+        with pytest.raises(KafkaError) as refused:
+            stage(broker, partition, batch_of(b"v"))
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await produce(broker, partition, batch_of(b"v"), acks=1)).error is None
+
+
+async def test_a_clean_stop_is_marked_and_another_is_not(tmp_path: Path) -> None:
+    mark = tmp_path / ".kafka_cleanshutdown"
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        assert not mark.exists()
+        outcomes = [stage(broker, partition, batch_of(b"v")) for _ in range(5)]
+    assert all(outcome.is_done for outcome in outcomes), "a stop answers what is under way"
+    assert mark.exists()
+
+    disk = FaultyDisk()
+    disk.cursed = "t"
+    async with running(tmp_path, disk=disk) as broker:
+        assert broker.data.is_clean
+        disk.write_error = BROKEN
+        await produce(broker, broker.partition("t", 0), batch_of(b"v"))
+    assert not mark.exists()
+    async with running(tmp_path) as broker:
+        assert len(readable(broker.partition("t", 0))) == 5
+
+
+async def test_clients_learn_of_an_unclean_stop_by_a_new_epoch(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        await produce(broker, partition, batch_of(b"v"))
+    async with running(tmp_path) as broker:
+        assert broker.partition("t", 0).leader_epoch == 0
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    async with running(tmp_path) as broker:
+        partition = broker.partition("t", 0)
+        assert partition.leader_epoch == 1
+        await produce(broker, partition, batch_of(b"w"))
+        assert partition.log.epochs.latest == 1
+        assert readable(partition) == [b"v", b"w"]
+
+
+async def test_a_long_start_tells_how_far_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Hurried(ManualClock):
+        def monotonic_ms(self) -> int:
+            self.advance(1500)
+            return super().monotonic_ms()
+
+    async with running(tmp_path) as broker:
+        for number in range(4):
+            await create(broker, f"t{number}", 2)
+    caplog.set_level("INFO")
+    async with running(tmp_path, clock=Hurried()):
+        told = [record.getMessage() for record in caplog.records if "of 8 partitions" in record.getMessage()]
+    assert told == ["opened 4 of 8 partitions", "opened 8 of 8 partitions"]
+
+
+def test_a_broker_for_tests_starts_again_on_the_same_data(tmp_path: Path) -> None:
+    broker = testing.Broker(data_directory=tmp_path)
+    for _ in range(2):
+        with broker:
+            assert broker.node.data_directory == tmp_path
+            assert broker.bootstrap_servers.startswith("127.0.0.1:")
+    assert tmp_path.exists()
+
+
+def test_a_broker_for_tests_takes_its_data_with_it() -> None:
+    with testing.Broker() as broker:
+        path = broker.data_directory
+        assert path.exists()
+    assert not path.exists()
+    broker.stop()
+
+
+def test_a_running_node_reloads() -> None:
+    with testing.Broker() as broker:
+
+        async def reload() -> int:
+            config = BrokerConfig.from_values({"listeners": "127.0.0.1:0", "num.partitions": "6"})
+            broker.node.reload(config)
+            return broker.node.broker.config.num_partitions
+
+        assert broker.call(reload()) == 6

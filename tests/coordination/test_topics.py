@@ -1,0 +1,246 @@
+"""The catalog's machine: what it decides, what it becomes, and that its log alone rebuilds it."""
+
+import copy
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from headwater.coordination.topics import (
+    PRODUCER_ID_BLOCK,
+    BrokerOverrides,
+    Event,
+    ProducerIdsReserved,
+    Topic,
+    TopicDeleted,
+    Topics,
+)
+from headwater.errors import ErrorCode, KafkaError
+from headwater.ids import TopicId, TopicName
+
+ORDERS = Topic(TopicName("orders"), TopicId(UUID(int=1)), 3, {"retention.ms": "5"})
+USERS = Topic(TopicName("users"), TopicId(UUID(int=2)), 1)
+
+
+def topics_of(*events: Event, topics_max: int = 10, partitions_max: int = 20) -> Topics:
+    topics = Topics(topics_max=topics_max, partitions_max=partitions_max)
+    for event in events:
+        topics.apply(event)
+    return topics
+
+
+def state(topics: Topics) -> dict[str, Any]:
+    return copy.deepcopy(vars(topics))
+
+
+def refusal(topics: Topics, decide: str, *arguments: object) -> ErrorCode:
+    before = state(topics)
+    with pytest.raises(KafkaError) as refused:
+        getattr(topics, decide)(*arguments)
+    assert state(topics) == before
+    return refused.value.code
+
+
+# -- decisions
+
+
+def test_a_topic_is_created_and_deciding_does_not_mutate() -> None:
+    topics = topics_of(ORDERS)
+    before = state(topics)
+
+    assert topics.decide_create("users", USERS.id, 1, {}) == [USERS]
+    assert topics.decide_delete("orders") == [TopicDeleted(ORDERS.name)]
+    assert topics.decide_add_partitions("orders", 5) == [Topic(ORDERS.name, ORDERS.id, 5, ORDERS.overrides)]
+    assert topics.decide_configure("orders", {"a": "b"}) == [Topic(ORDERS.name, ORDERS.id, 3, {"a": "b"})]
+    assert topics.decide_configure_broker({"a": "b"}) == [BrokerOverrides({"a": "b"})]
+    assert topics.decide_reserve_producer_ids() == [ProducerIdsReserved(PRODUCER_ID_BLOCK)]
+    assert state(topics) == before
+
+
+def test_what_changes_nothing_is_no_event() -> None:
+    topics = topics_of(ORDERS, BrokerOverrides({"a": "b"}))
+    assert topics.decide_configure("orders", {"retention.ms": "5"}) == []
+    assert topics.decide_configure_broker({"a": "b"}) == []
+
+
+def test_an_event_holds_its_own_copy_of_the_settings() -> None:
+    overrides = {"retention.ms": "1"}
+    topics = topics_of(ORDERS)
+    created = topics.decide_create("users", USERS.id, 1, overrides)
+    configured = topics.decide_configure("orders", overrides)
+    broker = topics.decide_configure_broker(overrides)
+    overrides["retention.ms"] = "2"
+    for (event,) in (created, configured):
+        assert isinstance(event, Topic)
+        assert event.overrides == {"retention.ms": "1"}
+    assert broker == [BrokerOverrides({"retention.ms": "1"})]
+
+
+@pytest.mark.parametrize(
+    ("decide", "arguments", "code"),
+    [
+        ("decide_create", ("orders", UUID(int=9), 1, {}), ErrorCode.TOPIC_ALREADY_EXISTS),
+        ("decide_create", ("new", UUID(int=9), 0, {}), ErrorCode.INVALID_PARTITIONS),
+        ("decide_create", ("new", UUID(int=9), -1, {}), ErrorCode.INVALID_PARTITIONS),
+        ("decide_create", ("new", UUID(int=9), 18, {}), ErrorCode.POLICY_VIOLATION),
+        ("decide_delete", ("nobody",), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("decide_add_partitions", ("nobody", 5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("decide_add_partitions", ("orders", 3), ErrorCode.INVALID_PARTITIONS),
+        ("decide_add_partitions", ("orders", 2), ErrorCode.INVALID_PARTITIONS),
+        ("decide_add_partitions", ("orders", 21), ErrorCode.POLICY_VIOLATION),
+        ("decide_configure", ("nobody", {}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_cannot_be_is_refused_by_kafkas_codes(decide: str, arguments: tuple[object, ...], code: ErrorCode) -> None:
+    assert refusal(topics_of(ORDERS), decide, *arguments) is code
+
+
+def test_there_is_room_for_so_many_topics_and_no_more() -> None:
+    assert (
+        refusal(topics_of(ORDERS, topics_max=1), "decide_create", "new", UUID(int=9), 1, {})
+        is ErrorCode.POLICY_VIOLATION
+    )
+    assert topics_of(ORDERS, partitions_max=4).decide_create("new", UUID(int=9), 1, {})
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-1", "x" * 249, "...", "__consumer_offsets", "_", "0"])
+def test_names_that_a_topic_may_have(name: str) -> None:
+    topics_of().check_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "a\x00", "Ⅷ", "٣", "__headwater_", "__headwater_catalog"],
+)
+def test_names_that_no_topic_may_have(name: str) -> None:
+    assert refusal(topics_of(), "check_name", name) is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_dot_and_underscore_are_one_character() -> None:
+    topics = topics_of(Topic(TopicName("a.b_c"), TopicId(UUID(int=1)), 1))
+    assert refusal(topics, "decide_create", "a_b.c", UUID(int=2), 1, {}) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    topics.apply(TopicDeleted(TopicName("a.b_c")))
+    assert topics.decide_create("a_b.c", UUID(int=2), 1, {})
+
+
+# -- state
+
+
+def test_a_topic_is_found_by_name_and_by_id_until_it_is_deleted() -> None:
+    topics = topics_of(ORDERS, USERS)
+    assert topics.existing("orders") is topics.by_id[ORDERS.id] is ORDERS
+    assert topics.partition_total == 4
+
+    topics.apply(TopicDeleted(ORDERS.name))
+
+    assert (topics.by_name, topics.by_id, topics.partition_total) == ({"users": USERS}, {USERS.id: USERS}, 1)
+
+
+def test_a_topic_that_comes_again_is_another_one() -> None:
+    again = Topic(ORDERS.name, TopicId(UUID(int=7)), 1)
+    topics = topics_of(ORDERS, again)
+    assert topics.by_id == {again.id: again}
+    assert topics.partition_total == 1
+
+
+def test_a_deletion_whose_topic_was_compacted_away_is_nothing() -> None:
+    topics = topics_of(TopicDeleted(ORDERS.name), USERS)
+    assert list(topics.by_name) == ["users"]
+
+
+def test_producer_ids_are_reserved_block_after_block() -> None:
+    topics = topics_of()
+    for _ in range(3):
+        (event,) = topics.decide_reserve_producer_ids()
+        topics.apply(event)
+    assert topics.next_producer_id == 3 * PRODUCER_ID_BLOCK
+
+
+# -- replay
+
+names = st.sampled_from(["a", "b", "c.d", "c_d", "e"]).map(TopicName)
+settings = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]))
+
+
+class Life(RuleBasedStateMachine):
+    """Whatever is asked of a catalog: its log rebuilds it, compacted or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics = topics_of(topics_max=4, partitions_max=12)
+        self.log: list[Event] = []
+        self.ids = iter(range(1, 10**6))
+
+    def commit(self, decide: str, *arguments: object) -> None:
+        before = state(self.topics)
+        try:
+            events = getattr(self.topics, decide)(*arguments)
+        except KafkaError:
+            events = []
+        assert state(self.topics) == before, "deciding must not mutate"
+        for event in events:
+            self.topics.apply(event)
+            self.log.append(event)
+
+    @rule(name=names, count=st.integers(-1, 5), overrides=settings)
+    def create(self, name: str, count: int, overrides: dict[str, str]) -> None:
+        self.commit("decide_create", name, UUID(int=next(self.ids)), count, overrides)
+
+    @rule(name=names)
+    def delete(self, name: str) -> None:
+        self.commit("decide_delete", name)
+
+    @rule(name=names, count=st.integers(-1, 8))
+    def grow(self, name: str, count: int) -> None:
+        self.commit("decide_add_partitions", name, count)
+
+    @rule(name=names, overrides=settings)
+    def configure(self, name: str, overrides: dict[str, str]) -> None:
+        self.commit("decide_configure", name, overrides)
+
+    @rule(values=settings)
+    def configure_broker(self, values: dict[str, str]) -> None:
+        self.commit("decide_configure_broker", values)
+
+    @rule()
+    def reserve(self) -> None:
+        self.commit("decide_reserve_producer_ids")
+
+    @invariant()
+    def what_is_counted_is_what_is_there(self) -> None:
+        found = self.topics.by_name.values()
+        assert self.topics.partition_total == sum(topic.partition_count for topic in found) <= 12
+        assert self.topics.by_id == {topic.id: topic for topic in found}
+        assert len(found) <= 4
+
+    @invariant()
+    def the_log_rebuilds_the_machine(self) -> None:
+        assert state(topics_of(*self.log, topics_max=4, partitions_max=12)) == state(self.topics)
+
+    @invariant()
+    def so_does_the_compacted_log(self) -> None:
+        latest: dict[object, Event] = {}
+        for event in self.log:
+            key = event.name if isinstance(event, Topic | TopicDeleted) else type(event)
+            latest.pop(key, None)
+            latest[key] = event
+        rebuilt, expected = state(topics_of(*latest.values(), topics_max=4, partitions_max=12)), state(self.topics)
+        assert rebuilt == expected
+
+
+TestLife = Life.TestCase
+
+
+@given(st.text(max_size=300))
+def test_a_name_is_accepted_or_refused_and_an_accepted_one_is_a_safe_file_name(name: str) -> None:
+    try:
+        topics_of().check_name(name)
+    except KafkaError:
+        return
+    assert name.isascii()
+    assert 0 < len(name) <= 249
+    assert not set(name) & set("/\\\0\n")
+    assert name not in (".", "..")

@@ -1,0 +1,215 @@
+"""Frames out of a byte stream, however it is cut; and memory that follows what really arrived."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import ProtocolError
+from headwater.protocol.framing import RETAINED_BYTES_MAX, FrameReader
+
+IDLE = 64
+
+
+class Budget:
+    """A memory budget that keeps the books."""
+
+    def __init__(self, limit: int = 1 << 40) -> None:
+        self.limit = limit
+        self.used = 0
+        self.scarce = False
+
+    def take(self, size: int) -> bool:
+        assert size >= 0
+        if self.used + size > self.limit:
+            return False
+        self.used += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        assert 0 <= size <= self.used
+        self.used -= size
+
+    def is_scarce(self) -> bool:
+        return self.scarce
+
+
+def reader(budget: Budget | None = None, *, frame_bytes_max: int = 1 << 24) -> FrameReader:
+    return FrameReader(budget or Budget(), frame_bytes_max=frame_bytes_max, idle_bytes=IDLE)
+
+
+def stream_of(*frames: bytes) -> bytes:
+    return b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+
+
+def feed(frames: FrameReader, data: bytes) -> list[bytes]:
+    """Gives the reader all bytes, as much at a time as it has room for; gives the frames that came out."""
+    found: list[bytes] = []
+    while data:
+        space = frames.space()
+        assert space is not None
+        assert len(space) > 0, "no room would look like the end of the stream"
+        count = min(len(space), len(data))
+        space[:count] = data[:count]
+        space.release()
+        data = data[count:]
+        frames.received(count)
+        while (frame := frames.next_frame()) is not None:
+            found.append(bytes(frame))
+    return found
+
+
+frame_lists = st.lists(
+    st.one_of(
+        st.binary(max_size=2 * IDLE),
+        st.integers(0, 5000).map(lambda size: bytes(range(256)) * (size // 256) + bytes(size % 256)),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(frame_lists, st.data())
+def test_any_split_of_a_stream_gives_the_same_frames(sent: list[bytes], data: st.DataObject) -> None:
+    stream = stream_of(*sent)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=30)))
+    budget = Budget()
+    frames = reader(budget)
+    found: list[bytes] = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        budget.scarce = data.draw(st.booleans())
+        if data.draw(st.booleans()):
+            frames.relax()
+        found += feed(frames, stream[start:end])
+        assert budget.used >= frames.capacity - IDLE
+    assert found == sent
+    assert frames.partial_bytes == 0
+    assert frames.frame_count == len(sent)
+    frames.relax()
+    assert budget.used == 0
+    assert frames.capacity == IDLE
+
+
+@settings(max_examples=100, deadline=None)
+@given(frame_lists, st.integers(0, 5000))
+def test_memory_is_given_back_whenever_the_end_comes(sent: list[bytes], end: int) -> None:
+    budget = Budget()
+    frames = reader(budget)
+    feed(frames, stream_of(*sent)[:end])
+    frames.close()
+    assert (budget.used, frames.capacity, frames.partial_bytes) == (0, 0, 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(IDLE, 1 << 22), st.integers(1, 3000))
+def test_the_buffer_grows_with_what_arrived_and_not_with_what_is_announced(announced: int, sent: int) -> None:
+    frames = reader()
+    data = announced.to_bytes(4, "big") + bytes(min(sent, announced))
+    feed(frames, data)
+    assert frames.capacity <= max(IDLE, 2 * len(data))
+
+
+def test_one_read_after_another_fills_a_large_frame_and_stops_at_its_end() -> None:
+    frames = reader()
+    large = bytes(100_000)
+    data = stream_of(large, b"next")
+    found: list[bytes] = []
+    while len(found) < 2:
+        space = frames.space()
+        assert space is not None
+        count = min(len(space), len(data))
+        space[:count], data = data[:count], data[count:]
+        space.release()
+        frames.received(count)
+        while (frame := frames.next_frame()) is not None:
+            found.append(bytes(frame))
+    assert found == [large, b"next"]
+
+
+def test_a_busy_stream_gets_a_larger_buffer_and_a_quiet_one_a_small_one() -> None:
+    budget = Budget()
+    frames = reader(budget)
+    for _ in range(200):
+        space = frames.space()
+        assert space is not None
+        # As many whole frames as fit: the socket had more than the buffer could take.
+        count = len(space) // 16
+        space[: 16 * count] = stream_of(bytes(12)) * count
+        space[16 * count :] = bytes(len(space) - 16 * count)
+        filled = len(space)
+        space.release()
+        frames.received(filled)
+        while frames.next_frame() is not None:
+            pass
+    assert frames.capacity == RETAINED_BYTES_MAX
+    assert budget.used == RETAINED_BYTES_MAX - IDLE
+    frames.relax()
+    assert (frames.capacity, budget.used) == (IDLE, 0)
+
+
+def test_a_large_buffer_is_not_kept_and_none_is_where_memory_is_scarce() -> None:
+    budget = Budget()
+    frames = reader(budget)
+    feed(frames, stream_of(bytes(3 * RETAINED_BYTES_MAX)))
+    assert budget.used > 0
+    frames.space()
+    assert (frames.capacity, budget.used) == (IDLE, 0)
+
+    feed(frames, stream_of(bytes(1000)))
+    frames.space()
+    assert frames.capacity == 1024, "frames of about that size may follow"
+    budget.scarce = True
+    frames.space()
+    assert (frames.capacity, budget.used) == (IDLE, 0)
+
+
+def test_a_frame_waits_for_memory_and_one_that_was_begun_can_be_finished() -> None:
+    budget = Budget(limit=2048)
+    first, second = reader(budget), reader(budget)
+    assert feed(first, stream_of(bytes(2000))[:IDLE]) == []
+    assert first.space() is not None
+    feed(second, stream_of(bytes(1000))[:IDLE])
+    assert second.space() is None, "there is no room for it now"
+    assert budget.used <= 2048
+
+    assert feed(first, stream_of(bytes(2000))[IDLE:]) == [bytes(2000)]
+    first.relax()
+    assert feed(second, stream_of(bytes(1000))[IDLE:]) == [bytes(1000)]
+    second.close()
+    first.close()
+    assert budget.used == 0
+
+
+def test_a_busy_stream_makes_do_with_a_small_buffer_where_there_is_no_memory() -> None:
+    frames = reader(Budget(limit=0))
+    sent = [bytes([number]) * (IDLE - 4) for number in range(50)]
+    assert feed(frames, stream_of(*sent)) == sent
+    assert frames.capacity == IDLE
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 1001, 2**31 - 1])
+def test_a_frame_of_an_impossible_size_is_refused_before_it_arrives(size: int) -> None:
+    frames = reader(frame_bytes_max=1000)
+    with pytest.raises(ProtocolError, match=str(size)):
+        feed(frames, size.to_bytes(4, "big", signed=True))
+    assert frames.capacity == IDLE
+
+
+def test_the_largest_frame_and_the_smallest_are_accepted() -> None:
+    frames = reader(frame_bytes_max=1000)
+    assert feed(frames, stream_of(bytes(1000), b"")) == [bytes(1000), b""]
+
+
+def test_a_frame_stays_valid_when_its_buffer_is_given_back() -> None:
+    frames = reader()
+    data = stream_of(b"precious" * 100)
+    feed(frames, data[:-1])
+    last = frames.space()
+    assert last is not None
+    last[:1] = data[-1:]
+    last.release()
+    frames.received(1)
+    frame = frames.next_frame()
+    assert frame is not None
+    frames.relax()
+    frames.close()
+    assert bytes(frame) == b"precious" * 100

@@ -1,7 +1,7 @@
 """A broker without listeners, on the test's own event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def start(
 @asynccontextmanager
 async def running(
     path: Path, settings: Mapping[str, str] | None = None, *, clock: Clock | None = None, disk: Disk | None = None
-) -> AsyncIterator[Broker]:
+) -> AsyncGenerator[Broker]:
     broker = start(path, settings, clock=clock, disk=disk)
     try:
         yield broker
@@ -49,9 +49,9 @@ async def crash(broker: Broker) -> None:
     broker.data.release()
 
 
-async def create(broker: Broker, name: str, partitions: int = 1, **overrides: str) -> Partition:
+async def create(broker: Broker, name: str, partitions: int = 1, **overrides: Any) -> Partition:
     """Settings are named as in Python; gives the first partition."""
-    values = {key.replace("_", "."): value for key, value in overrides.items()}
+    values: dict[str, str] = {key.replace("_", "."): value for key, value in overrides.items()}
     await broker.catalog.create(name, partitions, values)
     return broker.partition(name, 0)
 

@@ -17,7 +17,7 @@ LONG_MS = 600_000
 def fetch(
     broker: Broker, *asked: tuple[Partition, int], bytes_min: int = 1, wait_ms: int = LONG_MS, **options: Any
 ) -> Fetch:
-    values = {"bytes_max": 1 << 20, "committed_only": False, **options}
+    values: dict[str, Any] = {"bytes_max": 1 << 20, "committed_only": False, **options}
     fetches = [PartitionFetch(partition, offset, 1 << 20) for partition, offset in asked]
     return broker.fetch(fetches, bytes_min=bytes_min, wait_ms=wait_ms, **values)
 

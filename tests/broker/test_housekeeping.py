@@ -153,10 +153,10 @@ async def test_retention_during_a_flush_does_no_harm(tmp_path: Path, clock: Manu
 # -- compaction
 
 
-async def compacted(broker: Broker, name: str, **overrides: str) -> Partition:
+async def compacted(broker: Broker, name: str) -> Partition:
     """A log of three keys, written over and over, the last round still in the active segment."""
     partition = await create(
-        broker, name, cleanup_policy="compact", min_cleanable_dirty_ratio="0", segment_bytes="1048576", **overrides
+        broker, name, cleanup_policy="compact", min_cleanable_dirty_ratio="0", segment_bytes="1048576"
     )
     for number in range(9):
         value, key = b"%d" % number, b"k%d" % (number % 3)

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def synced(disk: FaultyDisk, name: str) -> int:
     ],
 )
 async def test_a_reply_leaves_when_the_rule_is_met_and_not_before(
-    tmp_path: Path, overrides: dict[str, str], acks: int, flushes: bool
+    tmp_path: Path, overrides: dict[str, Any], acks: int, flushes: bool
 ) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:

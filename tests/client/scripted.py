@@ -108,14 +108,14 @@ class ScriptedBroker(Peer):
     def versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(
             api_keys=[
-                ApiVersion(api_key=api.key, min_version=api.versions.start, max_version=api.versions.stop - 1)
+                ApiVersion(api_key=api.api_key, min_version=api.versions.start, max_version=api.versions.stop - 1)
                 for api in self.scripts
             ]
         )
 
     def serve(self, connection: socket.socket) -> None:
-        by_key = {request.key: request for request in self.scripts}
-        flexible = {request.key: request.flexible_from for request in self.scripts}
+        by_key = {request.api_key: request for request in self.scripts}
+        flexible = {request.api_key: request.flexible_from for request in self.scripts}
         while True:
             frame = read_frame(connection)
             header = read_request_header(frame, flexible)

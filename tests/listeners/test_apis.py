@@ -48,7 +48,7 @@ def test_what_is_served_is_advertised_and_nothing_else(client: RawClient, versio
     request = ApiVersionsRequest(client_software_name="raw", client_software_version="1.0")
     response = client.ask(request, ApiVersionsResponse, version)
 
-    expected = {one.REQUEST.key: (one.REQUEST.versions.start, one.REQUEST.versions.stop - 1) for one in APIS}
+    expected = {one.REQUEST.api_key: (one.REQUEST.versions.start, one.REQUEST.versions.stop - 1) for one in APIS}
     # Kafka says 0 as well: older librdkafkas compress for no other broker.
     expected[0] = (0, 13)
     assert response.error_code == 0

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -284,7 +285,7 @@ def test_a_client_may_not_fetch_as_a_replica(client: RawClient, topic: str, vers
     by_id = version >= 13
     topic_id = client.create(f"{topic}-by-id") if by_id else None
     offsets = {topic_id: {0: 0}} if topic_id is not None else {topic: {0: 0}}
-    as_replica = {"replica_state": ReplicaState(replica_id=1)} if version >= 15 else {"replica_id": 1}
+    as_replica: dict[str, Any] = {"replica_state": ReplicaState(replica_id=1)} if version >= 15 else {"replica_id": 1}
 
     response = client.ask(fetch_request(offsets, **as_replica), FetchResponse, version)
 

@@ -38,7 +38,7 @@ class AiokafkaAdapter:
         try:
             return asyncio.run(run())
         except KafkaError as error:
-            raise Refused(error.errno) from error
+            raise Refused(getattr(error, "errno", -1)) from error
 
     def produce(
         self,

@@ -8,12 +8,12 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
+    AlterConfigOpType,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+    NewPartitions,  # pyright: ignore[reportPrivateImportUsage]
+    NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+    OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
 )
 
 from headwater.errors import ErrorCode
@@ -175,9 +175,7 @@ class TestConfluent(ClientCases):
         adapter.create(name, config={"retention.ms": "1000"})
 
         def change(**change: Any) -> None:
-            resource = ConfigResource(
-                ConfigResource.Type.TOPIC, name, incremental_configs=[ConfigEntry(source=None, **change)]
-            )
+            resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[ConfigEntry(**change)])
             _done(adapter.admin.incremental_alter_configs([resource]))
 
         change(name="cleanup.policy", value="compact", incremental_operation=AlterConfigOpType.APPEND)
@@ -195,7 +193,7 @@ class TestConfluent(ClientCases):
         adapter.create(name)
         adapter.produce(name, [Message(b"%d" % t, timestamp=1_700_000_000_000 + t) for t in (5, 9, 7)])
 
-        def listed(spec: OffsetSpec) -> int:
+        def listed(spec: Any) -> int:
             asked = {TopicPartition(name, 0): spec}
             return _done(adapter.admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)).offset
 

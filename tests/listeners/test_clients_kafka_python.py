@@ -13,9 +13,10 @@ from tests.listeners.client_cases import ClientCases, Message, Refused
 with warnings.catch_warnings():
     # It reads its own schemas in a way that Python 3.11 calls out of date.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import KafkaError
+    from kafka.structs import TopicPartition
 
 T = TypeVar("T")
 
@@ -40,14 +41,14 @@ class KafkaPythonAdapter:
         acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
-        producer: Any = KafkaProducer(
-            bootstrap_servers=self._bootstrap_servers,
-            compression_type=None if compression == "none" else compression,
-            acks=acks if acks == "all" else int(acks),
-            enable_idempotence=idempotent,
-            max_request_size=12_000_000,
-            linger_ms=1,
-        )
+        options: dict[str, Any] = {
+            "compression_type": None if compression == "none" else compression,
+            "acks": acks if acks == "all" else int(acks),
+            "enable_idempotence": idempotent,
+            "max_request_size": 12_000_000,
+            "linger_ms": 1,
+        }
+        producer: Any = KafkaProducer(bootstrap_servers=self._bootstrap_servers, **options)
         try:
             sent = [
                 producer.send(
@@ -66,14 +67,14 @@ class KafkaPythonAdapter:
             producer.close()
 
     def _with_consumer(self, use: Callable[[Any], T]) -> T:
-        consumer: Any = KafkaConsumer(
-            bootstrap_servers=self._bootstrap_servers,
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            max_partition_fetch_bytes=12_000_000,
-            fetch_max_wait_ms=100,
-        )
+        options: dict[str, Any] = {
+            "group_id": None,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "none",
+            "max_partition_fetch_bytes": 12_000_000,
+            "fetch_max_wait_ms": 100,
+        }
+        consumer: Any = KafkaConsumer(bootstrap_servers=self._bootstrap_servers, **options)
         try:
             return _asked(lambda: use(consumer))
         finally:
@@ -150,7 +151,7 @@ def _asked(ask: Callable[[], T]) -> T:
     try:
         return ask()
     except KafkaError as error:
-        raise Refused(error.errno) from error
+        raise Refused(getattr(error, "errno", -1)) from error
 
 
 @pytest.fixture(scope="module")

@@ -56,12 +56,12 @@ MESSAGE_VERSIONS = [(message, version) for message in MESSAGES for version in me
 
 
 def kio_versions(message: type[Request | Response]) -> set[int]:
-    return set(schema_name_map[api_key_map[message.key]])
+    return set(schema_name_map[api_key_map[message.api_key]])
 
 
 def kio_class(message: type[Request | Response], version: int) -> type[Any]:
     load = load_request_schema if issubclass(message, Request) else load_response_schema
-    return load(message.key, version)
+    return load(message.api_key, version)
 
 
 def kio_encode(entity: Any) -> bytes:

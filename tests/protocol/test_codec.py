@@ -111,7 +111,7 @@ class FileRange:
 
 
 def test_a_message_knows_its_key_versions_and_first_flexible_version() -> None:
-    assert (Tagged.key, Tagged.versions, Tagged.flexible_from) == (99, range(2), 1)
+    assert (Tagged.api_key, Tagged.versions, Tagged.flexible_from) == (99, range(2), 1)
     assert [Tagged.is_flexible(version) for version in Tagged.versions] == [False, True]
 
 
@@ -154,10 +154,10 @@ def test_messages_have_no_room_for_unknown_attributes() -> None:
 
 
 def test_a_field_may_not_hide_what_every_message_has() -> None:
-    with pytest.raises(TypeError, match=r"Clash\.key has the name of an attribute"):
+    with pytest.raises(TypeError, match=r"Clash\.api_key has the name of an attribute"):
 
         class Clash(Request, key=1, versions="0"):  # pyright: ignore[reportUnusedClass]
-            key: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues]
+            api_key: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues]
 
 
 @pytest.mark.parametrize("version", Everything.versions)

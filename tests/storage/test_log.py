@@ -111,6 +111,25 @@ def test_an_idle_log_rolls_when_it_is_due_and_only_once(tmp_path: Path) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 1]
 
 
+def test_old_data_written_today_does_not_make_an_idle_log_roll(tmp_path: Path) -> None:
+    log = create(tmp_path, settings(segment_ms=1000))
+    log.append([numbered(0, timestamp=NOW_MS - 1_000_000)], NOW_MS)
+
+    log.roll_if_due(NOW_MS + 1000)
+    assert len(log.segments) == 1
+
+
+def test_a_compacted_log_rolls_before_its_compaction_would_lag_too_far(tmp_path: Path) -> None:
+    config = settings(cleanup_policy=frozenset({"compact"}), segment_ms=1_000_000, max_compaction_lag_ms=1000)
+    log = create(tmp_path, config)
+    fill(log, 1)
+
+    log.roll_if_due(NOW_MS + 1000)
+    assert len(log.segments) == 1
+    log.roll_if_due(NOW_MS + 1001)
+    assert len(log.segments) == 2
+
+
 def test_jitter_rolls_earlier_and_never_later(tmp_path: Path) -> None:
     log = create(tmp_path, settings(segment_ms=1000, segment_jitter_ms=900))
     fill(log, 1)

@@ -35,7 +35,11 @@ class Journal:
     # -- on the loop
 
     def begin_turn(self) -> None:
-        """A listener serves its clients: what they produce is written at the end of it, all at once."""
+        """A listener serves its clients: what they produce is written at the end of it, all at once. What was staged
+        since the turn before lies in buffers that are about to be read into."""
+        # Replies that a write lets go may have further requests served.
+        while self._to_write:
+            self.write_now()
         self._is_turn = True
 
     def end_turn(self) -> None:

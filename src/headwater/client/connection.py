@@ -73,7 +73,7 @@ class Connection:
 
     def version(self, request: type[Request], version_max: int | None = None) -> int:
         """The newest version that both sides know, no newer than `version_max`."""
-        offered = self._versions.get(request.key, range(0))
+        offered = self._versions.get(request.api_key, range(0))
         known_last = request.versions.stop - 1 if version_max is None else version_max
         version = min(known_last, offered.stop - 1)
         if version < max(request.versions.start, offered.start):
@@ -142,7 +142,7 @@ class Connection:
         response = self._ask_versions(version)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             # An older broker says what it speaks in version 0, or says nothing: version 0 is then all it speaks.
-            offered = _ranges(response).get(ApiVersionsRequest.key, range(1))
+            offered = _ranges(response).get(ApiVersionsRequest.api_key, range(1))
             response = self._ask_versions(min(version, offered.stop - 1))
         check(response.error_code, f"the broker at {self.endpoint} refused ApiVersions")
         return _ranges(response)
@@ -224,7 +224,7 @@ class Connection:
 
 def _answer_version(sent: InFlight[Response], frame: memoryview, position: int) -> int:
     """An answer has its request's version, but an ApiVersions request of an unknown version is refused in version 0."""
-    if sent.response.key != ApiVersionsResponse.key or len(frame) < position + _INT16.size:
+    if sent.response.api_key != ApiVersionsResponse.api_key or len(frame) < position + _INT16.size:
         return sent.version
     (error_code,) = _INT16.unpack_from(frame, position)
     return 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else sent.version

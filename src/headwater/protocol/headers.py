@@ -58,14 +58,14 @@ def write_request_header(
     out: bytearray, request: type[Request], api_version: int, correlation_id: int, client_id: str | None
 ) -> None:
     encoded = b"" if client_id is None else client_id.encode()
-    out += _REQUEST.pack(request.key, api_version, correlation_id, -1 if client_id is None else len(encoded))
+    out += _REQUEST.pack(request.api_key, api_version, correlation_id, -1 if client_id is None else len(encoded))
     out += encoded
     if request.is_flexible(api_version):
         out.append(0)
 
 
 def response_header_version(response: type[Response], api_version: int) -> int:
-    return 1 if response.is_flexible(api_version) and response.key != API_VERSIONS_KEY else 0
+    return 1 if response.is_flexible(api_version) and response.api_key != API_VERSIONS_KEY else 0
 
 
 def read_response_header(buffer: ReadableBuffer, response: type[Response], api_version: int) -> tuple[int, int]:

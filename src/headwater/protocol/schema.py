@@ -245,11 +245,11 @@ class Data(Message):
 class ApiMessage(Message):
     """One half of an API: the request or the response with that key."""
 
-    key: ClassVar[int] = -1
+    api_key: ClassVar[int] = -1
 
     def __init_subclass__(cls, *, key: int = -1, versions: str = "none", flexible: str = "none") -> None:
         super().__init_subclass__(versions=versions, flexible=flexible)
-        cls.key = key
+        cls.api_key = key
 
 
 class Request(ApiMessage):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from headwater.ids import TopicId
-from headwater.protocol.batch import LOG_OVERHEAD, BatchHeader, Buffer
+from headwater.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.storage import checkpoints, flushing, names, recovery, retention
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
@@ -182,9 +182,10 @@ class Log:
         raise DiskFull(f"{self.directory.name}: {error.strerror}") from error
 
     def roll_if_due(self, now_ms: int) -> None:
-        """Closes the active segment at the age of `segment.ms`, though nothing is appended that would."""
+        """Closes the active segment `segment.ms` after it was begun, though nothing is appended that would. What its
+        records say about time does not count here: old data that is written today is not due again every minute."""
         active = self._active
-        if self.failure is None and active.size and active.is_old(now_ms, now_ms, self._config):
+        if self.failure is None and active.size and active.is_old(NO_TIMESTAMP, now_ms, self._config):
             self.roll(now_ms)
 
     def roll(self, now_ms: int) -> None:

@@ -201,9 +201,11 @@ class Segment:
         """By Kafka's notion of age: the time from the first batch to a later one, or since creation if it has none."""
         first = self.first_timestamp
         age_ms = timestamp - first if first >= 0 and timestamp >= 0 else now_ms - self.created_ms
-        return age_ms > config.segment_ms - config.segment_jitter_ms and age_ms > config.segment_ms - self._jitter_ms(
-            config
-        )
+        roll_ms = config.segment_ms
+        if config.max_compaction_lag_ms < roll_ms and config.is_compacted:
+            # An active segment is not compacted, so it must not stay one for longer than compaction may lag.
+            roll_ms = config.max_compaction_lag_ms
+        return age_ms > roll_ms - config.segment_jitter_ms and age_ms > roll_ms - self._jitter_ms(config)
 
     def _jitter_ms(self, config: TopicConfig) -> int:
         """How much earlier than `segment.ms` this segment rolls: some part of the jitter, always the same."""

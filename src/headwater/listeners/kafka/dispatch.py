@@ -27,6 +27,7 @@ from headwater.listeners.kafka.apis import (
     describe_log_dirs,
     describe_topic_partitions,
     fetch,
+    find_coordinator,
     incremental_alter_configs,
     init_producer_id,
     list_offsets,
@@ -48,6 +49,7 @@ APIS: tuple[ModuleType, ...] = (
     fetch,
     list_offsets,
     metadata,
+    find_coordinator,
     api_versions,
     create_topics,
     delete_topics,
@@ -81,11 +83,11 @@ def _api(module: ModuleType) -> Api:
     return Api(request, module.handle, request.versions.start, request.versions.stop - 1, flexible_from)
 
 
-_BY_KEY: dict[int, Api] = {module.REQUEST.key: _api(module) for module in APIS}
+_BY_KEY: dict[int, Api] = {module.REQUEST.api_key: _api(module) for module in APIS}
 _FLEXIBLE_FROM: dict[int, int] = {key: api.flexible_from for key, api in _BY_KEY.items()}
-_API_VERSIONS_KEY = api_versions.REQUEST.key
+_API_VERSIONS_KEY = api_versions.REQUEST.api_key
 # As Kafka does (KAFKA-18659): older librdkafkas compress only for a broker that claims the first versions of Produce.
-_FIRST_ADVERTISED: dict[int, int] = {produce.REQUEST.key: 0}
+_FIRST_ADVERTISED: dict[int, int] = {produce.REQUEST.api_key: 0}
 
 _frame_head = Struct(">ii")
 _write_size = Struct(">i").pack_into

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -231,6 +232,7 @@ class Life(RuleBasedStateMachine):
         assert rebuilt == expected
 
 
+Life.TestCase.settings = hypothesis_settings(max_examples=50, stateful_step_count=30, deadline=None)
 TestLife = Life.TestCase
 
 

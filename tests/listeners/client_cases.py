@@ -6,10 +6,12 @@ from typing import NamedTuple, Protocol
 import pytest
 
 from headwater.errors import ErrorCode
+from headwater.protocol import batch as batches
 from headwater.testing import Broker
 
 MIB = 1 << 20
 LARGE = {"max.message.bytes": str(11 * MIB)}
+# In the order of their codes.
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -79,12 +81,19 @@ def numbered(count: int) -> list[Message]:
 
 class ClientCases:
     @pytest.mark.parametrize("compression", COMPRESSIONS)
-    def test_every_compression_comes_back_as_it_went(self, adapter: Adapter, name: str, compression: str) -> None:
+    def test_every_compression_comes_back_as_it_went(
+        self, adapter: Adapter, broker: Broker, name: str, compression: str
+    ) -> None:
         adapter.create(name)
         sent = [Message(b"%d " % n * 200, b"k%d" % n) for n in range(50)]
 
         assert adapter.produce(name, sent, compression=compression) == list(range(50))
         assert adapter.consume(name, 50) == sent
+        stored = (broker.data_directory / f"{name}-0" / f"{0:020}.log").read_bytes()
+        codecs = {header.codec for header, _ in batches.iterate(stored)}
+        assert codecs == {COMPRESSIONS.index(compression)}, (
+            "a client may choose not to compress for a broker it mistrusts"
+        )
 
     def test_keys_headers_empty_and_null_values_keep_their_difference(self, adapter: Adapter, name: str) -> None:
         adapter.create(name)

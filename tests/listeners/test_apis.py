@@ -13,6 +13,7 @@ from headwater.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headwater.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -29,6 +30,7 @@ from headwater.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from headwater.testing import Broker
+from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.listeners.on_loop import on_loop
 from tests.listeners.raw import EARLIEST, LATEST, NOW_MS, RawClient, batch_of, frame
 
@@ -53,7 +55,7 @@ def test_what_is_served_is_advertised_and_nothing_else(client: RawClient, versio
     expected[0] = (0, 13)
     assert response.error_code == 0
     assert served(response) == expected
-    assert 10 not in expected, "FindCoordinator is not there yet"
+    assert 24 not in expected, "AddPartitionsToTxn is not there yet"
 
 
 def test_a_version_from_the_future_is_answered_in_version_0(client: RawClient) -> None:
@@ -263,6 +265,35 @@ def test_an_id_for_transactions_is_not_given(client: RawClient) -> None:
     request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
     told = client.ask(request, InitProducerIdResponse, 4)
     assert (told.error_code, told.producer_id) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
+
+
+def test_no_id_is_given_that_the_catalog_could_not_keep() -> None:
+    disk = FaultyDisk()
+    disk.cursed = "__headwater_catalog"
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    with Broker(disk=disk) as broker, RawClient(broker) as client:
+        disk.write_error = FULL
+        assert client.ask(request, InitProducerIdResponse, 4).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.heal()
+        assert client.ask(request, InitProducerIdResponse, 4).producer_id == 0
+
+
+# -- FindCoordinator
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_there_is_no_coordinator_yet(client: RawClient, version: int) -> None:
+    """It is served all the same: librdkafka compresses with LZ4 for no broker without it."""
+    request = FindCoordinatorRequest(key="group", coordinator_keys=["one", "two"])
+    told = client.ask(request, FindCoordinatorResponse, version)
+
+    if version < 4:
+        assert (told.error_code, told.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    else:
+        assert [(one.key, one.error_code) for one in told.coordinators] == [
+            ("one", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            ("two", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ]
 
 
 # -- the cluster and its directories

@@ -317,7 +317,7 @@ def request_frame(key: int, version: int, body: bytes = b"", *, client_id: bytes
 UNTRUSTED: dict[str, Callable[[], bytes]] = {
     "an unknown API": lambda: request_frame(999, 0),
     "a negative API": lambda: request_frame(-1, 0),
-    "an API that is not served yet": lambda: request_frame(10, 4),
+    "an API that is not served yet": lambda: request_frame(24, 3),
     "an API of brokers among themselves": lambda: request_frame(4, 1),
     "a version too new": lambda: request_frame(3, 99, b"\x00"),
     "a version too old": lambda: request_frame(0, 2),

@@ -128,18 +128,17 @@ def test_one_read_after_another_fills_a_large_frame_and_stops_at_its_end() -> No
 def test_a_busy_stream_gets_a_larger_buffer_and_a_quiet_one_a_small_one() -> None:
     budget = Budget()
     frames = reader(budget)
-    for _ in range(200):
+    while frames.capacity < RETAINED_BYTES_MAX:
         space = frames.space()
         assert space is not None
-        # As many whole frames as fit: the socket had more than the buffer could take.
-        count = len(space) // 16
-        space[: 16 * count] = stream_of(bytes(12)) * count
-        space[16 * count :] = bytes(len(space) - 16 * count)
+        # Whole frames fill it to its end: the socket had more than the buffer could take.
+        space[:] = stream_of(bytes(60)) * (len(space) // 64)
         filled = len(space)
         space.release()
         frames.received(filled)
         while frames.next_frame() is not None:
             pass
+    frames.space()
     assert frames.capacity == RETAINED_BYTES_MAX
     assert budget.used == RETAINED_BYTES_MAX - IDLE
     frames.relax()

@@ -123,7 +123,7 @@ def test_a_batch_is_written_before_its_buffer_is_read_into_again() -> None:
             stuck.send_bytes(second)
 
             def go_on() -> None:
-                connection._output._parts.clear()
+                connection._output.parts.clear()
                 connection.advance()
                 # Its first batch is staged; its socket has the second.
                 connection._slots.clear()
@@ -150,7 +150,7 @@ def test_a_client_that_never_reads_stops_being_read_and_costs_no_memory(
         with pytest.raises(BlockingIOError):
             deaf.socket.sendall(padded(64 * 1024) * 1000)
 
-        held = on_loop(broker, lambda: sum(len(p) for p in connection._output._parts if isinstance(p, bytearray)))
+        held = on_loop(broker, lambda: sum(len(p) for p in connection._output.parts if isinstance(p, bytearray)))
         assert held < 10_000, "records wait in their file, not in memory"
         assert (
             on_loop(broker, lambda: len(connection._slots))

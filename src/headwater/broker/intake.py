@@ -20,9 +20,11 @@ def admit(
     """Checks one partition's records of a produce request. Gives the batch to append: the same bytes, patched in place
     where the topic asks for it, or rebuilt ones where the topic stores another compression."""
     header = batches.read_header(produced)
-    if header.size != len(produced):
+    size = len(produced)
+    if header.size != size:
         _refuse_size(produced, header)
-    _verify_size(header, topic)
+    if size > topic.max_message_bytes:
+        raise _too_large(size, topic)
     batches.verify(produced, header)
     batches.verify_produced(header)
     earliest, latest = _timestamp_limits(topic, now_ms)
@@ -48,16 +50,16 @@ def admit(
     if codec is not None and codec != header.codec:
         produced = _recompress(produced, header, codec, topic, broker)
         header = batches.read_header(produced)
-        _verify_size(header, topic)
+        if header.size > topic.max_message_bytes:
+            raise _too_large(header.size, topic)
     return header, produced
 
 
-def _verify_size(header: BatchHeader, topic: TopicConfig) -> None:
-    if header.size > topic.max_message_bytes:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {header.size} bytes, the topic takes {topic.max_message_bytes} (max.message.bytes)",
-        )
+def _too_large(size: int, topic: TopicConfig) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the batch has {size} bytes, the topic takes {topic.max_message_bytes} (max.message.bytes)",
+    )
 
 
 def _refuse_size(produced: memoryview, header: BatchHeader) -> None:

@@ -24,16 +24,20 @@ class Pending(Generic[T]):
     def resolve(self, outcome: T) -> None:
         assert not self.is_done, "a result is given once"
         self.is_done = True
-        self._outcome = outcome
-        if self._callback is not None:
-            self._callback(outcome)
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            # Not kept: whoever listens often holds this object, and such a circle would wait for the collector.
+            callback(outcome)
+        else:
+            self._outcome = outcome
 
     def then(self, callback: Callable[[T], None]) -> None:
         """Calls back with the result, at once if it is there. One listener is all that a reply ever has."""
         assert self._callback is None, "a result has one listener"
-        self._callback = callback
         if self.is_done:
             callback(self._outcome)  # pyright: ignore[reportArgumentType]
+        else:
+            self._callback = callback
 
     def abandon(self) -> None:
         """Nobody wants the result any more."""

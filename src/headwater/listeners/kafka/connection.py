@@ -12,6 +12,7 @@ from typing import Protocol
 
 from headwater.config import BrokerConfig
 from headwater.errors import ProtocolError
+from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.memory import RequestMemory
 from headwater.listeners.kafka.output import Output, Part
 from headwater.listeners.kafka.poller import Poller
@@ -36,6 +37,7 @@ class Slot:
 
     def fill(self, parts: list[Part]) -> None:
         self.parts = parts
+        self.abandon = None
         self._connection.reply_ready()
 
 
@@ -64,6 +66,7 @@ class Connection:
         "_slots",
         "_socket",
         "_was_active",
+        "contexts",
         "is_closed",
         "peer",
         "peer_host",
@@ -100,6 +103,8 @@ class Connection:
         self._progress_seen = 0
         self._request_since_ms = now_ms
         self._frame_count_seen = 0
+        # What handlers know about this client, by the API version that it speaks.
+        self.contexts: dict[int, Context] = {}
         self.is_closed = False
         self.peer = connected.getpeername()
         self.peer_host = str(self.peer[0])
@@ -107,7 +112,7 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        return not self._slots and self._output.is_empty
+        return not self._slots and not self._output.parts
 
     # -- requests and replies
 
@@ -141,12 +146,11 @@ class Connection:
         if self._is_advancing or self.is_closed:
             return
         self._is_advancing = True
+        is_caught_up = False
         try:
-            while not self._serve_frames():
-                if not self._send_replies() or not self._may_serve():
-                    break
-            else:
-                self._send_replies()
+            is_caught_up = self._serve_frames()
+            while self._send_replies() and not is_caught_up:
+                is_caught_up = self._serve_frames()
         except ProtocolError as error:
             logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], error)
             self.close()
@@ -157,8 +161,10 @@ class Connection:
             self._is_advancing = False
         if self.is_closed:
             return
-        if self._memory.is_waited_for():
+        if self._memory.waiting:
             self.relax()
+        if is_caught_up and self._is_reading and not self._output.parts:
+            return
         if self._is_draining and self.is_idle:
             self.close()
         elif self._may_serve():
@@ -174,13 +180,13 @@ class Connection:
             return
         # While the socket is read, every whole frame has been served: only the reply is left to send.
         self._send_replies()
-        if not self._output.is_empty:
+        if self._output.parts:
             self._pause()
 
     def _may_serve(self) -> bool:
         # A client that does not take its replies need not be given more of them.
         return (
-            self._output.is_empty
+            not self._output.parts
             and len(self._slots) < self._config.headwater_connection_requests_max
             and not self._is_draining
             and not self.is_closed
@@ -252,7 +258,7 @@ class Connection:
             self._quiet_since_ms = now_ms
             return
         quiet_ms = now_ms - self._quiet_since_ms
-        if not self._output.is_empty:
+        if self._output.parts:
             if quiet_ms >= self._config.headwater_response_write_timeout_ms:
                 self._give_up(now_ms, "did not take its reply", "headwater.response.write.timeout.ms")
         elif not self._slots:

@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from headwater.listeners.kafka.fetch_sessions import FetchSessions
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Context:
+    """One for each version that a connection speaks; it holds nothing of a single request."""
+
     broker: Broker
     fetch_sessions: "FetchSessions"
     api_version: int

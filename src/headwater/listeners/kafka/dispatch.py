@@ -116,9 +116,11 @@ class Dispatcher:
                 f"{api.first_version} to {api.last_version}"
             )
         request = decode(api.request, version, frame, header.body_position, exact=False)
-        context = Context(
-            self._broker, self._fetch_sessions, version, header.client_id, connection.peer_host, self._advertised
-        )
+        context = connection.contexts.get(version)
+        if context is None or context.client_id != header.client_id:
+            context = connection.contexts[version] = Context(
+                self._broker, self._fetch_sessions, version, header.client_id, connection.peer_host, self._advertised
+            )
         flexible_header = version >= api.flexible_from and header.api_key != _API_VERSIONS_KEY
         correlation_id = header.correlation_id
         outcome = api.handle(request, context)

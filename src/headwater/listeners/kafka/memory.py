@@ -10,7 +10,7 @@ class RequestMemory:
         self.bytes_max = bytes_max
         self._reclaim = reclaim
         self.used = 0
-        self._waiting: deque[Callable[[], None]] = deque()
+        self.waiting: deque[Callable[[], None]] = deque()
 
     def take(self, size: int) -> bool:
         # A single request is always let in when nothing else is, so that no setting can block one for ever.
@@ -21,17 +21,14 @@ class RequestMemory:
 
     def give_back(self, size: int) -> None:
         self.used -= size
-        if size and self._waiting:
-            waiting, self._waiting = self._waiting, deque()
+        if size and self.waiting:
+            waiting, self.waiting = self.waiting, deque()
             for resume in waiting:
                 resume()
 
     def is_scarce(self) -> bool:
         return self.used > self.bytes_max // 2
 
-    def is_waited_for(self) -> bool:
-        return bool(self._waiting)
-
     def wait(self, resume: Callable[[], None]) -> None:
-        self._waiting.append(resume)
+        self.waiting.append(resume)
         self._reclaim()

@@ -26,12 +26,12 @@ class Output:
         "_loop",
         "_on_broken",
         "_on_drained",
-        "_parts",
         "_position",
         "_socket",
         "_stopped",
         "_waiting",
         "_was_warmed",
+        "parts",
         "progress",
     )
 
@@ -40,7 +40,7 @@ class Output:
     ) -> None:
         self._socket = connected
         self._loop = asyncio.get_running_loop()
-        self._parts: deque[Part] = deque()
+        self.parts: deque[Part] = deque()
         self._position = 0  # how much of the first part is gone
         self._waiting = False
         self._stopped = False
@@ -49,24 +49,20 @@ class Output:
         self._on_broken = on_broken
         self.progress = 0  # counts successful sends; a sweep that sees it stand still closes the connection
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._parts
-
     def push(self, parts: list[Part]) -> None:
         """Takes a reply; `pump` sends it."""
         for part in parts:
             if len(part):
-                self._parts.append(part)
+                self.parts.append(part)
 
     def pump(self) -> None:
         """Sends what the socket takes now; the rest follows when it is writable again."""
         if self._waiting or self._stopped:
             return
         try:
-            while self._parts:
-                first = self._parts[0]
-                if len(self._parts) == 1 and type(first) is bytearray and not self._position:
+            while self.parts:
+                first = self.parts[0]
+                if len(self.parts) == 1 and type(first) is bytearray and not self._position:
                     # A reply of one piece, which most are.
                     self._advance(self._socket.send(first))
                 elif not self._send_some():
@@ -83,21 +79,21 @@ class Output:
             self._loop.remove_writer(self._socket)
             self._waiting = False
         self._stopped = True
-        self._parts.clear()
+        self.parts.clear()
 
     def _writable(self) -> None:
         self._loop.remove_writer(self._socket)
         self._waiting = False
         self.pump()
-        if not self._parts and not self._stopped:
+        if not self.parts and not self._stopped:
             self._on_drained()
 
     def _send_some(self) -> bool:
         """One system call. False means that sending goes on later, from a callback."""
-        first = self._parts[0]
+        first = self.parts[0]
         if isinstance(first, FileRange):
             return self._send_range(first)
-        if len(self._parts) == 1:
+        if len(self.parts) == 1:
             sent = self._socket.send(memoryview(first)[self._position :] if self._position else first)
         else:
             sent = self._send_gathered()
@@ -107,7 +103,7 @@ class Output:
     def _send_gathered(self) -> int:
         gathered: list[bytes | bytearray | memoryview] = []
         flags = 0
-        for index, part in enumerate(self._parts):
+        for index, part in enumerate(self.parts):
             if len(gathered) == GATHERED_PARTS_MAX:
                 break
             if isinstance(part, FileRange):
@@ -115,7 +111,7 @@ class Output:
                 if copied is None:
                     flags = socket.MSG_MORE
                     break
-                part = self._parts[index] = copied
+                part = self.parts[index] = copied
             gathered.append(part)
         if self._position:
             gathered[0] = memoryview(gathered[0])[self._position :]
@@ -146,12 +142,12 @@ class Output:
             self._on_broken(error if isinstance(error, OSError) else OSError(str(error)))
             return
         self.pump()
-        if not self._parts and not self._stopped:
+        if not self.parts and not self._stopped:
             self._on_drained()
 
     def _advance(self, sent: int) -> None:
         self.progress += 1
-        parts = self._parts
+        parts = self.parts
         self._position += sent
         while parts and self._position >= len(parts[0]):
             self._position -= len(parts.popleft())

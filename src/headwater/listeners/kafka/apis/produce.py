@@ -80,7 +80,10 @@ class _Reply(Pending[ProduceResponse | None]):
     def settled(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
         self._outstanding -= 1
         if not self._outstanding:
-            self.resolve(self._response() if self._is_wanted else None)
+            response = self._response() if self._is_wanted else None
+            # Each of them refers back to this reply; left so, both would wait for the collector.
+            self._appends.clear()
+            self.resolve(response)
 
     def _response(self) -> ProduceResponse:
         return ProduceResponse(

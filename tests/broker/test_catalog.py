@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.broker.catalog_format import CatalogFormat
+from headwater.broker.catalog_format import CatalogFormat, DamagedCatalog
 from headwater.coordination.topics import BrokerOverrides, Event, ProducerIdsReserved, Topic, TopicDeleted
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicId, TopicName
@@ -279,3 +279,9 @@ def test_an_event_comes_back_from_its_record(event: Event) -> None:
 @pytest.mark.parametrize(("key", "value"), [(b"from the future", b"{}"), (b"broker", None), (b"producer-ids", None)])
 def test_a_record_that_is_no_event_we_know_is_none(key: bytes, value: bytes | None) -> None:
     assert CatalogFormat().decode(key, value) is None
+
+
+@pytest.mark.parametrize(("key", "value"), [(b"topic/orders", b"{"), (b"topic/\xff", b"{}"), (b"broker", b"[]")])
+def test_a_record_that_cannot_be_read_stops_the_start_and_is_named(key: bytes, value: bytes) -> None:
+    with pytest.raises(DamagedCatalog, match="catalog's record"):
+        CatalogFormat().decode(key, value)

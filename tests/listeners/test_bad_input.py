@@ -231,6 +231,18 @@ def test_acks_that_do_not_exist_are_refused(client: RawClient, topic: str, acks:
     assert client.offset(topic) == 0
 
 
+def test_a_client_that_wants_no_answer_is_hung_up_on_when_its_batch_is_refused(
+    broker: Broker, client: RawClient, topic: str
+) -> None:
+    """As Kafka does: with acks=0 there is no other way to tell."""
+    with RawClient(broker) as silent:
+        silent.send(produce_request({topic: {0: GOOD}}, acks=0), 9)
+        silent.send(produce_request({topic: {0: GOOD[:-1]}}, acks=0), 9)
+        assert silent.is_closed()
+
+    assert [record.offset for record in client.records(topic)] == [0], "what was right before it stays"
+
+
 def test_a_transactional_batch_of_nobody_is_refused(client: RawClient, topic: str) -> None:
     request = produce_request({topic: {0: GOOD}}, transactional_id="tx")
     response = client.ask(request, ProduceResponse, 9)

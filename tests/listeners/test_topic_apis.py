@@ -151,6 +151,7 @@ def test_each_topic_of_a_request_succeeds_or_fails_by_itself(broker: Broker, cli
     )
 
     codes = {one.name.removeprefix(f"{name}-"): ErrorCode(one.error_code) for one in results}
+    assert len(results) == len(codes), "one answer for each name"
     assert codes == {
         "new": ErrorCode.NONE,
         "old": ErrorCode.TOPIC_ALREADY_EXISTS,

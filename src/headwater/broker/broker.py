@@ -105,8 +105,11 @@ class Broker:
                 f"{partition.id} has offsets {partition.start_offset} to {partition.high_watermark}, not {target}",
             )
         garbage = partition.log.advance_start(max(target, partition.start_offset))
-        await self.housekeeping.collect(garbage)
-        await self.housekeeping.checkpoint_start_offsets()
+        try:
+            await self.housekeeping.collect(garbage)
+            await self.housekeeping.checkpoint_start_offsets()
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"deletion from {partition.id} failed: {error}") from error
         return partition.start_offset
 
     # -- settings

@@ -16,7 +16,6 @@ from headwater.storage.log import FlushTask
 logger = logging.getLogger(__name__)
 
 _Flush = tuple[Partition, FlushTask]
-_Outcome = tuple[Partition, FlushTask, Exception | None]
 
 
 class Journal:
@@ -93,18 +92,17 @@ class Journal:
         self._queue.put(None)
         self._thread.join()
 
-    def _completed(self, outcomes: list[_Outcome]) -> None:
-        for partition, task, error in outcomes:
-            self._flushing.discard(partition)
-            again = partition in self._flush_again
-            self._flush_again.discard(partition)
-            if error is not None:
-                logger.error("flush of %s failed, the partition is offline: %s", partition.id, error)
-                partition.flush_failed(f"flush failed: {error}")
-            else:
-                partition.flushed(task)
-                if again:
-                    self.flush_soon(partition)
+    def _completed(self, partition: Partition, task: FlushTask, error: Exception | None) -> None:
+        self._flushing.discard(partition)
+        again = partition in self._flush_again
+        self._flush_again.discard(partition)
+        if error is not None:
+            logger.error("flush of %s failed, the partition is offline: %s", partition.id, error)
+            partition.flush_failed(f"flush failed: {error}")
+        else:
+            partition.flushed(task)
+            if again:
+                self.flush_soon(partition)
         callbacks, self._on_completed = self._on_completed, []
         for callback in callbacks:
             callback()
@@ -112,27 +110,20 @@ class Journal:
     # -- on the flush thread
 
     def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            outcomes = [_flush(first)]
-            stop = False
-            while not self._queue.empty():
-                following = self._queue.get()
-                if following is None:
-                    stop = True
-                    break
-                outcomes.append(_flush(following))
+        while (flush := self._queue.get()) is not None:
+            partition, task = flush
+            error = _outcome(task)
             try:
-                self._loop.call_soon_threadsafe(self._completed, outcomes)
+                # One by one: whoever waits for a fast disk need not wait for a slow one.
+                self._loop.call_soon_threadsafe(self._completed, partition, task, error)
             except RuntimeError:  # the loop is closed: there is nobody left to tell
                 return
-            if stop:
-                return
 
 
-def _flush(flush: _Flush) -> _Outcome:
-    partition, task = flush
+def _outcome(task: FlushTask) -> Exception | None:
     try:
         task.run()
     except Exception as error:
-        return partition, task, error
-    return partition, task, None
+        # Whatever it is, the partition must not be taken for flushed, and the thread must live on for the others.
+        return error
+    return None

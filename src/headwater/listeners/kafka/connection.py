@@ -40,6 +40,9 @@ class Slot:
         self.abandon = None
         self._connection.reply_ready()
 
+    def hang_up(self, reason: str) -> None:
+        self._connection.hang_up(reason)
+
 
 class Requests(Protocol):
     """Whoever answers requests: takes one frame and fills the slot, now or later."""
@@ -152,8 +155,7 @@ class Connection:
             while self._send_replies() and not is_caught_up:
                 is_caught_up = self._serve_frames()
         except ProtocolError as error:
-            logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], error)
-            self.close()
+            self.hang_up(str(error))
         except Exception:
             logger.exception("a request of %s:%s failed, its connection is closed", *self.peer[:2])
             self.close()
@@ -223,6 +225,10 @@ class Connection:
         if not (self._is_reading or self.is_closed or self._is_draining):
             self._is_reading = True
             self._poller.watch(self._socket, self._readable)
+
+    def hang_up(self, reason: str) -> None:
+        logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], reason)
+        self.close()
 
     def _broken(self, error: OSError) -> None:
         logger.debug("connection of %s:%s broke: %s", *self.peer[:2], error)

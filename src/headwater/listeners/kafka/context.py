@@ -10,6 +10,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class HangUp:
+    """In place of a response: the connection ends, because it is the only way to tell the client."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """One for each version that a connection speaks; it holds nothing of a single request."""
 

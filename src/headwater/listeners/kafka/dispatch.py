@@ -1,7 +1,7 @@
 """From a frame to its handler and back: decode, call, encode.
 
 A handler is a function of request and context. It returns the response, a `Pending` of it where waiting is part of the
-hot path, or is a coroutine; None means that the client wants no response.
+hot path, or is a coroutine; None means that the client wants no response, `HangUp` that its connection must end.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from headwater.listeners.kafka.apis import (
     produce,
 )
 from headwater.listeners.kafka.connection import Connection, Slot
-from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.context import Context, HangUp
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.output import Part
 from headwater.protocol.codec import Request, Response, decode, encode_parts
@@ -159,10 +159,13 @@ class Dispatcher:
         self._reply(slot, response, correlation_id, version, flexible_header)
 
     def _reply(
-        self, slot: Slot, response: Response | None, correlation_id: int, version: int, flexible_header: bool
+        self, slot: Slot, response: Response | HangUp | None, correlation_id: int, version: int, flexible_header: bool
     ) -> None:
         if response is None:
             slot.fill([])
+            return
+        if isinstance(response, HangUp):
+            slot.hang_up(response.reason)
             return
         out = bytearray(_frame_head.pack(0, correlation_id))
         if flexible_header:

@@ -25,7 +25,8 @@ async def handle(request: CreateTopicsRequest, context: Context) -> CreateTopics
     return CreateTopicsResponse(
         topics=[
             await _create(topic, count[topic.name], context, validate_only=request.validate_only)
-            for topic in request.topics
+            # A name that is given twice is refused once.
+            for topic in {topic.name: topic for topic in request.topics}.values()
         ]
     )
 

@@ -1,6 +1,7 @@
 """ListOffsets (key 2): the first or last offset, or the one that belongs to a time."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from enum import IntEnum
 
@@ -16,6 +17,8 @@ from headwater.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from headwater.storage.timestamps import TimestampOffset
+
+logger = logging.getLogger(__name__)
 
 REQUEST = ListOffsetsRequest
 
@@ -70,6 +73,9 @@ async def _look_up(
         found = await _find(partition, asked.timestamp, committed_only=committed_only)
     except HeadwaterError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+    except OSError as error:
+        logger.error("lookup by time in %s-%d failed: %s", topic, index, error)
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return ListOffsetsPartitionResponse(
         partition_index=index,
         timestamp=found.timestamp,

@@ -6,7 +6,7 @@ from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicId
-from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.context import Context, HangUp
 from headwater.protocol.compression import Codec
 from headwater.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -60,8 +60,9 @@ def _record_errors(error: HeadwaterError) -> list[BatchIndexAndErrorMessage]:
     return []
 
 
-class _Reply(Pending[ProduceResponse | None]):
-    """Collects the outcomes of one request. Nothing is sent for acks=0, but the order of replies is kept."""
+class _Reply(Pending[ProduceResponse | HangUp | None]):
+    """Collects the outcomes of one request. Nothing is sent for acks=0, but the order of replies is kept; and a
+    failure ends the connection, for a client that waits for no answer has no other way to notice."""
 
     __slots__ = ("_appends", "_is_wanted", "_outstanding")
 
@@ -80,10 +81,14 @@ class _Reply(Pending[ProduceResponse | None]):
     def settled(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
         self._outstanding -= 1
         if not self._outstanding:
-            response = self._response() if self._is_wanted else None
+            response = self._response() if self._is_wanted else self._failure()
             # Each of them refers back to this reply; left so, both would wait for the collector.
             self._appends.clear()
             self.resolve(response)
+
+    def _failure(self) -> HangUp | None:
+        errors = (append.error for _, appends in self._appends for append in appends if append.error is not None)
+        return next((HangUp(f"produce with acks=0 failed: {error}") for error in errors), None)
 
     def _response(self) -> ProduceResponse:
         return ProduceResponse(
@@ -98,7 +103,7 @@ class _Reply(Pending[ProduceResponse | None]):
         )
 
 
-def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | None]:
+def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | HangUp | None]:
     reply = _Reply(is_wanted=request.acks != 0)
     refusal = _refuse_whole(request)
     for topic in request.topic_data:

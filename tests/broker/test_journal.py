@@ -1,6 +1,7 @@
 """Writes and flushes of all partitions, gathered; results handed on in the same instant."""
 
 import asyncio
+import platform
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,21 @@ async def test_partitions_are_flushed_side_by_side_in_one_go(tmp_path: Path) -> 
         disk.sync_allowed.set()
         for outcome in outcomes:
             assert (await settled(outcome)).error is None
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64", "abacus"])
+async def test_flushes_go_to_the_kernel_where_it_takes_them_and_else_to_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    if machine != platform.machine():
+        machine = "abacus"
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "topic")
+        for count in range(1, 4):
+            assert (await produce(broker, partition, batch_of(b"v"))).error is None
+            assert partition.log.flushed_offset == partition.high_watermark == count
+        assert (broker.journal._kernel is None) == (machine == "abacus")
 
 
 async def test_draining_waits_for_writes_and_flushes(tmp_path: Path) -> None:

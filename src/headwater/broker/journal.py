@@ -1,6 +1,7 @@
 """Writes and flushes of all partitions, gathered: one write per partition and loop turn, one flush thread for all.
 
 Group commit: while a flush runs, everything that arrives waits for the next one, so that one fdatasync serves them all.
+A flush that is no more than one fdatasync is handed to the kernel; whatever else there is to do takes the thread.
 """
 
 import asyncio
@@ -8,12 +9,19 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
 from headwater.clock import Clock
+from headwater.storage.disk import File
 from headwater.storage.log import FlushTask
 
+if TYPE_CHECKING:
+    from headwater.storage.kernel_sync import KernelSync
+
 logger = logging.getLogger(__name__)
+
+KERNEL_FLUSHES_MAX = 1024
 
 _Flush = tuple[Partition, FlushTask]
 
@@ -30,6 +38,10 @@ class Journal:
         self._on_completed: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._run, name="headwater-flush", daemon=True)
         self._thread.start()
+        self._kernel_flushes: dict[int, _Flush] = {}
+        self._kernel_flush_count = 0
+        self._kernel: "KernelSync | None" = None
+        self._was_kernel_tried = False
 
     # -- on the loop
 
@@ -68,7 +80,45 @@ class Journal:
         if task is None:
             return
         self._flushing.add(partition)
-        self._queue.put((partition, task))
+        if not self._flush_in_kernel(partition, task):
+            self._queue.put((partition, task))
+
+    def _flush_in_kernel(self, partition: Partition, task: FlushTask) -> bool:
+        file = task.sole_file
+        # A file of another type does something of its own when it is synced.
+        if file is None or type(file) is not File:
+            return False
+        if not self._was_kernel_tried:
+            self._was_kernel_tried = True
+            self._kernel = self._open_kernel()
+        if self._kernel is None:
+            return False
+        self._kernel_flush_count += 1
+        try:
+            self._kernel.submit(file, self._kernel_flush_count)
+        except OSError as error:
+            # Nothing was begun: too many are under way, or this file system takes none.
+            logger.debug("flush of %s is left to the thread: %s", partition.id, error)
+            return False
+        self._kernel_flushes[self._kernel_flush_count] = (partition, task)
+        return True
+
+    def _open_kernel(self) -> "KernelSync | None":
+        # Imported when it is first needed: a broker that nobody waits for starts without it.
+        from headwater.storage.kernel_sync import KernelSync  # noqa: PLC0415
+
+        try:
+            kernel = KernelSync(KERNEL_FLUSHES_MAX)
+        except OSError as error:
+            logger.info("flushes are left to a thread, for the kernel does not take them: %s", error)
+            return None
+        self._loop.add_reader(kernel, self._kernel_completed)
+        return kernel
+
+    def _kernel_completed(self) -> None:
+        assert self._kernel is not None
+        for token, error in self._kernel.collect():
+            self._completed(*self._kernel_flushes.pop(token), error)
 
     async def drain(self) -> None:
         """Waits until nothing is being flushed any more."""
@@ -89,6 +139,10 @@ class Journal:
         await completed
 
     def close(self) -> None:
+        if self._kernel is not None:
+            self._loop.remove_reader(self._kernel)
+            self._kernel.close()
+            self._kernel = None
         self._queue.put(None)
         self._thread.join()
 

@@ -63,6 +63,13 @@ class FlushTask:
     epochs: tuple[Path, bytes] | None
     directories: Sequence[Path] = field(default=())
 
+    @property
+    def sole_file(self) -> File | None:
+        """The file whose sync is all there is to do, as it is for most flushes; None if there is more."""
+        if len(self.files) > 1 or self.chunks or self.snapshots or self.snapshots_stale or self.directories:
+            return None
+        return self.files[0] if self.epochs is None else None
+
     def run(self) -> None:
         """An OSError leaves it unknown what is on disk: the log must fail, never try again."""
         for file in self.files:

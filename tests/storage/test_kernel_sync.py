@@ -1,0 +1,77 @@
+"""Syncs handed to the kernel end, each with its own outcome."""
+
+import platform
+import select
+from pathlib import Path
+
+import pytest
+
+from headwater.storage.disk import Disk, File
+from headwater.storage.kernel_sync import KernelSync
+
+
+def collected(kernel: KernelSync, count: int) -> dict[int, OSError | None]:
+    ended: dict[int, OSError | None] = {}
+    while len(ended) < count:
+        assert select.select([kernel], [], [], 10)[0], "the kernel says when a sync has ended"
+        ended.update(kernel.collect())
+    return ended
+
+
+def written(path: Path) -> File:
+    file = Disk().open(path, create=True)
+    file.pwritev([b"x" * 10_000], 0)
+    return file
+
+
+def test_every_sync_ends_once_with_its_own_token(tmp_path: Path) -> None:
+    kernel = KernelSync(256)
+    files = [written(tmp_path / str(number)) for number in range(100)]
+    try:
+        for number, file in enumerate(files):
+            kernel.submit(file, number)
+
+        assert collected(kernel, len(files)) == dict.fromkeys(range(len(files)))
+        assert kernel.collect() == []
+    finally:
+        kernel.close()
+
+
+def test_a_file_that_is_not_open_is_refused_and_nothing_is_begun(tmp_path: Path) -> None:
+    kernel = KernelSync(8)
+    file = written(tmp_path / "closed")
+    file.close()
+    try:
+        with pytest.raises(OSError, match="descriptor"):
+            kernel.submit(file, 1)
+        assert kernel.collect() == []
+    finally:
+        kernel.close()
+
+
+def test_what_cannot_be_synced_ends_with_the_reason(tmp_path: Path) -> None:
+    """A pipe has no disk behind it; what is told at once and what is told later must both be an error."""
+    kernel = KernelSync(8)
+    random = Disk().open(Path("/dev/null"))
+    try:
+        try:
+            kernel.submit(random, 7)
+        except OSError as refused:
+            outcome: OSError | None = refused
+        else:
+            outcome = collected(kernel, 1)[7]
+        assert outcome is not None
+    finally:
+        kernel.close()
+
+
+def test_closing_waits_for_what_is_under_way(tmp_path: Path) -> None:
+    kernel = KernelSync(8)
+    kernel.submit(written(tmp_path / "file"), 1)
+    kernel.close()
+
+
+def test_a_machine_that_is_not_known_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "abacus")
+    with pytest.raises(OSError, match="this machine"):
+        KernelSync(8)

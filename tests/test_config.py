@@ -24,6 +24,7 @@ from headwater.settings import (
     setting,
     settings_of,
 )
+from headwater.topic_config import TopicConfig
 
 SETTINGS = settings_of(BrokerConfig)
 
@@ -68,6 +69,27 @@ def test_the_environment_variable_of_our_own_settings_does_not_repeat_the_prefix
 
 def test_the_defaults_do_not_contradict_each_other() -> None:
     BrokerConfig().check()
+
+
+def test_settings_are_equal_where_their_values_are() -> None:
+    three, four = BrokerConfig(num_partitions=3), BrokerConfig(num_partitions=4)
+    assert three == BrokerConfig(num_partitions=3)
+    assert three != four
+    assert three != TopicConfig()
+    assert len({three, BrokerConfig(num_partitions=3), four}) == 2
+    assert three == BrokerConfig.from_values({"num.partitions": "3"}), "wherever a value came from"
+
+
+def test_settings_are_shown_by_name() -> None:
+    shown = repr(BrokerConfig(num_partitions=7))
+    assert shown.startswith("BrokerConfig(")
+    assert "num_partitions=7" in shown
+    assert "origins" not in shown
+
+
+def test_there_is_no_setting_that_is_not_declared() -> None:
+    with pytest.raises(TypeError, match="BrokerConfig has no partitions"):
+        BrokerConfig(partitions=7)  # pyright: ignore[reportCallIssue]
 
 
 def test_settings_are_immutable() -> None:

@@ -5,7 +5,6 @@ Every queue, frame, cache and wait of the broker has its limit here.
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from headwater.endpoint import Endpoint
@@ -19,6 +18,7 @@ from headwater.settings import (
     ConfigSource,
     find_setting,
     setting,
+    settings_class,
     settings_of,
 )
 from headwater.topic_defaults import TopicDefaults
@@ -35,7 +35,7 @@ _SYNONYMS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@settings_class
 class BrokerConfig(TopicDefaults):
     # Who and where
     node_id: int = setting(INT, "node.id", 1, "The number of this broker, unlike that of every other.", minimum=0)

@@ -4,9 +4,8 @@ Whatever is unknown or out of range is refused with the place that it stands in 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from headwater.config import BrokerConfig
 from headwater.errors import ConfigError
@@ -23,8 +22,7 @@ _FILE_BYTES_MAX = 1_048_576
 _OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_BOOTSTRAP"})
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
+class Effective(NamedTuple):
     """The settings in force, and for each of them where its value stands."""
 
     config: BrokerConfig

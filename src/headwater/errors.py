@@ -6,6 +6,8 @@ Code raises a domain error; each listener turns it into its own wire form at one
 
 from enum import IntEnum
 
+TEXT_LENGTH_MAX = 1000
+
 
 class ErrorCode(IntEnum):
     """Kafka's error codes, by Kafka's names."""
@@ -151,6 +153,11 @@ class HeadwaterError(Exception):
     """Anything Headwater refuses on purpose. `code` is what a Kafka client is told, the text is for a person."""
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __str__(self) -> str:
+        """Short, for it may quote what a client sent, and goes into replies and logs."""
+        text = super().__str__()
+        return text if len(text) <= TEXT_LENGTH_MAX else f"{text[:TEXT_LENGTH_MAX]}..."
 
 
 class KafkaError(HeadwaterError):

@@ -1,16 +1,15 @@
 """How a setting is declared: Kafka's name, type, default, bounds, one sentence of documentation.
 
-A settings class is a frozen dataclass whose fields are made by `setting`. Its attribute,
-parser, environment variable, DescribeConfigs entry and line in the reference all derive from that one declaration.
+A settings class derives from `Settings`, and its fields are made by `setting`. The attribute, parser, environment
+variable, DescribeConfigs entry and line in the reference all derive from that one declaration.
 """
 
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 from headwater.errors import ConfigError
 
@@ -19,8 +18,8 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 VALUE_LENGTH_MAX = 65_536
 
 # Java's number syntax and no more: Python's own would also take underscores, "nan" and other scripts' digits.
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
-_DECIMAL = re.compile(r"[+-]?([0-9]{1,19}(\.[0-9]{0,19})?|\.[0-9]{1,19})([eE][+-]?[0-9]{1,3})?")
+_INTEGER = r"[+-]?[0-9]{1,19}"
+_DECIMAL = r"[+-]?([0-9]{1,19}(\.[0-9]{0,19})?|\.[0-9]{1,19})([eE][+-]?[0-9]{1,3})?"
 
 _MILLISECONDS_IN = {"minutes": 60_000, "hours": 3_600_000}
 
@@ -53,8 +52,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(NamedTuple):
     """One of the places that a value was looked up in, strongest first."""
 
     name: str
@@ -62,8 +60,7 @@ class ConfigSynonym:
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(NamedTuple):
     """A setting as DescribeConfigs tells it. `value` is None where it is unset, or too secret to tell."""
 
     name: str
@@ -77,8 +74,7 @@ class ConfigEntry:
     synonyms: tuple[ConfigSynonym, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     name: str
     type: SettingType
     default: Value
@@ -131,11 +127,11 @@ class Setting:
                     raise self.refusal(f"{_shown(text)} is neither true nor false")
                 return value
             case SettingType.INT | SettingType.LONG:
-                if not _INTEGER.fullmatch(text):
+                if not re.fullmatch(_INTEGER, text):
                     raise self.refusal(f"{_shown(text)} is not a whole number")
                 return self._bounded(int(text), text)
             case SettingType.DOUBLE:
-                if not _DECIMAL.fullmatch(text):
+                if not re.fullmatch(_DECIMAL, text):
                     raise self.refusal(f"{_shown(text)} is not a number")
                 return self._bounded(float(text), text)
             case SettingType.STRING:
@@ -205,6 +201,50 @@ class Setting:
             except ConfigError as error:
                 raise self.refusal(str(error)) from None
         return text
+
+
+class Settings:
+    """What `settings_class` decorates. These methods go by the fields one at a time: compiling straight-line code for
+    each of eighty settings, as dataclasses otherwise do, would take milliseconds of every start."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    def __init__(self, **values: Any) -> None:
+        for field in dataclasses.fields(self):
+            if field.name in values:
+                value = values.pop(field.name)
+            elif field.default_factory is not dataclasses.MISSING:
+                value = field.default_factory()
+            else:
+                value = field.default
+            object.__setattr__(self, field.name, value)
+        if values:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(values)}")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def __repr__(self) -> str:
+        shown = (field.name for field in dataclasses.fields(self) if field.repr)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    def _compared(self) -> tuple[object, ...]:
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self) if field.compare)
+
+
+Declaring = TypeVar("Declaring", bound=type[Settings])
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def settings_class(declaring: Declaring) -> Declaring:
+    decorate = dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+    return decorate(declaring)
 
 
 @cache

@@ -3,9 +3,7 @@
 What a topic does not set itself comes from the broker's setting of the same meaning, as in Kafka.
 """
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from headwater.errors import ConfigError
@@ -17,11 +15,13 @@ from headwater.settings import (
     ConfigSource,
     ConfigSynonym,
     Setting,
+    Settings,
     Value,
     declare,
     find_setting,
     in_milliseconds,
     setting,
+    settings_class,
     settings_of,
 )
 from headwater.topic_defaults import NO_EFFECT, TopicDefaults
@@ -36,11 +36,11 @@ def _inherited(name: str, *synonyms: str, minimum: int | None = None) -> Any:
     strongest, weakest = (settings_of(TopicDefaults)[synonym] for synonym in (synonyms[0], synonyms[-1]))
     bounds: dict[str, Any] = {} if minimum is None else {"minimum": minimum, "also": ()}
     default = in_milliseconds(weakest.name, weakest.default)
-    return declare(dataclasses.replace(strongest, name=name, default=default, synonyms=synonyms, **bounds))
+    return declare(strongest._replace(name=name, default=default, synonyms=synonyms, **bounds))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
+@settings_class
+class TopicConfig(Settings):
     cleanup_policy: frozenset[str] = _inherited("cleanup.policy", "log.cleanup.policy")
     compression_gzip_level: int = _inherited("compression.gzip.level", "compression.gzip.level")
     compression_lz4_level: int = _inherited("compression.lz4.level", "compression.lz4.level")

@@ -5,7 +5,6 @@ Type, default, bounds and documentation of a topic setting are declared here onc
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from headwater.settings import (
     BOOLEAN,
@@ -17,17 +16,19 @@ from headwater.settings import (
     STRING,
     ConfigSource,
     ConfigSynonym,
+    Settings,
     Value,
     attribute_of,
     setting,
+    settings_class,
     settings_of,
 )
 
 NO_EFFECT = "Accepted for compatibility; it has no effect yet."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDefaults:
+@settings_class
+class TopicDefaults(Settings):
     # Where values that were set on purpose came from. A value that differs from its default without being named here
     # was given to the constructor, which counts as static.
     origins: Mapping[str, ConfigSource] = dataclasses.field(

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -184,10 +185,13 @@ async def test_a_topic_whose_directories_cannot_be_made_does_not_exist(tmp_path:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         disk.create_error = fault
-        with pytest.raises(KafkaError) as refused:
-            await broker.catalog.create("cursed", 2, {})
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        disk.cursed = "cursed-1"
+        for _ in range(3):
+            with pytest.raises(KafkaError) as refused:
+                await broker.catalog.create("cursed", 2, {})
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert broker.topic("cursed") is None
+        assert directories(tmp_path) == []
         disk.heal()
         assert (await produce(broker, await create(broker, "cursed", 2), batch_of(b"v"))).base_offset == 0
 
@@ -235,6 +239,7 @@ async def test_a_topic_that_comes_again_at_once_gets_nothing_of_its_namesake(tmp
             await run(broker.journal.drain())
             files = {path.name: path.stat().st_size for path in (tmp_path / "phoenix-0").iterdir()}
             assert files.pop("partition.metadata")
+            assert files.pop("leader-epoch-checkpoint") == len("0\n1\n0 0\n")
             assert set(files.values()) == {0}
             await broker.catalog.delete("phoenix")
         assert directories(tmp_path) == []
@@ -276,12 +281,39 @@ def test_an_event_comes_back_from_its_record(event: Event) -> None:
     assert CatalogFormat().decode(*CatalogFormat().encode(event)) == event
 
 
+def test_what_a_newer_version_adds_to_a_topic_is_ignored() -> None:
+    event = Topic(TopicName("orders"), TopicId(UUID(int=7)), 3, {"retention.ms": "1"})
+    key, value = CatalogFormat().encode(event)
+    assert value is not None
+    assert CatalogFormat().decode(key, value.replace(b"{", b'{"colour":"blue",', 1)) == event
+
+
 @pytest.mark.parametrize(("key", "value"), [(b"from the future", b"{}"), (b"broker", None), (b"producer-ids", None)])
 def test_a_record_that_is_no_event_we_know_is_none(key: bytes, value: bytes | None) -> None:
     assert CatalogFormat().decode(key, value) is None
 
 
-@pytest.mark.parametrize(("key", "value"), [(b"topic/orders", b"{"), (b"topic/\xff", b"{}"), (b"broker", b"[]")])
+ORDERS_ID = b'"id":"8d1ac1a4-1c1b-4d0b-9d8f-6e3f0e9c2a11"'
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"topic/orders", b"{"),
+        (b"topic/orders", b"[]"),
+        (b"topic/orders", b'{"id":"orders","partitions":1,"config":{}}'),
+        (b"topic/orders", b'{"id":7,"partitions":1,"config":{}}'),
+        (b"topic/orders", b"{" + ORDERS_ID + b',"partitions":1}'),
+        (b"topic/orders", b"{" + ORDERS_ID + b',"partitions":true,"config":{}}'),
+        (b"topic/orders", b"{" + ORDERS_ID + b',"partitions":1,"config":null}'),
+        (b"topic/orders", b"{" + ORDERS_ID + b',"partitions":1,"config":{"retention.ms":1}}'),
+        (b"topic/\xff", b"{}"),
+        (b"broker", b"[]"),
+        (b"broker", b'{"num.partitions":3}'),
+        (b"producer-ids", b'"1000"'),
+        (b"producer-ids", b"1e3"),
+    ],
+)
 def test_a_record_that_cannot_be_read_stops_the_start_and_is_named(key: bytes, value: bytes) -> None:
     with pytest.raises(DamagedCatalog, match="catalog's record"):
         CatalogFormat().decode(key, value)

@@ -147,6 +147,23 @@ async def test_a_partition_that_breaks_ends_the_wait_with_its_error(tmp_path: Pa
         assert (read.error, read.high_watermark, read.records) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, None)
 
 
+async def test_a_segment_that_cannot_be_opened_is_its_partitions_trouble_alone(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        damaged = await create(broker, "damaged", segment_bytes="100")
+        healthy = await create(broker, "healthy")
+        for partition in (damaged, damaged, healthy):
+            await produce(broker, partition, batch_of(b"v"))
+        first = damaged.log.segments[0]
+        first.rest()
+        first.rest()
+        first.path(".log").unlink()
+
+        broken, fine = await outcome(fetch(broker, (damaged, 0), (healthy, 0)))
+        assert (broken.error, broken.records) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
+        assert fine.error is ErrorCode.NONE
+        assert sizes([fine]) != [0]
+
+
 async def test_a_reader_keeps_the_bytes_of_a_topic_that_is_deleted_under_it(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "gone")

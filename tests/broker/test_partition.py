@@ -1,6 +1,7 @@
 """When a batch is acknowledged and when consumers see it; duplicates; disks that fill up or break."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from headwater.broker.partition import ACKS_ALL
 from headwater.errors import ErrorCode, KafkaError
+from headwater.storage.disk import File
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 from tests.broker.running import batch_of, create, produce, readable, running, sequenced, settled, stage
 
@@ -214,6 +216,35 @@ async def test_a_broken_write_takes_the_partition_out_of_service_and_no_other(tm
         assert (await produce(broker, healthy, batch_of(b"fine"))).error is None
     async with running(tmp_path) as broker:
         assert readable(broker.partition("cursed", 0)) == [b"kept"]
+
+
+@pytest.mark.parametrize("error", [OSError(BROKEN, "broken"), ZeroDivisionError("a bug")])
+async def test_whatever_goes_wrong_with_a_partition_the_others_of_the_turn_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async with running(tmp_path) as broker:
+        partitions = [await create(broker, name) for name in ("before", "broken", "after")]
+
+        def fail(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(File, "pwritev", _only(partitions[1].log.directory, fail, File.pwritev))
+        outcomes = [stage(broker, partition, batch_of(b"v")) for partition in partitions]
+        before, broken, after = [await settled(outcome) for outcome in outcomes]
+
+        assert (before.error, after.error) == (None, None)
+        assert broken.error is not None
+        assert broken.error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await produce(broker, partitions[2], batch_of(b"later"))).error is None
+
+
+def _only(directory: Path, faulty: Callable[..., None], sound: Callable[..., None]) -> Callable[..., None]:
+    """`faulty` for the files of one directory, `sound` for all others."""
+
+    def choose(file: File, *arguments: object) -> None:
+        (faulty if file.path.parent == directory else sound)(file, *arguments)
+
+    return choose
 
 
 async def test_a_broken_flush_acknowledges_nothing_and_is_not_tried_again(tmp_path: Path) -> None:

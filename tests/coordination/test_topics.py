@@ -23,7 +23,7 @@ from headwater.errors import ErrorCode, KafkaError
 from headwater.ids import TopicId, TopicName
 
 ORDERS = Topic(TopicName("orders"), TopicId(UUID(int=1)), 3, {"retention.ms": "5"})
-USERS = Topic(TopicName("users"), TopicId(UUID(int=2)), 1)
+USERS = Topic(TopicName("users"), TopicId(UUID(int=2)), 1, {})
 
 
 def topics_of(*events: Event, topics_max: int = 10, partitions_max: int = 20) -> Topics:
@@ -121,7 +121,7 @@ def test_names_that_no_topic_may_have(name: str) -> None:
 
 
 def test_dot_and_underscore_are_one_character() -> None:
-    topics = topics_of(Topic(TopicName("a.b_c"), TopicId(UUID(int=1)), 1))
+    topics = topics_of(Topic(TopicName("a.b_c"), TopicId(UUID(int=1)), 1, {}))
     assert refusal(topics, "decide_create", "a_b.c", UUID(int=2), 1, {}) is ErrorCode.INVALID_TOPIC_EXCEPTION
     topics.apply(TopicDeleted(TopicName("a.b_c")))
     assert topics.decide_create("a_b.c", UUID(int=2), 1, {})
@@ -141,7 +141,7 @@ def test_a_topic_is_found_by_name_and_by_id_until_it_is_deleted() -> None:
 
 
 def test_a_topic_that_comes_again_is_another_one() -> None:
-    again = Topic(ORDERS.name, TopicId(UUID(int=7)), 1)
+    again = Topic(ORDERS.name, TopicId(UUID(int=7)), 1, {})
     topics = topics_of(ORDERS, again)
     assert topics.by_id == {again.id: again}
     assert topics.partition_total == 1

@@ -85,7 +85,11 @@ def read_everything(bootstrap_servers: str, topic: str) -> dict[int, list[tuple[
         while any(len(found[index]) < end for index, end in ends.items()):
             for message in consumer.consume(10_000, timeout=0.2):
                 assert message.error() is None
-                found[message.partition()].append((message.offset(), message.value()))
+                partition, offset, value = message.partition(), message.offset(), message.value()
+                assert partition is not None
+                assert offset is not None
+                assert value is not None
+                found[partition].append((offset, value))
     finally:
         consumer.close()
     return found

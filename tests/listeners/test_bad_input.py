@@ -16,7 +16,7 @@ from headwater.protocol import compression
 from headwater.protocol.compression import Codec
 from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.fetch import FetchResponse, ReplicaState
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -229,6 +229,27 @@ def test_zstd_is_refused_where_the_version_is_too_old_to_know_it(client: RawClie
 def test_acks_that_do_not_exist_are_refused(client: RawClient, topic: str, acks: int) -> None:
     assert client.produce(topic, GOOD, acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert client.offset(topic) == 0
+
+
+def test_the_name_of_an_unknown_topic_may_be_as_long_as_a_string_can_be(client: RawClient, topic: str) -> None:
+    """The refusal quotes it, and must still fit into a string of the reply, beside the one for a topic that exists."""
+    request = produce_request({"x" * 32_767: {0: GOOD}, topic: {0: GOOD}})
+    unknown, known = client.ask(request, ProduceResponse, 8).responses
+
+    assert unknown.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert known.partition_responses[0].error_code == ErrorCode.NONE
+
+
+def test_a_request_with_more_elements_than_any_client_needs_is_not_even_read(broker: Broker) -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="") for _ in range(100_001)])
+    with RawClient(broker) as client:
+        client.send(request, 9)
+        assert client.is_closed()
+
+
+def test_a_topic_that_is_asked_for_twice_is_told_once(client: RawClient, topic: str) -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic), MetadataRequestTopic(name=topic)])
+    assert [one.name for one in client.ask(request, MetadataResponse, 9).topics] == [topic]
 
 
 def test_a_client_that_wants_no_answer_is_hung_up_on_when_its_batch_is_refused(

@@ -184,18 +184,19 @@ def test_memory_for_requests_is_waited_for_and_never_refused(name: str) -> None:
         others = [RawClient(broker) for _ in range(4)]
         try:
             for other in others:
-                other.send_bytes(request[:100_000])
-            eventually(broker, lambda: server.request_memory_used > 900_000)
+                other.send_bytes(request[:4])
+                other.send_bytes(request[4:600_000])
+            eventually(broker, lambda: len(server._memory.waiting) >= 2)
             assert client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0, "a small one has room"
             with ThreadPoolExecutor(4) as threads:
-                done = [threads.submit(other.send_bytes, request[100_000:]) for other in others]
+                done = [threads.submit(other.send_bytes, request[600_000:]) for other in others]
                 offsets = {
                     other.receive(ProduceResponse, 9)[1].responses[0].partition_responses[0].base_offset
                     for other in others
                 }
                 assert all(one.result() is None for one in done)
             assert offsets == {0, 1, 2, 3}
-            assert on_loop(broker, lambda: server.request_memory_used) <= MIB
+            assert on_loop(broker, lambda: server.request_memory_used) <= 2 * MIB
         finally:
             for other in others:
                 other.socket.close()
@@ -306,16 +307,43 @@ def test_a_request_that_does_not_arrive_in_time_ends_its_connection(timed: Broke
 
 def test_a_large_request_that_flows_gets_the_time_it_needs(timed: Broker, clock: ManualClock) -> None:
     with RawClient(timed) as client:
-        request = padded(4 * MIB)
-        client.send_bytes(request[: 3 * MIB])
+        request = padded(8 * MIB)
         connection = connection_of(timed, client)
-        eventually(timed, lambda: connection._frames.partial_bytes == 3 * MIB)
-        sweep(timed)
-        clock.advance(60_000)
-        sweep(timed)
-        client.send_bytes(request[3 * MIB :])
+        for count in range(1, 8):
+            client.send_bytes(request[(count - 1) * MIB : count * MIB])
+            eventually(timed, lambda received=count * MIB: connection._frames.partial_bytes == received)
+            clock.advance(10_000)
+            sweep(timed)
+        client.send_bytes(request[7 * MIB :])
 
         assert client.receive(ApiVersionsResponse, 0)[1].error_code == 0
+
+
+def test_a_large_request_that_stops_flowing_earns_nothing_by_its_fast_start(timed: Broker, clock: ManualClock) -> None:
+    with RawClient(timed) as client:
+        client.send_bytes(padded(8 * MIB)[: 7 * MIB])
+        connection = connection_of(timed, client)
+        eventually(timed, lambda: connection._frames.partial_bytes == 7 * MIB)
+        sweep(timed)
+        clock.advance(30_000)
+        sweep(timed)
+
+        assert client.is_closed()
+
+
+def test_what_a_request_announces_takes_no_memory_from_others(name: str) -> None:
+    settings = {"queued.max.request.bytes": str(MIB), "socket.request.max.bytes": str(MIB)}
+    with Broker(settings) as broker, RawClient(broker) as client:
+        client.create(name)
+        announcing = [RawClient(broker) for _ in range(10)]
+        try:
+            for one in announcing:
+                one.send_bytes(MIB.to_bytes(4, "big") + b"x")
+            eventually(broker, lambda: broker.node.kafka.connection_count == 11)
+            assert client.produce(name, batch_of(bytes(500_000))).error_code == 0
+        finally:
+            for one in announcing:
+                one.socket.close()
 
 
 def test_an_idle_connection_is_closed(timed: Broker, clock: ManualClock) -> None:

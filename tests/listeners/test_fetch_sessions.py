@@ -145,10 +145,20 @@ def test_a_broker_without_slots_has_no_sessions() -> None:
     assert offsets_of(fetching) == {(FIRST, 0): 3}
 
 
-def test_a_session_holds_no_more_partitions_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_sessions_together_remember_no_more_partitions_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 3)
-    sessions = FetchSessions(10, ManualClock())
-    assert refusal(sessions, asks({FIRST: dict.fromkeys(range(4), 0)})) is ErrorCode.INVALID_REQUEST
+    clock = ManualClock()
+    sessions = FetchSessions(10, clock)
+    opened(sessions, {FIRST: {0: 0, 1: 0}})
+    fetching = sessions.begin(asks({FIRST: {2: 5, 3: 6}}), uses_topic_ids=True)
+    assert fetching.session is None
+    assert offsets_of(fetching) == {(FIRST, 2): 5, (FIRST, 3): 6}, "it is served all the same"
+
+    clock.advance(fetch_sessions.EVICTION_MS)
+    session_id = opened(sessions, {FIRST: {2: 5, 3: 6}})
+    grown = asks({FIRST: {7: 0, 8: 0}}, (session_id, 1))
+    assert sessions.begin(grown, uses_topic_ids=True).session is None, "one that grows too large ends"
+    assert len(sessions) == 0
 
 
 def test_partitions_that_were_served_go_last() -> None:

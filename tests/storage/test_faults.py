@@ -188,7 +188,6 @@ def test_a_failed_sync_promises_nothing(tmp_path: Path, disk: FaultyDisk) -> Non
 def test_a_disk_too_full_for_an_index_does_not_stop_the_log(tmp_path: Path, disk: FaultyDisk) -> None:
     log = create(tmp_path, disk=disk)
     fill(log, 40)
-    log.epochs.is_changed = False
     disk.room = 0
     flush(log)
     assert (log.flushed_offset, log.failure) == (40, None)
@@ -388,3 +387,41 @@ def test_a_damaged_checkpoint_costs_what_it_held_and_no_more(tmp_path: Path, nam
     assert len(reports) == 1
     assert name in reports[0]
     assert again.first_dirty_offset == 0
+
+
+def test_an_epoch_that_a_full_disk_does_not_take_has_not_begun(tmp_path: Path, disk: FaultyDisk) -> None:
+    log = create(tmp_path, disk=disk)
+    fill(log, 5)
+    disk.room = 0
+    for refused in (lambda: log.begin_epoch(1), lambda: log.append([numbered(5, leader_epoch=1)], NOW_MS)):
+        with pytest.raises(DiskFull):
+            refused()
+        assert (log.epochs.starts, log.end_offset, log.failure) == ([(0, 0)], 5, None)
+    flush(log)
+    assert (log.flushed_offset, log.failure) == (5, None)
+
+    disk.room = 1 << 40
+    log.append([numbered(5, leader_epoch=1)], NOW_MS)
+    assert reopen(log).epochs.starts == [(0, 0), (1, 5)]
+
+
+def test_an_epoch_that_began_with_a_batch_which_found_no_room_does_not_outlive_a_stop(
+    tmp_path: Path, disk: FaultyDisk
+) -> None:
+    log = create(tmp_path, disk=disk)
+    fill(log, 5)
+    disk.room = 50  # enough for the epoch, not for the batch
+    with pytest.raises(DiskFull):
+        log.append([numbered(5, leader_epoch=1)], NOW_MS)
+    assert log.epochs.starts == [(0, 0)]
+    disk.room = 1 << 40
+    log.close()
+    assert reopen(log, clean=True).epochs.starts == [(0, 0)]
+
+
+def test_a_broken_disk_under_a_new_epoch_stops_the_log(tmp_path: Path, disk: FaultyDisk) -> None:
+    log = create(tmp_path, disk=disk)
+    disk.rename_error = errno.EIO
+    for _ in range(2):
+        with pytest.raises(LogFailed):
+            log.begin_epoch(1)

@@ -65,7 +65,7 @@ def test_the_newest_five_batches_are_recognised_with_their_offsets() -> None:
         duplicate = producers.check(batch(2 * n, 999, count=2))
         assert duplicate is not None
         assert (duplicate.base_offset, duplicate.last_offset, duplicate.next_offset) == (10 * n, 10 * n + 1, 10 * n + 2)
-    assert refusal(producers, batch(4, 999, count=2)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert refusal(producers, batch(4, 999, count=2)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal(producers, batch(6, 999, count=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "another batch"
 
 
@@ -73,7 +73,7 @@ def test_sequences_wrap_to_zero() -> None:
     producers = states(batch(SEQUENCE_MAX - 1, 0, count=2), batch(0, 2), batch(1, 3))
     assert producers.check(batch(2, 4)) is None
     assert producers.check(batch(SEQUENCE_MAX - 1, 4, count=2)) is not None
-    assert refusal(producers, batch(SEQUENCE_MAX - 2, 4)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert refusal(producers, batch(SEQUENCE_MAX - 2, 4)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     across = states(batch(SEQUENCE_MAX, 0, count=3))
     assert across.check(batch(2, 3)) is None
@@ -225,7 +225,14 @@ def test_transactions_are_replayed_from_the_log(tmp_path: Path) -> None:
     assert (ended_state.current_txn_first_offset, ended_state.coordinator_epoch) == (-1, 3)
 
 
-def test_the_last_batch_of_a_producer_is_all_that_a_clean_start_needs(tmp_path: Path) -> None:
+def test_a_batch_that_was_refused_is_never_taken_for_one_that_was_written() -> None:
+    """The producer is unknown, its first batch meets a full disk, and the second is under way already."""
+    producers = states(batch(1))
+    assert refusal(producers, batch(0, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("appended_since", [0, 2, 20])
+def test_the_five_batch_window_survives_a_clean_start_too(tmp_path: Path, appended_since: int) -> None:
     log = create(tmp_path)
     for n in range(20):
         header, data = produced(n, n)
@@ -234,10 +241,37 @@ def test_the_last_batch_of_a_producer_is_all_that_a_clean_start_needs(tmp_path: 
     log.close()
 
     again = reopen(log, clean=True)
+    for n in range(20, 20 + appended_since):
+        header, data = produced(n, n)
+        assert again.check_sequence(header) is None
+        again.producers.update(header, NOW_MS)
+        again.append([(header, data)], NOW_MS)
 
-    assert again.producers.check(produced(20, 20)[0]) is None
-    assert again.producers.check(produced(20, 19)[0]) == (19, 19, 19, 19)
-    assert refusal(again.producers, produced(20, 3)[0]) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    end = 20 + appended_since
+    assert again.check_sequence(produced(end, end)[0]) is None
+    for n in range(end - 5, end):
+        assert again.check_sequence(produced(end, n)[0]) == (n, n, n, n)
+    with pytest.raises(KafkaError) as refused:
+        again.check_sequence(produced(end, end - 6)[0])
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_retry_that_cannot_be_looked_up_is_refused_and_nothing_else(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    for n in range(8):
+        header, data = produced(n, n)
+        log.producers.update(header, NOW_MS)
+        log.append([(header, data)], NOW_MS)
+    log.close()
+    again = reopen(log, clean=True)
+    segment = log.segments[0].path(".log")
+    segment.write_bytes(bytes(segment.stat().st_size))
+
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refused:
+            again.check_sequence(produced(8, 6)[0])
+        assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert again.check_sequence(produced(8, 8)[0]) is None
 
 
 def test_taking_back_batches_takes_back_the_transaction_they_began() -> None:

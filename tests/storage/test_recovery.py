@@ -20,6 +20,7 @@ from tests.storage.builders import (
     settings,
     staged,
 )
+from tests.storage.crashes import RecordingDisk, crash
 
 
 class CountingDisk(Disk):
@@ -225,7 +226,11 @@ def test_leader_epochs_survive_a_crash(tmp_path: Path) -> None:
     flush(log)
     assert reopen(log).epochs.starts == starts
     log.segments[-1].path(".log").write_bytes(b"")
-    assert reopen(log, recovery_point=0).epochs.starts == starts[:4]
+    again = reopen(log, recovery_point=0)
+    assert again.end_offset == 28
+    assert again.epochs.starts == starts, "an epoch whose batches are gone is not given again"
+    log.segments[-2].path(".log").write_bytes(b"")
+    assert reopen(again, recovery_point=0).epochs.starts == [*starts[:2], (4, 14)]
 
 
 def test_old_snapshots_are_removed(tmp_path: Path) -> None:
@@ -251,3 +256,73 @@ def test_batches_larger_than_a_block_are_recovered(tmp_path: Path) -> None:
     again = reopen(log)
     assert again.end_offset == 3
     assert contents(again, bytes_max=1) == contents(log, bytes_max=1)
+
+
+@pytest.mark.parametrize("lost", [b"0\n9\n", b"\xff\xfe", None])
+@pytest.mark.parametrize("clean", [True, False])
+def test_leader_epochs_whose_file_is_lost_are_read_from_the_batches(
+    tmp_path: Path, lost: bytes | None, clean: bool
+) -> None:
+    log = create(tmp_path)
+    for offset in range(60):
+        log.append([numbered(offset, leader_epoch=offset // 23)], NOW_MS)
+    log.close()
+    starts = list(log.epochs.starts)
+    path = log.directory / "leader-epoch-checkpoint"
+    path.unlink() if lost is None else path.write_bytes(lost)
+
+    again = reopen(log, clean=clean)
+
+    assert again.epochs.starts == starts == [(0, 0), (1, 23), (2, 46)]
+
+
+def test_an_epoch_in_which_nothing_was_written_yet_survives(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    fill(log, 5)
+    log.begin_epoch(3)
+    assert log.epochs.starts == [(0, 0), (3, 5)]
+    assert reopen(log).epochs.starts == log.epochs.starts
+    log.close()
+    again = reopen(log, clean=True)
+    assert again.epochs.starts == log.epochs.starts
+
+    again.begin_epoch(4)
+    assert reopen(again).epochs.starts == [(0, 0), (4, 5)], "an epoch without batches leaves no trace"
+
+
+def test_epochs_that_a_truncation_took_back_do_not_come_again(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    for offset in range(12):
+        log.append([numbered(offset, leader_epoch=offset // 4)], NOW_MS)
+    log.truncate_to(8).run()
+    fill(log, 5, leader_epoch=1)
+    assert reopen(log).epochs.starts == [(0, 0), (1, 4)]
+
+
+def test_what_a_crash_left_is_on_disk_before_anybody_reads_it(tmp_path: Path) -> None:
+    """Names of segments included: the next crash must not take back what was served since this one."""
+    disk = RecordingDisk()
+    log = create(tmp_path, disk=disk)
+    fill(log, 30)
+    assert len(log.segments) > 2
+
+    again = reopen(log, disk=disk)
+
+    assert (again.flushed_offset, again.end_offset) == (30, 30)
+    survivors = crash(disk.steps, "nothing unsynced")
+    assert {name: data for name, data in survivors.items() if name.endswith(".log")} == {
+        segment.path(".log").name: segment.path(".log").read_bytes() for segment in log.segments
+    }
+
+
+def test_nothing_is_removed_without_a_word(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    fill(log, 30)
+    reports: list[str] = []
+    size = sum(segment.size for segment in log.segments[:1])
+    reopen(log, start_offset=20, reports=reports)
+    assert f"removed 1 segments of {size} bytes that end before the start offset 20" in reports[0]
+
+    reports.clear()
+    reopen(log, recovery_point=20, start_offset=100, reports=reports)
+    assert "that end before the start offset 100" in reports[0]

@@ -6,11 +6,12 @@ crash in between leaves a stray directory, never a topic whose data is missing.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 from uuid import UUID, uuid4
 
-from headwater.broker.catalog_format import CatalogFormat
+from headwater.broker.catalog_format import CatalogFormat, DamagedCatalog
 from headwater.broker.journal import Journal
 from headwater.broker.partition import Partition
 from headwater.broker.shard import Shard
@@ -20,6 +21,7 @@ from headwater.coordination.topics import PRODUCER_ID_BLOCK, Event, Topic, Topic
 from headwater.errors import ConfigError, ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import ProducerId, TopicId, TopicName, TopicPartition
 from headwater.storage.data_directory import DataDirectory
+from headwater.storage.garbage import Garbage
 from headwater.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)
@@ -40,6 +42,9 @@ class Catalog:
         self._journal = journal
         # Changes are made one after the other: each is decided on what the one before it left.
         self._turn = asyncio.Lock()
+        # From the moment offsets are gathered until they are written: a checkpoint that was under way while a topic was
+        # deleted and created again would give the new one the offsets of the old. Files are also written by one alone.
+        self.checkpointing = asyncio.Lock()
         self._producer_ids = range(0)
         self.topics = Topics(topics_max=config.headwater_topics_max, partitions_max=config.headwater_partitions_max)
         self.partitions: dict[TopicName, list[Partition]] = {}
@@ -49,10 +54,18 @@ class Catalog:
 
     def _open_shard(self) -> Shard[Event]:
         now_ms = self._clock.now_ms()
-        if self._data.has_partition(CATALOG):
-            log = self._data.open_partition(CATALOG, CATALOG_CONFIG, CATALOG_ID, now_ms)
-        else:
+        if self._data.is_new:
             (log,) = self._data.create_partitions([CATALOG], CATALOG_CONFIG, CATALOG_ID, now_ms)
+        else:
+            log = self._data.open_partition(CATALOG, CATALOG_CONFIG, now_ms)
+        recovery_point = self._data.recovery_point(CATALOG)
+        if log.failure is not None or log.end_offset < recovery_point:
+            reason = log.failure or f"it ends at offset {log.end_offset}, but {recovery_point} were on disk"
+            raise DamagedCatalog(
+                f"the catalog, without which no topic is known, is lost or damaged ({reason}): restore "
+                f"{self._data.root / str(CATALOG)} from a backup, or start with another --data-dir"
+            )
+        self._data.claim()
         partition = Partition(CATALOG, log, CATALOG_CONFIG, self._journal)
         return Shard(partition, self.topics, CatalogFormat(), self._clock)
 
@@ -64,18 +77,23 @@ class Catalog:
         for topic in self.topics.by_name.values():
             topic_config = self.topic_config(topic)
             self.partitions[topic.name] = [
-                self._open_partition(TopicPartition(topic.name, index), topic, topic_config)
+                self._open_partition(TopicPartition(topic.name, index), topic_config)
                 for index in range(topic.partition_count)
             ]
             opened += topic.partition_count
             progress(opened, self.topics.partition_total)
 
-    def _open_partition(self, identity: TopicPartition, topic: Topic, config: TopicConfig) -> Partition:
-        log = self._data.open_partition(identity, config, topic.id, self._clock.now_ms())
+    def _open_partition(self, identity: TopicPartition, config: TopicConfig) -> Partition:
+        log = self._data.open_partition(identity, config, self._clock.now_ms())
         epoch = max(log.epochs.latest, 0)
-        if not self._data.is_clean and log.end_offset:
+        if log.is_recovered:
             # A power failure may have taken the end of the log. In a new epoch, clients find out where it was cut.
             epoch += 1
+            try:
+                log.begin_epoch(epoch)
+            except HeadwaterError as error:
+                # On a full disk the first append tries again; any other error has taken the log out of service.
+                logger.error("leader epoch %d of %s could not be written: %s", epoch, identity, error)
         return Partition(identity, log, config, self._journal, epoch)
 
     def _set_strays_aside(self) -> None:
@@ -86,12 +104,14 @@ class Catalog:
         }
         for identity in self._data.partitions_found():
             if identity not in known and identity != CATALOG:
-                set_aside = self._data.set_aside(identity)
+                try:
+                    outcome = f"kept as {self._data.set_aside(identity).name}, remove it if it is not needed"
+                except OSError as error:
+                    outcome = f"it cannot be renamed: {error}"
                 logger.warning(
-                    "directory of %s is not in the catalog (an interrupted creation or deletion leaves one behind): "
-                    "kept as %s, remove it if it is not needed",
+                    "directory of %s is not in the catalog (an interrupted creation or deletion leaves one behind): %s",
                     identity,
-                    set_aside.name,
+                    outcome,
                 )
 
     def all_partitions(self) -> Iterable[Partition]:
@@ -210,7 +230,8 @@ class Catalog:
         identities = [TopicPartition(topic.name, index) for index in indexes]
         now_ms = self._clock.now_ms()
         try:
-            logs = await asyncio.to_thread(self._data.create_partitions, identities, config, topic.id, now_ms)
+            async with self.checkpointing:
+                logs = await asyncio.to_thread(self._data.create_partitions, identities, config, topic.id, now_ms)
         except OSError as error:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"cannot create the directories of topic '{topic.name}': {error}"
@@ -232,5 +253,23 @@ class Catalog:
 
 
 async def _remove(partitions: Sequence[Partition]) -> None:
-    garbage = [partition.log.delete() for partition in partitions]
-    await asyncio.to_thread(lambda: [one.run() for one in garbage])
+    """The catalog no longer names them: what cannot be removed now is removed or set aside by the next start."""
+    garbage: list[tuple[Partition, Garbage]] = []
+    for partition in partitions:
+        with _reported(partition):
+            garbage.append((partition, partition.log.delete()))
+
+    def remove() -> None:
+        for partition, directory in garbage:
+            with _reported(partition):
+                directory.run()
+
+    await asyncio.to_thread(remove)
+
+
+@contextmanager
+def _reported(partition: Partition) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        logger.error("the directory of %s cannot be removed: %s", partition.id, error)

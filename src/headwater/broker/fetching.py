@@ -5,20 +5,22 @@ again when one of them moved, at most once per loop turn.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.storage.segment import FileRange
 
+logger = logging.getLogger(__name__)
+
 # A fetch that nobody abandons ends after this, whatever its client asked for.
 WAIT_MS_MAX = 15 * 60 * 1000
 
 
-@dataclass(slots=True)
-class PartitionFetch:
+class PartitionFetch(NamedTuple):
     """What is asked of one partition."""
 
     partition: Partition
@@ -115,6 +117,10 @@ class Fetch(Pending[list[PartitionRead]]):
                 )
             except HeadwaterError as refusal:
                 error = refusal.code
+                failed = True
+            except OSError as trouble:
+                logger.error("%s cannot be read: %s", partition.id, trouble)
+                error = ErrorCode.KAFKA_STORAGE_ERROR
                 failed = True
             if records is not None:
                 total += len(records)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
 from headwater.errors import HeadwaterError
-from headwater.storage import compaction
 from headwater.storage.garbage import Garbage
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ class Housekeeping:
         self._stopping = asyncio.Event()
         # Since when records wait for a flush, where only flush.ms asks for one.
         self._dirty_since_ms: dict[Partition, int] = {}
-        # Checkpoints are whole files: two writers at once would take each other's half-written one for their own.
-        self._checkpointing = asyncio.Lock()
 
     def start(self) -> None:
         config = self._broker.config
@@ -111,6 +108,9 @@ class Housekeeping:
                     await self._compact(partition, config.log_cleaner_dedupe_buffer_size)
 
     async def _compact(self, partition: Partition, buffer_bytes: int) -> None:
+        # Imported here because many brokers have nothing to compact, and because start-up time is counted.
+        from headwater.storage import compaction  # noqa: PLC0415
+
         log = partition.log
         now_ms = self._broker.clock.now_ms()
         log.roll_if_due(now_ms)
@@ -124,13 +124,13 @@ class Housekeeping:
 
     async def checkpoint(self) -> None:
         """Where recovery would begin, and where each log starts. A failed log keeps the point it reached."""
-        async with self._checkpointing:
+        async with self._broker.catalog.checkpointing:
             points = {one.id: one.log.flushed_offset for one in self._broker.catalog.all_partitions()}
             await asyncio.to_thread(self._broker.data.write_recovery_points, points)
         await self.checkpoint_start_offsets()
 
     async def checkpoint_start_offsets(self) -> None:
-        async with self._checkpointing:
+        async with self._broker.catalog.checkpointing:
             offsets = {one.id: one.log.start_offset for one in self._broker.catalog.all_partitions()}
             await asyncio.to_thread(self._broker.data.write_start_offsets, offsets)
 

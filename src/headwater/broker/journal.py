@@ -40,7 +40,7 @@ class Journal:
         self._thread.start()
         self._kernel_flushes: dict[int, _Flush] = {}
         self._kernel_flush_count = 0
-        self._kernel: "KernelSync | None" = None
+        self._kernel: KernelSync | None = None
         self._was_kernel_tried = False
 
     # -- on the loop
@@ -150,13 +150,17 @@ class Journal:
         self._flushing.discard(partition)
         again = partition in self._flush_again
         self._flush_again.discard(partition)
-        if error is not None:
-            logger.error("flush of %s failed, the partition is offline: %s", partition.id, error)
-            partition.flush_failed(f"flush failed: {error}")
-        else:
+        try:
+            if error is not None:
+                raise error
             partition.flushed(task)
-            if again:
-                self.flush_soon(partition)
+        except Exception as failure:
+            # It stays this partition's: others may have been flushed along with it.
+            logger.error("flush of %s failed, the partition is offline", partition.id, exc_info=failure)
+            partition.flush_failed(f"flush failed: {failure}")
+            again = False
+        if again:
+            self.flush_soon(partition)
         callbacks, self._on_completed = self._on_completed, []
         for callback in callbacks:
             callback()

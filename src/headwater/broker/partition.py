@@ -4,8 +4,9 @@ Owned by the event loop. A produced batch is staged (checked, given its offset) 
 turn is written by one gathered write at the turn's end; a reply leaves when the acknowledgement rule is met.
 """
 
+import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
@@ -15,6 +16,8 @@ from headwater.protocol.batch import BatchHeader
 from headwater.storage.log import FlushTask, Log
 from headwater.storage.segment import FileRange
 from headwater.topic_config import TopicConfig
+
+logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 
@@ -104,14 +107,13 @@ class Partition:
         if self.is_closed or self.log.failure is not None:
             self.check_online()
         if header.producer_id >= 0:
-            duplicate = self.log.producers.check(header)
+            duplicate = self.log.check_sequence(header)
             if duplicate is not None:
                 self._acknowledge_duplicate(append, duplicate.base_offset, duplicate.next_offset, acks)
                 return
         base_offset = self._next_offset
         batches.patch(batch, base_offset, self.leader_epoch)
-        # The same as _replace, in a third of the time.
-        header = BatchHeader._make((base_offset, header.batch_length, self.leader_epoch, *header[3:]))
+        header = batches.with_position(header, base_offset, self.leader_epoch)
         if header.producer_id >= 0:
             self.log.producers.update(header, now_ms)
         append.base_offset = base_offset
@@ -145,15 +147,8 @@ class Partition:
         segment_count = len(self.log.segments)
         try:
             self.log.append(staged, now_ms)
-        except HeadwaterError as error:
-            self._next_offset = self.log.end_offset
-            if self.log.failure is None:
-                # The disk was full: sequences that were taken for batches which never got there must be given back.
-                self.log.rebuild_producers()
-            for append, _ in waiting:
-                append.fail(error)
-            if self.log.failure is not None:
-                self._fail_waiting(error)
+        except Exception as error:
+            self._refuse_staged(waiting, error)
             return
         if len(self.log.segments) != segment_count:
             # A sealed segment goes to disk under every policy, as in Kafka: it bounds what a crash leaves to scan.
@@ -164,6 +159,24 @@ class Partition:
             else:
                 append.notify(append)
         self._move_high_watermark()
+
+    def _refuse_staged(self, waiting: Sequence[tuple[Append, bool]], error: Exception) -> None:
+        """What is wrong with one partition ends here: the others of the turn are written all the same."""
+        if not isinstance(error, HeadwaterError):
+            logger.error("%s is offline, its log failed unexpectedly", self.id, exc_info=error)
+            self.log.fail(f"unexpected {type(error).__name__}: {error}")
+        self._next_offset = self.log.end_offset
+        if self.log.failure is None:
+            try:
+                # The disk was full: sequences that were taken for batches which never got there must be given back.
+                self.log.rebuild_producers()
+            except (HeadwaterError, OSError) as second:
+                self.log.fail(f"the disk was full, and its producers cannot be told apart any more: {second}")
+        refusal = error if isinstance(error, HeadwaterError) else self._offline()
+        for append, _ in waiting:
+            append.fail(refusal)
+        if self.log.failure is not None:
+            self._fail_waiting(refusal)
 
     def _await_flush(self, append: Append) -> None:
         self._awaiting_flush.append(append)
@@ -184,7 +197,7 @@ class Partition:
     def flush_failed(self, reason: str) -> None:
         """A failed flush says nothing about what is on disk, so nothing more is promised for this partition."""
         self.log.fail(reason)
-        self._fail_waiting(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {reason}"))
+        self._fail_waiting(self._offline())
 
     def _fail_waiting(self, error: HeadwaterError) -> None:
         waiting, self._awaiting_flush = self._awaiting_flush, deque()
@@ -222,7 +235,10 @@ class Partition:
         if self.is_closed:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone")
         if self.log.failure is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {self.log.failure}")
+            raise self._offline()
+
+    def _offline(self) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {self.log.failure}")
 
     def close(self) -> None:
         """Whoever still waits is told that the partition is gone."""

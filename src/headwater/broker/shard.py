@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
 from headwater.clock import Clock
+from headwater.errors import CorruptBatch, HeadwaterError
 from headwater.protocol import batch as batches
 from headwater.protocol.records import Record
 
@@ -18,6 +19,10 @@ EventT_contra = TypeVar("EventT_contra", contravariant=True)
 # Batches of a state log are built by this process alone; the bound only keeps a damaged one from filling the memory.
 REPLAY_BATCH_BYTES_MAX = 1 << 30
 REPLAY_READ_BYTES = 4 << 20
+
+
+class DamagedState(HeadwaterError):
+    """A machine is not rebuilt from a log that is not whole: what it then does not know would look deleted."""
 
 
 class Machine(Protocol[EventT_contra]):
@@ -74,12 +79,19 @@ class Shard(Generic[EventT]):
         partition = self.partition
         offset = partition.start_offset
         while offset < partition.high_watermark:
-            file_range = partition.read(
-                offset, REPLAY_READ_BYTES, limit_offset=partition.high_watermark, first_batch_whole=True
-            )
-            if file_range is None or not len(file_range):
-                return
-            for header, batch in batches.iterate(file_range.read()):
-                offset = header.next_offset
-                if not header.is_control:
-                    yield from batches.read_records(batch, header, REPLAY_BATCH_BYTES_MAX)
+            read_from = offset
+            try:
+                file_range = partition.read(
+                    offset, REPLAY_READ_BYTES, limit_offset=partition.high_watermark, first_batch_whole=True
+                )
+                for header, batch in batches.iterate(file_range.read() if file_range else b""):
+                    batches.verify(batch, header)
+                    if not header.is_control:
+                        yield from batches.read_records(batch, header, REPLAY_BATCH_BYTES_MAX)
+                    offset = header.next_offset
+                if offset == read_from:
+                    raise CorruptBatch("no whole batch is there")
+            except HeadwaterError as error:
+                raise DamagedState(
+                    f"{partition.log.directory} is damaged at offset {offset}, restore it from a backup: {error}"
+                ) from error

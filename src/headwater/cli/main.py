@@ -7,12 +7,14 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
-from click.shell_completion import CompletionItem
 
 from headwater.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # Each command is the attribute of that name in the module of that name beside this one.
 COMMANDS = {
@@ -48,7 +50,9 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
         commands = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 

@@ -1,6 +1,5 @@
 """`headwater serve`: the broker in the foreground, until it is told to stop."""
 
-import asyncio
 import gc
 import logging
 import os
@@ -33,6 +32,10 @@ def serve(file: Path | None, data_dir: str | None, kafka: str | None, assignment
     SIGHUP reloads the settings that may change while it runs. `headwater config --reference` explains all settings.
     """
     flags = _flags(data_dir, kafka, assignments)
+    # Neither the start nor requests make cycles: looking for them often would take a tenth of the start alone.
+    gc.set_threshold(50_000, 20, 100)
+    import asyncio
+
     asyncio.run(_serve(file, flags))
 
 
@@ -51,6 +54,8 @@ def _flags(data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]
 
 
 async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
+    import asyncio
+
     from headwater import logs
     from headwater.config_load import find_file, load
     from headwater.node import Node
@@ -60,24 +65,17 @@ async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
     node = Node(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    # Before the start, so that a broker which is still recovering its logs can be stopped, too.
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await node.start()
-    _calm_the_collector()
+    # What exists by now stays, and need not be looked through again.
+    gc.freeze()
     loop.add_signal_handler(signal.SIGHUP, _reload, node, file, flags)
     click.echo(f"ready kafka={node.kafka_address} data={node.data_directory}")
     await stop.wait()
     logger.info("stopping")
     await node.stop()
     logger.info("stopped cleanly")
-
-
-def _calm_the_collector() -> None:
-    """What exists by now stays, and what requests make has no cycles: looking for them often is wasted time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def _reload(node: "Node", file: Path | None, flags: Mapping[str, str]) -> None:

@@ -37,7 +37,7 @@ _UNKNOWN_OFFSET = -1
 
 
 class Delivered(NamedTuple):
-    """An acknowledged batch. `base_offset` is -1 where the broker did not tell: acks=0, or a repeated batch."""
+    """An acknowledged batch. `base_offset` is -1 where the broker did not tell: acks=0."""
 
     partition: TopicPartition
     base_offset: int
@@ -291,8 +291,7 @@ def _fail(batches: Sequence[_Sealed], error: ClientError) -> Sequence[_Sealed]:
 def _error_of(sealed: _Sealed, answer: PartitionProduceResponse | None) -> ClientError | None:
     if answer is None:
         return ClientError(f"the broker's answer leaves out {sealed.partition}")
-    if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-        # A duplicate is a batch that had been written before its first acknowledgement was lost.
+    if answer.error_code == ErrorCode.NONE:
         return None
     reasons = [error.batch_index_error_message for error in answer.record_errors if error.batch_index_error_message]
     message = answer.error_message or (reasons[0] if reasons else None)

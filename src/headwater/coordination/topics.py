@@ -6,8 +6,7 @@ live and in recovery. An event carries the whole state of its key, so that the l
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from headwater.errors import ErrorCode, KafkaError
@@ -17,33 +16,29 @@ TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000
 RESERVED_PREFIX = "__headwater_"
 
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_LEGAL_NAME = r"[a-zA-Z0-9._-]+"
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """A topic as it stands, and the event that says so."""
 
     name: TopicName
     id: TopicId
     partition_count: int
-    overrides: Mapping[str, str] = field(default_factory=dict[str, str])
+    overrides: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     name: TopicName
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerOverrides:
+class BrokerOverrides(NamedTuple):
     """Settings of the broker that were changed while it ran."""
 
     values: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsReserved:
+class ProducerIdsReserved(NamedTuple):
     """Every producer id below `next_id` may be in use."""
 
     next_id: int
@@ -148,7 +143,7 @@ class Topics:
             problem = "'.' and '..' are not allowed"
         elif len(name) > TOPIC_NAME_LENGTH_MAX:
             problem = f"it is longer than {TOPIC_NAME_LENGTH_MAX} characters"
-        elif not _LEGAL_NAME.fullmatch(name):
+        elif not re.fullmatch(_LEGAL_NAME, name):
             problem = "only ASCII letters, digits, '.', '_' and '-' are allowed"
         elif name.startswith(RESERVED_PREFIX):
             problem = f"the prefix '{RESERVED_PREFIX}' is reserved"

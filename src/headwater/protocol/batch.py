@@ -4,8 +4,8 @@ Law: base offset and leader epoch lie before the checksum's range, so that an ap
 """
 
 import struct
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastcrc.crc32 import iscsi as crc32c
 
@@ -15,6 +15,7 @@ from headwater.protocol.compression import Codec, UnsupportedCodec
 from headwater.protocol.records import InvalidRecord, Record
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+_NewHeader: TypeAlias = "Callable[[type[BatchHeader], Iterable[Any]], BatchHeader]"
 
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12  # base offset and batch length, which the length itself does not count
@@ -39,6 +40,7 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
+_new_tuple: "_NewHeader" = tuple.__new__  # pyright: ignore[reportUnknownVariableType]
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _INT64 = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
@@ -122,7 +124,13 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if len(buffer) - position < HEADER_SIZE:
         _refuse_old_format(buffer, position)
         raise InvalidRecord(f"{len(buffer) - position} bytes are too few for a batch header of {HEADER_SIZE}")
-    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    # As _make does, without counting the fields again.
+    return _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
+
+
+def with_position(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """The header as `patch` leaves it; the same as _replace, in a fraction of the time."""
+    return _new_tuple(BatchHeader, (base_offset, header.batch_length, leader_epoch, *header[3:]))
 
 
 def verify(batch: Buffer, header: BatchHeader) -> None:

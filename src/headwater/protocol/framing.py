@@ -17,11 +17,15 @@ _read_size = Struct(">i").unpack_from
 
 
 class Memory(Protocol):
-    """A budget that all connections share. What a buffer holds beyond its idle size is taken from it."""
+    """A budget that all connections share. What a buffer holds beyond its idle size is taken from it.
 
-    def take(self, size: int) -> bool: ...
+    Frames grow as their bytes arrive, so they could all be half read when it is used up: one `taker` at a time may go
+    on beyond the limit, so that there is always one which can be finished.
+    """
 
-    def give_back(self, size: int) -> None: ...
+    def take(self, size: int, taker: object) -> bool: ...
+
+    def give_back(self, size: int, taker: object) -> None: ...
 
     def is_scarce(self) -> bool: ...
 
@@ -120,9 +124,8 @@ class FrameReader:
         elif self._was_filled and len(self._buffer) < RETAINED_BYTES_MAX:
             # The last read was cut short by the buffer, not by the socket: larger reads cost fewer system calls.
             self._was_filled = False
-            if self._memory.take(len(self._buffer)):
-                self._taken += len(self._buffer)
-                self._replace(len(self._buffer) * 2)
+            if not self._memory.is_scarce():
+                self._grow(len(self._buffer) * 2)
 
     def _move_to_front(self) -> None:
         held = self._end - self._start
@@ -130,17 +133,19 @@ class FrameReader:
         self._start, self._end = 0, held
 
     def _make_room(self, wanted: int) -> bool:
-        """The budget is asked once, for the whole frame, so that a frame which was begun can always be finished:
-        half-read frames never wait for each other. Memory itself is allocated only as the bytes arrive."""
+        """Memory is taken as the bytes arrive: what a frame announces costs nothing."""
+        if self._end < len(self._buffer):
+            return True
         # Frames of about the same size share a buffer, because it is as large as the next power of two.
-        capacity = 1 << (wanted - 1).bit_length()
+        return self._grow(min(1 << (wanted - 1).bit_length(), len(self._buffer) * 2))
+
+    def _grow(self, capacity: int) -> bool:
         missing = capacity - self._idle_bytes - self._taken
         if missing > 0:
-            if not self._memory.take(missing):
+            if not self._memory.take(missing, self):
                 return False
             self._taken += missing
-        if self._end == len(self._buffer):
-            self._replace(min(capacity, len(self._buffer) * 2))
+        self._replace(capacity)
         return True
 
     def _replace(self, capacity: int) -> None:
@@ -151,5 +156,5 @@ class FrameReader:
         self._start, self._end = 0, held
 
     def _give_back(self) -> None:
-        self._memory.give_back(self._taken)
+        self._memory.give_back(self._taken, self)
         self._taken = 0

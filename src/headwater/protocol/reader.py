@@ -23,10 +23,15 @@ from headwater.protocol.schema import (
     Message,
     Nested,
     Prefixed,
+    Request,
     Scalar,
     Struct,
 )
 from headwater.protocol.source import Source
+
+# An element of two bytes becomes an object fifty times as large, and work for its handler. No client needs as many in
+# one request; what a broker answers may have more.
+ELEMENTS_MAX = 100_000
 
 
 @lru_cache(maxsize=4096)
@@ -105,6 +110,8 @@ class _ReaderSource(Source):
             kind = "memoryview" if self.shares_input else "bytes"
             self.emit(f"b = buffer if type(buffer) is {kind} else {kind}(buffer)")
             self.emit("limit = len(b)")
+            if issubclass(self.message, Request):
+                self.emit(f"room = {ELEMENTS_MAX}")
             with self.block("try:"):
                 self.struct(self.message, "message")
                 self.flush()
@@ -240,6 +247,9 @@ class _ReaderSource(Source):
         self.refuse_if(
             f"{count} < 0 or {count} * {element_size} > limit - p", f"{label} is null or has more elements than bytes"
         )
+        if issubclass(self.message, Request):
+            self.emit(f"room -= {count}")
+            self.refuse_if("room < 0", f"more than {ELEMENTS_MAX} elements in all arrays together")
         if isinstance(element, Scalar) and element is not IDENTIFIER:
             self.emit(f"{target} = list(scalars({element.format!r}, {count})(b, p))")
             self.emit(f"p += {count} * {element.size}")

@@ -2,20 +2,31 @@
 
 Classes are frozen for the type checker only, because a guard at run time would cost more than decoding does. Default
 structures are therefore shared, and must not be changed in place.
+
+What a declaration says is resolved when it is first asked for: most messages are never sent, and start-up time counts.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, TypeAlias, Union, cast, dataclass_transform, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    TypeAlias,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 from uuid import UUID
 
 VERSION_MAX = 32767
 ALL_VERSIONS = "0+"
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A value of fixed width; `format` is its letter in the struct module."""
 
     format: str
@@ -23,21 +34,18 @@ class Scalar:
     default: object = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Prefixed:
+class Prefixed(NamedTuple):
     """Bytes behind a length: text, bytes or records. `length_format` is the length's form in inflexible versions."""
 
     length_format: str
     default: object
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(NamedTuple):
     element: "Kind"
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(NamedTuple):
     struct: "type[Struct]"
 
 
@@ -66,8 +74,7 @@ _PLAIN_KINDS: dict[object, Kind] = {bool: BOOL, str: TEXT, bytes: BYTES, UUID: I
 UNSET = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of a structure, as its declaration resolves."""
 
     name: str
@@ -79,8 +86,7 @@ class Field:
     default: object
 
 
-@dataclass(frozen=True, slots=True)
-class _FieldOptions:
+class _FieldOptions(NamedTuple):
     versions: str = ALL_VERSIONS
     nullable: str | None = None
     tag: int | None = None
@@ -155,12 +161,11 @@ def _declare(name: str, annotation: object, value: object) -> Field:
     )
 
 
-def _define_methods(fields: tuple[Field, ...]) -> dict[str, Any]:
-    """`__init__` and `__eq__` as straight-line code, since every message passes through them."""
-    names = [declared.name for declared in fields]
-    defaults: dict[str, Any] = {f"default_{declared.name}": declared.default for declared in fields}
-    parameters: list[str] = []
+def _compile_init(fields: Iterable[Field]) -> Callable[..., None]:
+    """`__init__` as straight-line code, since every message passes through it."""
+    parameters = ["self"]
     stores: list[str] = []
+    names: dict[str, Any] = {"UNSET": UNSET}
     for declared in fields:
         name = declared.name
         if isinstance(declared.default, list):
@@ -170,17 +175,19 @@ def _define_methods(fields: tuple[Field, ...]) -> dict[str, Any]:
         else:
             parameters.append(f"{name}=default_{name}")
             stores.append(f"    self.{name} = {name}")
-    lines = [
-        f"def __init__(self{', *, ' if names else ''}{', '.join(parameters)}):",
-        *(stores or ["    pass"]),
-        "def __eq__(self, other):",
-        "    if other.__class__ is not self.__class__:",
-        "        return NotImplemented",
-        f"    return {' and '.join(f'self.{name} == other.{name}' for name in names) or 'True'}",
-    ]
-    methods: dict[str, Any] = {}
-    exec("\n".join(lines), {"UNSET": UNSET, **defaults}, methods)  # noqa: S102
-    return methods
+            names[f"default_{name}"] = declared.default
+    if stores:
+        parameters.insert(1, "*")
+    lines = [f"def __init__({', '.join(parameters)}):", *(stores or ["    pass"])]
+    exec("\n".join(lines), names)  # noqa: S102
+    return names["__init__"]
+
+
+def _first_init(self: "Struct", **values: Any) -> None:
+    """Stands in for the `__init__` of a class until it is first called, and puts the compiled one in its place."""
+    struct = type(self)
+    compiled = struct.__init__ = _compile_init(struct.__fields__)
+    compiled(self, **values)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -191,30 +198,44 @@ class StructType(type):
     field absent from some versions need not be given, while a bare annotation must be.
     """
 
+    _declared: dict[str, tuple[Any, object]]
+    _fields: tuple[Field, ...] | None
+
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "StructType":
         annotations: dict[str, Any] = namespace.get("__annotations__", {})
-        fields = tuple(
-            _declare(attribute, annotation, namespace.pop(attribute, UNSET))
+        declared = {
+            attribute: (annotation, namespace.pop(attribute, UNSET))
             for attribute, annotation in annotations.items()
             if get_origin(annotation) is not ClassVar
-        )
-        for declared in fields:
+        }
+        for attribute in declared:
             # Such a slot would hide what `Message` says of the class.
-            if any(hasattr(base, declared.name) for base in bases):
-                raise TypeError(f"{name}.{declared.name} has the name of an attribute that every message has")
-        namespace["__slots__"] = tuple(declared.name for declared in fields)
-        namespace["__fields__"] = fields
-        namespace |= _define_methods(fields)
-        return super().__new__(cls, name, bases, namespace, **options)
+            if any(hasattr(base, attribute) for base in bases):
+                raise TypeError(f"{name}.{attribute} has the name of an attribute that every message has")
+        namespace["__slots__"] = tuple(declared)
+        namespace["__init__"] = _first_init
+        struct = super().__new__(cls, name, bases, namespace, **options)
+        struct._declared = declared
+        struct._fields = None
+        return struct
+
+    @property
+    def __fields__(cls) -> tuple[Field, ...]:
+        if cls._fields is None:
+            cls._fields = tuple(_declare(name, *declaration) for name, declaration in cls._declared.items())
+        return cls._fields
 
 
-class Struct(metaclass=StructType):
+class Struct(metaclass=StructType):  # noqa: PLW1641 (its lists may change, so that it has no hash)
     """A structure inside a message."""
 
-    __fields__: ClassVar[tuple[Field, ...]]
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, each.name) == getattr(other, each.name) for each in type(self).__fields__)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{declared.name}={getattr(self, declared.name)!r}" for declared in self.__fields__)
+        values = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in type(self).__fields__)
         return f"{type(self).__name__}({values})"
 
 

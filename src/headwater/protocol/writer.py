@@ -6,8 +6,8 @@ is looked up by their lengths. What a caller passes in is trusted: a value that 
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from uuid import UUID
 
 from headwater.protocol.primitives import write_unsigned_varint
@@ -45,14 +45,13 @@ def _packers(template: str, bias: int) -> Callable[..., Callable[..., bytes]]:
     return pack_for
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(NamedTuple):
     """One argument of a pack. A varint packs as one byte when it is short; an array is unpacked behind its count."""
 
     letter: str
     expression: str
     is_varint: bool = False
-    count: str = ""
+    counted_by: str = ""
 
 
 def compile_writer(message: type[Message], version: int) -> Callable[..., None]:
@@ -86,12 +85,12 @@ class _WriterSource(Source):
         with self.block("else:"):
             fixed: list[_Item] = []
             for item in run:
-                if item.is_varint or item.count:
+                if item.is_varint or item.counted_by:
                     self.pack(fixed)
                     fixed = []
                 if item.is_varint:
                     self.emit(f"varint(out, {item.expression})")
-                elif item.count:
+                elif item.counted_by:
                     values = item.expression
                     self.emit(f"out += scalars({item.letter!r}, len({values}))(*{values})")
                 else:
@@ -99,11 +98,11 @@ class _WriterSource(Source):
             self.pack(fixed)
 
     def pack(self, items: list[_Item]) -> None:
-        template = ">" + "".join("{}" + item.letter if item.count else item.letter for item in items)
+        template = ">" + "".join("{}" + item.letter if item.counted_by else item.letter for item in items)
         arguments = ", ".join(
-            f"*{item.expression}" if item.count else item.expression for item in items if item.expression
+            f"*{item.expression}" if item.counted_by else item.expression for item in items if item.expression
         )
-        counts = ", ".join(item.count for item in items if item.count)
+        counts = ", ".join(item.counted_by for item in items if item.counted_by)
         if not items:
             return
         if template == ">B":
@@ -219,7 +218,7 @@ class _WriterSource(Source):
         count = self.length(values, "i", nullable=nullable, empty="()")
         self.run.append(count)
         if isinstance(element, Scalar) and element is not IDENTIFIER:
-            self.run.append(_Item(element.format, values, count=count.expression))
+            self.run.append(_Item(element.format, values, counted_by=count.expression))
             return
         self.flush()
         item = self.name("item")

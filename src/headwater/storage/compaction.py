@@ -90,6 +90,8 @@ class _Cancelled(Exception):
 
 @dataclass(slots=True)
 class CleaningTask:
+    """One round of compaction over the closed segments of one log."""
+
     disk: Disk
     directory: Path
     config: TopicConfig

@@ -5,25 +5,21 @@ One process at a time. The mark of a clean stop is taken away before anything is
 
 import base64
 import logging
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 from headwater.errors import HeadwaterError
-from headwater.ids import TopicId, TopicName, TopicPartition
+from headwater.ids import TopicId, TopicPartition
 from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import META_PROPERTIES, RECOVERY_POINTS, START_OFFSETS, DamagedCheckpoint
 from headwater.storage.disk import Disk
 from headwater.storage.log import Log
+from headwater.storage.recovery import nothing_loaded
 from headwater.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)
-
-# Directories with these endings are not partitions: on their way out, or set aside for a person to look at.
-DELETED = "-delete"
-STRAY = "-stray"
-MISSING = "-missing"
 
 
 class DataDirectoryInUse(HeadwaterError):
@@ -46,31 +42,37 @@ class DataDirectory:
                 f"{root} is in use by another process: stop it, or choose another directory with --data-dir"
             ) from None
         try:
-            self.cluster_id = self._read_owner(node_id)
+            owner = self._read_owner(node_id)
+            self._is_claimed = owner is not None
+            self._owner = _new_owner(node_id) if owner is None else owner
+            self.is_new = owner is None and not any(self.partitions_found())
             self.is_clean = checkpoints.take_clean_mark(self._disk, root)
-            self._recovery_points = self._read_offsets(RECOVERY_POINTS)
-            self._start_offsets = self._read_offsets(START_OFFSETS)
+            # What the files hold, here and after each time they are written.
+            self._recovery_points: Mapping[TopicPartition, int] = self._read_offsets(RECOVERY_POINTS)
+            self._start_offsets: Mapping[TopicPartition, int] = self._read_offsets(START_OFFSETS)
             self._remove_leftovers()
         except BaseException:
             self._lock.close()
             raise
 
-    def _read_owner(self, node_id: int) -> str:
-        path = self.root / META_PROPERTIES
-        properties = checkpoints.read_properties(self._disk, path)
-        if properties is None:
-            cluster_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-            directory_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-            owner = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": directory_id}
-            checkpoints.write_properties(self._disk, path, owner)
-            return cluster_id
-        owner_id = properties.get("node.id", "")
-        if owner_id != str(node_id):
+    def _read_owner(self, node_id: int) -> dict[str, str] | None:
+        properties = checkpoints.read_properties(self._disk, self.root / META_PROPERTIES)
+        if properties is not None and properties.get("node.id") != str(node_id):
             raise WrongNode(
-                f"{self.root} belongs to broker {owner_id or 'of no known number'}, this is broker {node_id}: "
-                "set node.id accordingly, or choose another directory with --data-dir"
+                f"{self.root} belongs to broker {properties.get('node.id') or 'of no known number'}, this is broker "
+                f"{node_id}: set node.id accordingly, or choose another directory with --data-dir"
             )
-        return properties.get("cluster.id", "")
+        return properties
+
+    @property
+    def cluster_id(self) -> str:
+        return self._owner.get("cluster.id", "")
+
+    def claim(self) -> None:
+        """Writes down whose it is: the last step of a first start, so that from then on what is missing was lost."""
+        if not self._is_claimed:
+            checkpoints.write_properties(self._disk, self.root / META_PROPERTIES, self._owner)
+            self._is_claimed = True
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         try:
@@ -83,21 +85,24 @@ class DataDirectory:
 
     def _remove_leftovers(self) -> None:
         for name in self._disk.list(self.root):
-            if name.endswith((DELETED, MISSING)):
-                self._disk.remove_tree(self.root / name)
+            if names.is_directory_deleted(name) and self._disk.is_directory(self.root / name):
+                try:
+                    self._disk.remove_tree(self.root / name)
+                except OSError as error:
+                    logger.error("what is left of a deleted topic cannot be removed: %s", error)
 
     # -- partitions
 
     def partitions_found(self) -> Iterable[TopicPartition]:
+        """Directories of partitions, by their names and what is in them; whatever else there is belongs to others."""
         for name in sorted(self._disk.list(self.root)):
-            topic, separator, index = name.rpartition("-")
+            identity = names.partition_of(name)
             if (
-                separator
-                and topic
-                and index.isdigit()
+                identity is not None
+                and self._disk.is_directory(self.root / name)
                 and self._disk.exists(self.root / name / names.PARTITION_METADATA)
             ):
-                yield TopicPartition(TopicName(topic), int(index))
+                yield identity
 
     def has_partition(self, identity: TopicPartition) -> bool:
         return self._disk.exists(self._directory(identity))
@@ -105,46 +110,64 @@ class DataDirectory:
     def create_partitions(
         self, identities: Sequence[TopicPartition], config: TopicConfig, topic_id: TopicId, now_ms: int
     ) -> list[Log]:
-        """Durable when it returns: whoever knows of these partitions will find them."""
+        """Durable when it returns: whoever knows of these partitions will find them. An OSError leaves none of them."""
+        self._forget_offsets(identities)
         logs: list[Log] = []
-        for identity in identities:
-            directory = self._directory(identity)
-            if self._disk.exists(directory):
-                logger.warning("%s was there before its topic: kept as %s", identity, self.set_aside(identity).name)
-            logs.append(Log.create(self._disk, directory, config, topic_id=topic_id, now_ms=now_ms))
-            self._disk.sync_file(directory / names.PARTITION_METADATA)
-            self._disk.sync_directory(directory)
-        self._disk.sync_directory(self.root)
+        made: list[Path] = []
+        try:
+            for identity in identities:
+                directory = self._directory(identity)
+                if self._disk.exists(directory):
+                    logger.warning("%s was there before its topic: kept as %s", identity, self.set_aside(identity).name)
+                made.append(directory)
+                logs.append(Log.create(self._disk, directory, config, topic_id=topic_id, now_ms=now_ms))
+                for name in (names.PARTITION_METADATA, names.LEADER_EPOCHS):
+                    self._disk.sync_file(directory / name)
+                self._disk.sync_directory(directory)
+            self._disk.sync_directory(self.root)
+        except OSError:
+            for directory in made:
+                with suppress(OSError):
+                    self._disk.remove_tree(directory)
+            raise
         return logs
 
-    def open_partition(self, identity: TopicPartition, config: TopicConfig, topic_id: TopicId, now_ms: int) -> Log:
+    def open_partition(self, identity: TopicPartition, config: TopicConfig, now_ms: int) -> Log:
+        """One that cannot be opened is out of service, and the others are not: a new one in its place would look like
+        success, and lose what a person may still restore."""
         directory = self._directory(identity)
+        recovery_point = self.recovery_point(identity)
+        start_offset = self._start_offsets.get(identity, 0)
         if not self._disk.exists(directory):
-            return self._missing(identity, config, topic_id, now_ms)
-        return Log.open(
-            self._disk,
-            directory,
-            config,
-            clean=self.is_clean and identity in self._recovery_points,
-            recovery_point=self._recovery_points.get(identity, 0),
-            start_offset=self._start_offsets.get(identity, 0),
-            now_ms=now_ms,
-            report=lambda line: logger.warning("%s: %s", identity, line),
-        )
-
-    def _missing(self, identity: TopicPartition, config: TopicConfig, topic_id: TopicId, now_ms: int) -> Log:
-        """An empty log in place of a lost one would look like success, so it stands in, out of service."""
-        directory = self.root / f"{identity}.{uuid4().hex}{MISSING}"
-        log = Log.create(self._disk, directory, config, topic_id=topic_id, now_ms=now_ms)
-        reason = f"its directory {identity} is missing: restore it and restart, or delete the topic"
+            reason = f"its directory {identity} is missing: restore it and restart, or delete the topic"
+        else:
+            try:
+                return Log.open(
+                    self._disk,
+                    directory,
+                    config,
+                    clean=self.is_clean and identity in self._recovery_points,
+                    recovery_point=recovery_point,
+                    start_offset=start_offset,
+                    now_ms=now_ms,
+                    report=lambda line: logger.warning("%s: %s", identity, line),
+                )
+            except (OSError, HeadwaterError) as error:
+                reason = f"it cannot be opened: {error}"
         logger.error("%s is offline: %s", identity, reason)
+        loaded = nothing_loaded(self._disk, directory, config, start_offset=start_offset, flushed_offset=recovery_point)
+        log = Log(self._disk, directory, config, loaded, logger.warning)
         log.fail(reason)
         return log
+
+    def recovery_point(self, identity: TopicPartition) -> int:
+        """Everything before it has been on disk."""
+        return self._recovery_points.get(identity, 0)
 
     def set_aside(self, identity: TopicPartition) -> Path:
         """Data that nobody claims is never deleted, only moved out of the way."""
         directory = self._directory(identity)
-        target = directory.with_name(f"{directory.name}.{uuid4().hex}{STRAY}")
+        target = directory.with_name(names.directory_aside(directory.name, names.DIRECTORY_STRAY))
         self._disk.rename(directory, target)
         self._disk.sync_directory(self.root)
         return target
@@ -156,9 +179,19 @@ class DataDirectory:
 
     def write_recovery_points(self, points: Mapping[TopicPartition, int]) -> None:
         checkpoints.write_offsets(self._disk, self.root / RECOVERY_POINTS, points)
+        self._recovery_points = points
 
     def write_start_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         checkpoints.write_offsets(self._disk, self.root / START_OFFSETS, offsets)
+        self._start_offsets = offsets
+
+    def _forget_offsets(self, identities: Collection[TopicPartition]) -> None:
+        """Both files go by name, and what they say of a deleted topic is not true of the next one of that name."""
+        gone = set(identities)
+        if not gone.isdisjoint(self._recovery_points):
+            self.write_recovery_points({one: at for one, at in self._recovery_points.items() if one not in gone})
+        if not gone.isdisjoint(self._start_offsets):
+            self.write_start_offsets({one: at for one, at in self._start_offsets.items() if one not in gone})
 
     def close(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Closes every log; only if all of them could be closed does the next start skip recovery."""
@@ -183,5 +216,12 @@ class DataDirectory:
 
     def volume_bytes(self) -> tuple[int, int]:
         """Size of the file system, and what of it can still be written."""
-        usage = shutil.disk_usage(self.root)
-        return usage.total, usage.free
+        return self._disk.volume_bytes(self.root)
+
+
+def _new_owner(node_id: int) -> dict[str, str]:
+    return {"version": "1", "cluster.id": _unique(), "node.id": str(node_id), "directory.id": _unique()}
+
+
+def _unique() -> str:
+    return base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")

@@ -6,7 +6,6 @@ Writes are whole or an OSError. Nothing is durable before a `sync_` of the file,
 import fcntl
 import mmap
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -123,6 +122,10 @@ class Disk:
     def exists(self, path: Path) -> bool:
         return os.path.exists(path)
 
+    def is_directory(self, path: Path) -> bool:
+        """A directory itself, not a link to one."""
+        return os.path.isdir(path) and not os.path.islink(path)
+
     def size(self, path: Path) -> int:
         return os.stat(path).st_size
 
@@ -169,7 +172,15 @@ class Disk:
         os.makedirs(path, exist_ok=True)
 
     def remove_tree(self, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=False)
+        # Imported here because only a deletion needs it, and because start-up time is counted.
+        import shutil  # noqa: PLC0415
+
+        shutil.rmtree(path)
+
+    def volume_bytes(self, path: Path) -> tuple[int, int]:
+        """Size of the file system that holds `path`, and what of it can still be written."""
+        volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
     def sync_file(self, path: Path) -> None:
         file = self.open(path)

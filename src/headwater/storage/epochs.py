@@ -1,6 +1,6 @@
 """Leader epochs: at which offset each leader began to write. Followers and consumers learn from it where logs differ.
 
-Kept in `leader-epoch-checkpoint`, which a flush rewrites before the flushed offset passes an epoch's start.
+Kept in `leader-epoch-checkpoint`, which names an epoch before a batch of it is written: no crash gives one twice.
 """
 
 from bisect import bisect_right
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from headwater.protocol.batch import NO_LEADER_EPOCH
-from headwater.storage import checkpoints
+from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import DamagedCheckpoint
+from headwater.storage.disk import Disk
 
 NO_EPOCH: Final = NO_LEADER_EPOCH
 NO_END_OFFSET: Final = -1
@@ -39,7 +40,7 @@ class LeaderEpochs:
         return self._starts
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A batch of `epoch` was appended at `start_offset`. Entries that contradict it are gone."""
+        """`epoch` begins at `start_offset`. Entries that contradict it are gone."""
         if epoch < 0 or (epoch == self.latest and start_offset >= self._starts[-1].start_offset):
             return
         kept = [start for start in self._starts if start.epoch < epoch and start.start_offset < start_offset]
@@ -71,6 +72,12 @@ class LeaderEpochs:
         if number > 1 or (number == 1 and self._starts[0].start_offset < offset):
             first = EpochStart(self._starts[number - 1].epoch, offset)
             self._replace([first, *self._starts[number:]])
+
+    def write(self, disk: Disk, directory: Path) -> None:
+        """Durable when it returns."""
+        if self.is_changed:
+            disk.replace_file(directory / names.LEADER_EPOCHS, self.encode())
+            self.is_changed = False
 
     def encode(self) -> bytes:
         return checkpoints.encode([f"{epoch} {start_offset}" for epoch, start_offset in self._starts])

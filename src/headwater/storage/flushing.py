@@ -60,7 +60,6 @@ class FlushTask:
     chunks: Sequence[IndexChunk]
     snapshots: Sequence[Path]
     snapshots_stale: Sequence[Path]
-    epochs: tuple[Path, bytes] | None
     directories: Sequence[Path] = field(default=())
 
     @property
@@ -68,7 +67,7 @@ class FlushTask:
         """The file whose sync is all there is to do, as it is for most flushes; None if there is more."""
         if len(self.files) > 1 or self.chunks or self.snapshots or self.snapshots_stale or self.directories:
             return None
-        return self.files[0] if self.epochs is None else None
+        return self.files[0]
 
     def run(self) -> None:
         """An OSError leaves it unknown what is on disk: the log must fail, never try again."""
@@ -89,8 +88,6 @@ class FlushTask:
             # Retention may have removed it since the flush was planned.
             with suppress(FileNotFoundError):
                 self.disk.sync_file(path)
-        if self.epochs is not None:
-            self.disk.replace_file(*self.epochs)
         for directory in self.directories:
             self.disk.sync_directory(directory)
         for path in self.snapshots_stale:

@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicId
 from headwater.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.storage import checkpoints, flushing, names, recovery, retention
 from headwater.storage.disk import Disk
-from headwater.storage.epochs import LeaderEpochs
+from headwater.storage.epochs import EpochStart, LeaderEpochs
 from headwater.storage.errors import DiskFull, LogFailed, OffsetOutOfRange, is_disk_full
 from headwater.storage.flushing import FlushTask
 from headwater.storage.garbage import Garbage
-from headwater.storage.producers import ProducerStates
+from headwater.storage.producers import Duplicate, ProducerStates
 from headwater.storage.recovery import Loaded
 from headwater.storage.replay import load_producers, recall_producers
 from headwater.storage.segment import FileRange, Segment
@@ -48,6 +48,7 @@ class Log:
         "_checkpointed_bytes",
         "_config",
         "_directories_to_sync",
+        "_recall_offset",
         "_report",
         "_sealed_unflushed",
         "_snapshots",
@@ -58,6 +59,7 @@ class Log:
         "failure",
         "first_dirty_offset",
         "flushed_offset",
+        "is_recovered",
         "producers",
         "segments",
         "start_offset",
@@ -79,7 +81,10 @@ class Log:
         self.producers: ProducerStates = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
         self.first_dirty_offset = loaded.first_dirty_offset
+        self.is_recovered = loaded.is_recovered
         self.failure: str | None = None
+        # A clean start leaves the batches before this offset unread. The first retry that it cannot place needs them.
+        self._recall_offset = None if loaded.is_recovered else loaded.end_offset
         # Bookkeeping of what the next flush has to cover besides the active segment.
         self._sealed_unflushed = [
             segment
@@ -87,17 +92,21 @@ class Log:
             if segment.next_offset > self.flushed_offset or segment.has_pending_entries
         ]
         self._snapshots = loaded.snapshots
-        self._directories_to_sync: list[Path] = []
+        # After a crash nobody knows whether the names of the newest segments are on disk.
+        self._directories_to_sync = [directory] if loaded.is_recovered else []
         self._checkpointed_bytes = 0
         self.truncations = 0
 
     @classmethod
     def create(cls, disk: Disk, directory: Path, config: TopicConfig, *, topic_id: TopicId, now_ms: int) -> "Log":
-        """Not durable before it is flushed with its first batch, or its directory is synced."""
+        """Not durable before its files and its directory are synced."""
         disk.make_directory(directory)
+        epochs = LeaderEpochs([EpochStart(0, 0)])
         disk.write_file(directory / names.PARTITION_METADATA, checkpoints.partition_metadata(topic_id))
+        disk.write_file(directory / names.LEADER_EPOCHS, epochs.encode())
         active = recovery.new_segment(disk, directory, 0, config, now_ms=now_ms, report=logger.warning)
-        log = cls(disk, directory, config, Loaded([active], SnapshotFiles(disk, directory)), logger.warning)
+        loaded = Loaded([active], SnapshotFiles(disk, directory), epochs=epochs)
+        log = cls(disk, directory, config, loaded, logger.warning)
         log._directories_to_sync = [directory, directory.parent]
         return log
 
@@ -115,10 +124,13 @@ class Log:
         report: Callable[[str], None],
     ) -> "Log":
         """`clean`: the log was closed, and `recovery_point` is its end; no record is read. Otherwise what follows the
-        recovery point is verified, and cut at the first batch that is not whole."""
+        recovery point is verified, cut at the first batch that is not whole, and on disk before anybody reads it."""
         loader = recovery.Loader(disk, directory, config, now_ms, report)
         loaded = loader.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
-        return cls(disk, directory, config, loaded, report)
+        log = cls(disk, directory, config, loaded, report)
+        if log.is_recovered:
+            log._flush(with_active_indexes=False)
+        return log
 
     @property
     def config(self) -> TopicConfig:
@@ -148,6 +160,7 @@ class Log:
         end_offset = self.end_offset
         config = self._config
         epochs = self.epochs
+        latest_epoch = epochs.latest
         start = number = pending_bytes = 0
         try:
             for header, _ in batches:
@@ -155,13 +168,31 @@ class Log:
                     self._write(batches[start:number])
                     start, pending_bytes = number, 0
                     self._roll(now_ms)
-                if header.leader_epoch > epochs.latest:
-                    epochs.assign(header.leader_epoch, header.base_offset)
+                if header.leader_epoch > latest_epoch:
+                    latest_epoch = header.leader_epoch
+                    self._begin_epoch(latest_epoch, header.base_offset)
                 pending_bytes += header.batch_length + LOG_OVERHEAD
                 number += 1
             self._write(batches[start:] if start else batches)
         except OSError as error:
+            if epochs is not self.epochs:
+                epochs.is_changed, self.epochs = True, epochs
             self._undo(end_offset, error)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader begins to write at the end. On disk when it returns; DiskFull leaves the epochs as they were."""
+        if self.failure is not None:
+            raise LogFailed(self.failure)
+        try:
+            self._begin_epoch(epoch, self.end_offset)
+        except OSError as error:
+            self._undo(self.end_offset, error)
+
+    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
+        epochs = LeaderEpochs(self.epochs.starts)
+        epochs.assign(epoch, start_offset)
+        epochs.write(self.disk, self.directory)
+        self.epochs = epochs
 
     def _write(self, batches: Sequence[tuple[BatchHeader, Buffer]]) -> None:
         if batches:
@@ -259,8 +290,6 @@ class Log:
         if with_active_indexes:
             self._checkpointed_bytes = self._active.size
         sealed = tuple(self._sealed_unflushed)
-        epochs = (self.directory / names.LEADER_EPOCHS, self.epochs.encode()) if self.epochs.is_changed else None
-        self.epochs.is_changed = False
         directories, self._directories_to_sync = self._directories_to_sync, []
         return FlushTask(
             self.disk,
@@ -271,9 +300,13 @@ class Log:
             list(flushing.chunks([*sealed, self._active] if with_active_indexes else sealed)),
             self._snapshots.take_unsynced(),
             self._snapshots.take_stale(),
-            epochs,
             directories,
         )
+
+    def _flush(self, *, with_active_indexes: bool) -> None:
+        task = self._flush_task(with_active_indexes=with_active_indexes)
+        task.run()
+        self.flushed(task)
 
     def flushed(self, task: FlushTask) -> None:
         """The task ran without an error."""
@@ -337,6 +370,8 @@ class Log:
             return Garbage(self.disk)
         try:
             paths = self._cut_back(offset)
+            self.epochs.truncate_end(offset)
+            self.epochs.write(self.disk, self.directory)
             self.rebuild_producers()
             return self._discard(paths)
         except OSError as error:
@@ -360,7 +395,6 @@ class Log:
         self.start_offset = min(self.start_offset, offset)
         self.flushed_offset = min(self.flushed_offset, offset)
         self.truncations += 1
-        self.epochs.truncate_end(offset)
         self.first_dirty_offset = min(self.first_dirty_offset, offset)
         self._directories_to_sync = self._directories_to_sync or [self.directory]
         return paths + self._snapshots.cut_after(offset)
@@ -373,6 +407,20 @@ class Log:
                 discarded.append(path.with_name(path.name + names.DELETED))
                 self.disk.rename(path, discarded[-1])
         return Garbage(self.disk, discarded)
+
+    # -- producers
+
+    def check_sequence(self, header: BatchHeader) -> Duplicate | None:
+        """As `ProducerStates.check`, with every batch known that it goes by."""
+        try:
+            return self.producers.check(header)
+        except KafkaError as refusal:
+            if self._recall_offset is None or refusal.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                raise
+            offset, self._recall_offset = self._recall_offset, None
+            with suppress(OSError, HeadwaterError):
+                recall_producers(self.producers, self.segments, offset)
+            return self.producers.check(header)
 
     def rebuild_producers(self) -> None:
         """Gives back the sequences of batches that were checked and staged but never written."""
@@ -411,9 +459,8 @@ class Log:
                 self._write_snapshot()
                 self._active.note_max_time()
                 self._keep_rebuilt_indexes()
-                task = self._flush_task(with_active_indexes=True)
-                task.run()
-                self.flushed(task)
+                self.epochs.write(self.disk, self.directory)
+                self._flush(with_active_indexes=True)
             except OSError as error:
                 self.fail(f"close failed: {error}")
                 raise LogFailed(f"{self.directory.name}: {self.failure}") from error
@@ -425,7 +472,9 @@ class Log:
     def delete(self) -> Garbage:
         """The directory gets a name that is no partition's; readers keep the files that they have open."""
         self.fail("the log is deleted")
-        tree = self.directory.with_name(f"{self.directory.name}.{uuid4().hex}-delete")
+        if not self.disk.is_directory(self.directory):
+            return Garbage(self.disk)  # it was lost before, or is something of another's
+        tree = self.directory.with_name(names.directory_aside(self.directory.name, names.DIRECTORY_DELETED))
         self.disk.rename(self.directory, tree)
         return Garbage(self.disk, tree=tree)
 

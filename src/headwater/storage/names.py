@@ -1,6 +1,10 @@
-"""Names of the files in a partition's directory: Kafka's own, so that Kafka's tools read them."""
+"""Names of partitions' directories and of the files in them: Kafka's own, so that Kafka's tools read them."""
 
+import re
 from typing import Final
+from uuid import uuid4
+
+from headwater.ids import TopicName, TopicPartition
 
 LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"
@@ -18,6 +22,29 @@ TEMPORARY: Final = ".tmp"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
+
+# A directory with one of these endings is no partition: on its way out, or set aside for a person to look at.
+DIRECTORY_DELETED: Final = "-delete"
+DIRECTORY_STRAY: Final = "-stray"
+_NAME_BYTES_MAX: Final = 255
+_PARTITION: Final = re.compile(r"([A-Za-z0-9._-]+)-(0|[1-9][0-9]{0,9})")
+_DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition whose directory has this name."""
+    match = _PARTITION.fullmatch(name)
+    return None if match is None else TopicPartition(TopicName(match[1]), int(match[2]))
+
+
+def directory_aside(name: str, ending: str) -> str:
+    """A name that nothing else has. Of a long one the end is left out, because file systems have a limit."""
+    unique = f".{uuid4().hex}{ending}"
+    return name[: _NAME_BYTES_MAX - len(unique)] + unique
+
+
+def is_directory_deleted(name: str) -> bool:
+    return _DELETED.fullmatch(name) is not None
 
 
 def file_name(offset: int, suffix: str) -> str:

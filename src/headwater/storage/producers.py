@@ -1,7 +1,8 @@
 """What the log knows about each idempotent producer: its epoch and its newest batches.
 
 `check` refuses, or recognises, a batch before it is appended; `update` takes it in. A batch sent again after a lost
-reply is recognised while it is among the producer's newest five. Sequences count from 0 to 2^31-1 and on from 0.
+reply is recognised while it is among the producer's newest five; nothing else is ever taken for one that is in the log.
+Sequences count from 0 to 2^31-1 and on from 0.
 """
 
 from collections.abc import Iterable, Iterator
@@ -190,14 +191,8 @@ def _recognise(state: ProducerState, header: BatchHeader) -> Duplicate:
     for batch in state.batches:
         if batch.base_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
             return batch
-    if state.batches:
-        # Sequences wrap, so "older" means less than half the circle behind.
-        behind = (state.batches[0].base_sequence - header.last_sequence) & _SEQUENCE_MASK
-        if 0 < behind <= _SEQUENCE_MASK // 2:
-            raise KafkaError(
-                ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-                f"producer {header.producer_id} sent sequence {header.base_sequence} again, long after it was appended",
-            )
+    # An older sequence may be one that was refused while its successor was accepted. Clients take "duplicate" for
+    # success, so that is the answer to none but a batch which is known to be in the log.
     raise _out_of_order(header, f"{(state.last_sequence + 1) & _SEQUENCE_MASK} is due")
 
 

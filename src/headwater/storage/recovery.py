@@ -16,7 +16,7 @@ from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.index import DamagedIndex
 from headwater.storage.producers import ProducerStates
-from headwater.storage.replay import load_producers
+from headwater.storage.replay import load_producers, replay_epochs
 from headwater.storage.scanning import Scan
 from headwater.storage.segment import Segment
 from headwater.storage.snapshot_files import SnapshotFiles
@@ -29,6 +29,8 @@ _LEFTOVERS: Final = (names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)
 
 @dataclass(slots=True)
 class Loaded:
+    """What opening a log found."""
+
     segments: list[Segment]
     snapshots: SnapshotFiles
     start_offset: int = 0
@@ -37,6 +39,7 @@ class Loaded:
     producers: ProducerStates = field(default_factory=ProducerStates)
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     first_dirty_offset: int = 0
+    is_recovered: bool = False
 
 
 def new_segment(
@@ -51,6 +54,14 @@ def new_segment(
         interval_bytes=config.index_interval_bytes,
         report=report,
     )
+
+
+def nothing_loaded(
+    disk: Disk, directory: Path, config: TopicConfig, *, start_offset: int, flushed_offset: int
+) -> Loaded:
+    """In place of a log that cannot be opened. It touches no file, and keeps what checkpoints say."""
+    segment = Segment(disk, directory, 0, now_ms=0, interval_bytes=config.index_interval_bytes, report=lambda _: None)
+    return Loaded([segment], SnapshotFiles(disk, directory), start_offset=start_offset, flushed_offset=flushed_offset)
 
 
 class Loader:
@@ -71,7 +82,8 @@ class Loader:
     def load(self, *, clean: bool, recovery_point: int, start_offset: int) -> Loaded:
         files = self._tidy()
         segments = self._segments(files, start_offset)
-        epochs = self._epochs(files)
+        epochs_on_disk = self._epochs(files)
+        epochs = epochs_on_disk or LeaderEpochs()
         if clean and not _ends_at(segments, recovery_point):
             self._found.append(f"not as a clean shutdown at offset {recovery_point} leaves it")
             clean = False
@@ -81,6 +93,8 @@ class Loader:
             self._recover(segments, recovery_point, epochs)
         if not segments or segments[-1].next_offset < start_offset:
             self._start_again(segments, start_offset)
+        if epochs_on_disk is None:
+            epochs = replay_epochs(segments)
         loaded = Loaded(
             segments,
             self._snapshots(files, segments),
@@ -88,8 +102,12 @@ class Loader:
             segments[-1].next_offset,
             min(recovery_point, segments[-1].next_offset),
             epochs=epochs,
+            is_recovered=not clean,
         )
+        # The latest epoch stays though nothing, or nothing any more, was written in it: none is given twice.
+        latest = epochs.latest
         epochs.truncate_end(loaded.end_offset)
+        epochs.assign(latest, loaded.end_offset)
         epochs.truncate_start(loaded.start_offset)
         loaded.first_dirty_offset = self._first_dirty_offset(files, loaded)
         loaded.producers = load_producers(
@@ -146,6 +164,14 @@ class Loader:
             for suffix in names.SEGMENT_FILES:
                 self._remove(names.file_name(segment.base_offset, suffix))
 
+    def _drop_before(self, segments: Sequence[Segment], start_offset: int) -> None:
+        size = sum(segment.size for segment in segments)
+        if size:
+            self._found.append(
+                f"removed {len(segments)} segments of {size} bytes that end before the start offset {start_offset}"
+            )
+        self._drop(segments)
+
     def _segments(self, files: set[str], start_offset: int) -> list[Segment]:
         bases = sorted(offset for name in files if (offset := names.offset_of(name, names.LOG)) is not None)
         segments = [
@@ -164,18 +190,18 @@ class Loader:
         ]
         # Segments that were deleted, had the crash not undone it.
         count = max(bisect_right(bases, start_offset) - 1, 0)
-        self._drop(segments[:count])
+        self._drop_before(segments[:count], start_offset)
         return segments[count:]
 
-    def _epochs(self, files: set[str]) -> LeaderEpochs:
+    def _epochs(self, files: set[str]) -> LeaderEpochs | None:
         path = self._directory / names.LEADER_EPOCHS
         if names.LEADER_EPOCHS not in files:
-            return LeaderEpochs()
+            return None
         try:
             return LeaderEpochs.decode(self._disk.read_file(path), path)
         except DamagedCheckpoint as damage:
             self._found.append(str(damage))
-            return LeaderEpochs()
+            return None
 
     def _snapshots(self, files: set[str], segments: Sequence[Segment]) -> SnapshotFiles:
         """One at the base of each segment and the newest; others belong to nothing that is left."""
@@ -266,7 +292,7 @@ class Loader:
 
     def _start_again(self, segments: list[Segment], start_offset: int) -> None:
         """Nothing is left of the log that is not before its start."""
-        self._drop(segments)
+        self._drop_before(segments, start_offset)
         self._is_changed = True
         segments[:] = [
             new_segment(

@@ -1,13 +1,15 @@
-"""Rebuilds producer states from the newest whole snapshot and the batches that follow it."""
+"""Rebuilds what batches tell: producer states from the newest whole snapshot on, leader epochs whose file is lost."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
-from headwater.errors import HeadwaterError
+from headwater.errors import CorruptBatch, HeadwaterError
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader
 from headwater.storage import scanning
+from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.producers import ProducerStates
 from headwater.storage.segment import Segment
 from headwater.storage.snapshot_files import SnapshotFiles
@@ -79,3 +81,22 @@ def _replay_marker(producers: ProducerStates, segment: Segment, position: int, h
     except HeadwaterError:
         # A control batch of another kind, or one that compaction emptied, says nothing about its producer.
         return
+
+
+def replay_epochs(segments: Sequence[Segment]) -> LeaderEpochs:
+    """Epochs never fall from batch to batch, so a segment is read no further than to the epoch that the next has."""
+    epochs = LeaderEpochs()
+    following = [next((epoch for epoch, _ in _epochs_of(segment)), None) for segment in segments[1:]]
+    for segment, next_epoch in zip(segments, [*following, None], strict=True):
+        for epoch, base_offset in _epochs_of(segment):
+            if epoch > epochs.latest:
+                epochs.assign(epoch, base_offset)
+            if epoch == next_epoch:
+                break
+    return epochs
+
+
+def _epochs_of(segment: Segment) -> Iterator[tuple[int, int]]:
+    with suppress(CorruptBatch):
+        for _, header in scanning.headers(segment.file, 0, segment.size):
+            yield header.leader_epoch, header.base_offset

@@ -21,7 +21,7 @@ from headwater.protocol.framing import FrameReader
 logger = logging.getLogger(__name__)
 
 # A large request may take its time as long as it flows faster than this.
-SLOWEST_BYTES_PER_MS = 64
+SLOWEST_BYTES_PER_S = 64 * 1024
 
 
 class Slot:
@@ -61,13 +61,15 @@ class Connection:
         "_memory",
         "_on_closed",
         "_output",
+        "_partial_bytes_seen",
         "_poller",
         "_progress_seen",
         "_quiet_since_ms",
-        "_request_since_ms",
         "_requests",
         "_slots",
+        "_slow_since_ms",
         "_socket",
+        "_swept_ms",
         "_was_active",
         "contexts",
         "is_closed",
@@ -104,7 +106,9 @@ class Connection:
         self._was_active = True
         self._quiet_since_ms = now_ms
         self._progress_seen = 0
-        self._request_since_ms = now_ms
+        self._slow_since_ms = now_ms
+        self._swept_ms = now_ms
+        self._partial_bytes_seen = 0
         self._frame_count_seen = 0
         # What handlers know about this client, by the API version that it speaks.
         self.contexts: dict[int, Context] = {}
@@ -206,15 +210,15 @@ class Connection:
         return False
 
     def _send_replies(self) -> int:
-        sent = 0
+        """How many: those that are ready and have none before them that is not."""
         slots = self._slots
+        ready: list[list[Part]] = []
         while slots and (parts := slots[0].parts) is not None:
             slots.popleft()
-            self._output.push(parts)
-            sent += 1
-        if sent:
-            self._output.pump()
-        return sent
+            ready.append(parts)
+        if ready:
+            self._output.send(ready[0] if len(ready) == 1 else [part for parts in ready for part in parts])
+        return len(ready)
 
     def _pause(self) -> None:
         if self._is_reading:
@@ -273,14 +277,17 @@ class Connection:
                 self._give_up(now_ms, "was idle", "connections.max.idle.ms")
 
     def _is_request_late(self, now_ms: int) -> bool:
-        """A request that has begun must arrive whole. One that flows gets more time, one that drips does not."""
+        """A request that has begun must arrive whole, or at least keep flowing: one that drips is given up."""
         frames = self._frames
-        if not frames.partial_bytes or not self._is_reading or frames.frame_count != self._frame_count_seen:
-            self._frame_count_seen = frames.frame_count
-            self._request_since_ms = now_ms
-            return False
-        granted_ms = frames.partial_bytes // SLOWEST_BYTES_PER_MS
-        return now_ms - self._request_since_ms >= self._config.headwater_request_read_timeout_ms + granted_ms
+        is_same = frames.frame_count == self._frame_count_seen and self._is_reading
+        flowed = frames.partial_bytes - self._partial_bytes_seen
+        needed = (now_ms - self._swept_ms) * SLOWEST_BYTES_PER_S // 1000
+        if not frames.partial_bytes or not is_same or flowed >= max(needed, 1):
+            self._slow_since_ms = now_ms
+        self._frame_count_seen = frames.frame_count
+        self._partial_bytes_seen = frames.partial_bytes
+        self._swept_ms = now_ms
+        return now_ms - self._slow_since_ms >= self._config.headwater_request_read_timeout_ms
 
     def _give_up(self, now_ms: int, what: str, setting: str) -> None:
         since_ms = now_ms - self._quiet_since_ms

@@ -1,7 +1,6 @@
 """What a handler knows beside its request: the broker, the version spoken, and who asks."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.broker import Broker
 
@@ -9,15 +8,13 @@ if TYPE_CHECKING:
     from headwater.listeners.kafka.fetch_sessions import FetchSessions
 
 
-@dataclass(frozen=True, slots=True)
-class HangUp:
+class HangUp(NamedTuple):
     """In place of a response: the connection ends, because it is the only way to tell the client."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """One for each version that a connection speaks; it holds nothing of a single request."""
 
     broker: Broker

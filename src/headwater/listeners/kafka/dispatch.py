@@ -167,11 +167,17 @@ class Dispatcher:
         if isinstance(response, HangUp):
             slot.hang_up(response.reason)
             return
-        out = bytearray(_frame_head.pack(0, correlation_id))
-        if flexible_header:
-            out.append(0)  # no tagged fields in the response header
-        parts = cast("list[Part]", encode_parts(response, version, out))
-        _write_size(out, 0, sum(map(len, parts)) - 4)
+        try:
+            out = bytearray(_frame_head.pack(0, correlation_id))
+            if flexible_header:
+                out.append(0)  # no tagged fields in the response header
+            parts = cast("list[Part]", encode_parts(response, version, out))
+            _write_size(out, 0, sum(map(len, parts)) - 4)
+        except Exception:
+            # Whoever has made the result ready goes on with the results of others.
+            logger.exception("a %s cannot be encoded", type(response).__name__)
+            slot.hang_up("its reply could not be made")
+            return
         slot.fill(parts)
 
 

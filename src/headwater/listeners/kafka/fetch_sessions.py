@@ -5,11 +5,11 @@ A session is bound to nothing but its id and epoch. Where there is no room for o
 everything each time, which always works.
 """
 
-import secrets
+import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from headwater.clock import Clock
@@ -20,9 +20,11 @@ NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 EPOCH_MAX = 2**31 - 1
+ID_MASK = 2**31 - 1
 # A session that was used more recently than this is not evicted for a new one.
 EVICTION_MS = 120_000
-PARTITIONS_MAX = 100_000
+# Over all sessions: what a client names here is remembered for minutes.
+PARTITIONS_MAX = 200_000
 
 Topic: TypeAlias = str | UUID
 Key: TypeAlias = tuple[Topic, int]
@@ -82,10 +84,6 @@ class Session:
             key = (topic, asked.partition)
             partition = self.partitions.get(key)
             if partition is None:
-                if len(self.partitions) >= PARTITIONS_MAX:
-                    raise KafkaError(
-                        ErrorCode.INVALID_REQUEST, f"a fetch session may hold {PARTITIONS_MAX} partitions at most"
-                    )
                 partition = self.partitions[key] = SessionPartition(topic, asked.partition)
             partition.ask(asked)
 
@@ -97,8 +95,7 @@ class Session:
                 self.partitions[key] = partition
 
 
-@dataclass(slots=True)
-class Fetching:
+class Fetching(NamedTuple):
     """The partitions that one request is about, and the session it belongs to, if any."""
 
     session: Session | None
@@ -111,6 +108,7 @@ class FetchSessions:
         self._slots = slots
         self._clock = clock
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self._partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -119,7 +117,7 @@ class FetchSessions:
         """Applies the request to its session. A session that is unknown or out of step is a KafkaError."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._forget(request.session_id)
             return self._begin_full(request, uses_topic_ids, wants_session=epoch == INITIAL_EPOCH)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -132,37 +130,45 @@ class FetchSessions:
             raise KafkaError(
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a fetch session names topics by name or by id, not by both"
             )
+        self._forget(session.id)
         session.update(request)
-        if not session.partitions:
-            del self._sessions[session.id]
-            return Fetching(None, [], is_incremental=False)
+        partitions = list(session.partitions.values())
+        if not partitions or self._partition_count + len(partitions) > PARTITIONS_MAX:
+            return Fetching(None, partitions, is_incremental=False)
+        self._remember(session)
         session.epoch = session.epoch + 1 if session.epoch < EPOCH_MAX else 1
         session.used_ms = self._clock.monotonic_ms()
-        self._sessions.move_to_end(session.id)
-        return Fetching(session, list(session.partitions.values()), is_incremental=True)
+        return Fetching(session, partitions, is_incremental=True)
 
     def _begin_full(self, request: FetchRequest, uses_topic_ids: bool, *, wants_session: bool) -> Fetching:
         session = Session(NO_SESSION, self._clock.monotonic_ms(), uses_topic_ids=uses_topic_ids)
         session.update(request)
         partitions = list(session.partitions.values())
-        if not wants_session or not partitions or not self._make_room(session.used_ms):
+        if not wants_session or not partitions or not self._make_room(len(partitions), session.used_ms):
             return Fetching(None, partitions, is_incremental=False)
         while session.id == NO_SESSION or session.id in self._sessions:
             # Not to be guessed: whoever knows the id of a session can disturb it.
-            session.id = secrets.randbelow(2**31)
-        self._sessions[session.id] = session
+            session.id = int.from_bytes(os.urandom(4)) & ID_MASK
+        self._remember(session)
         return Fetching(session, partitions, is_incremental=False)
 
-    def _make_room(self, now_ms: int) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        if not self._sessions:
-            return False
-        oldest = next(iter(self._sessions.values()))
-        if now_ms - oldest.used_ms < EVICTION_MS:
-            return False
-        del self._sessions[oldest.id]
+    def _make_room(self, partition_count: int, now_ms: int) -> bool:
+        while len(self._sessions) >= self._slots or self._partition_count + partition_count > PARTITIONS_MAX:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.used_ms < EVICTION_MS:
+                return False
+            self._forget(oldest.id)
         return True
+
+    def _remember(self, session: Session) -> None:
+        """As the one that was used last."""
+        self._sessions[session.id] = session
+        self._partition_count += len(session.partitions)
+
+    def _forget(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session.partitions)
 
 
 def _asked(request: FetchRequest) -> Iterator[tuple[Topic, FetchPartition]]:

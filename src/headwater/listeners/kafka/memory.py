@@ -11,16 +11,21 @@ class RequestMemory:
         self._reclaim = reclaim
         self.used = 0
         self.waiting: deque[Callable[[], None]] = deque()
+        # Who may go on beyond the limit, by at most one request: if all waited for each other, none would be finished.
+        self._favoured: object | None = None
 
-    def take(self, size: int) -> bool:
-        # A single request is always let in when nothing else is, so that no setting can block one for ever.
-        if self.used and self.used + size > self.bytes_max:
-            return False
+    def take(self, size: int, taker: object) -> bool:
+        if self.used + size > self.bytes_max and self._favoured is not taker:
+            if self._favoured is not None:
+                return False
+            self._favoured = taker
         self.used += size
         return True
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, size: int, taker: object) -> None:
         self.used -= size
+        if self._favoured is taker:
+            self._favoured = None
         if size and self.waiting:
             waiting, self.waiting = self.waiting, deque()
             for resume in waiting:

@@ -49,30 +49,40 @@ class Output:
         self._on_broken = on_broken
         self.progress = 0  # counts successful sends; a sweep that sees it stand still closes the connection
 
-    def push(self, parts: list[Part]) -> None:
-        """Takes a reply; `pump` sends it."""
-        for part in parts:
-            if len(part):
-                self.parts.append(part)
-
-    def pump(self) -> None:
+    def send(self, parts: list[Part]) -> None:
         """Sends what the socket takes now; the rest follows when it is writable again."""
+        if not self.parts and len(parts) == 1 and type(parts[0]) is bytearray:
+            # A reply of one piece, which most are, takes no detour.
+            try:
+                sent = self._socket.send(parts[0])
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError as error:
+                self._break(error)
+                return
+            if sent == len(parts[0]):
+                self.progress += 1
+                return
+            self._position = sent
+        self.parts.extend(part for part in parts if len(part))
+        self._pump()
+
+    def _pump(self) -> None:
         if self._waiting or self._stopped:
             return
         try:
             while self.parts:
-                first = self.parts[0]
-                if len(self.parts) == 1 and type(first) is bytearray and not self._position:
-                    # A reply of one piece, which most are.
-                    self._advance(self._socket.send(first))
-                elif not self._send_some():
+                if not self._send_some():
                     return
         except (BlockingIOError, InterruptedError):
             self._waiting = True
             self._loop.add_writer(self._socket, self._writable)
         except OSError as error:
-            self.stop()
-            self._on_broken(error)
+            self._break(error)
+
+    def _break(self, error: OSError) -> None:
+        self.stop()
+        self._on_broken(error)
 
     def stop(self) -> None:
         if self._waiting:
@@ -84,7 +94,7 @@ class Output:
     def _writable(self) -> None:
         self._loop.remove_writer(self._socket)
         self._waiting = False
-        self.pump()
+        self._pump()
         if not self.parts and not self._stopped:
             self._on_drained()
 
@@ -138,10 +148,9 @@ class Output:
         if self._stopped:
             return
         if (error := warmed.exception()) is not None:
-            self.stop()
-            self._on_broken(error if isinstance(error, OSError) else OSError(str(error)))
+            self._break(error if isinstance(error, OSError) else OSError(str(error)))
             return
-        self.pump()
+        self._pump()
         if not self.parts and not self._stopped:
             self._on_drained()
 

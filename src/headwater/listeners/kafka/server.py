@@ -132,8 +132,9 @@ class KafkaServer:
             del self._per_host[host]
 
     def _sweep(self) -> None:
-        self.sweep()
+        # First, so that whatever goes wrong with one sweep does not end them all.
         self._sweeping = self._loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+        self.sweep()
 
     def sweep(self) -> None:
         if self._config is not self._broker.config:

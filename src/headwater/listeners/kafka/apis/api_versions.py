@@ -11,12 +11,13 @@ REQUEST = ApiVersionsRequest
 
 FIRST_VERSION_WITH_SOFTWARE = 3
 # As Kafka checks it: the names end up in metrics and logs.
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE = r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?"
 
 
 def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     if context.api_version >= FIRST_VERSION_WITH_SOFTWARE and not (
-        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+        re.fullmatch(_SOFTWARE, request.client_software_name)
+        and re.fullmatch(_SOFTWARE, request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     return ApiVersionsResponse(api_keys=_served())

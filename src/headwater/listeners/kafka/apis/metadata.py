@@ -1,5 +1,6 @@
 """Metadata (key 3): who leads what; creates topics on first use where that is switched on."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from headwater.broker.broker import Broker
@@ -29,13 +30,19 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     if request.topics is None or (context.api_version == 0 and not request.topics):
         topics = [_describe(topic, broker) for topic in broker.catalog.topics.by_name.values()]
     else:
-        topics = [await _find(asked, request.allow_auto_topic_creation, context) for asked in request.topics]
+        topics = [
+            await _find(asked, request.allow_auto_topic_creation, context) for asked in _once_each(request.topics)
+        ]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=broker.config.broker_rack)],
         cluster_id=broker.cluster_id,
         controller_id=node_id,
         topics=topics,
     )
+
+
+def _once_each(asked: Iterable[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
+    return {(topic.name, topic.topic_id): topic for topic in asked}.values()
 
 
 async def _find(asked: MetadataRequestTopic, may_create: bool, context: Context) -> MetadataResponseTopic:

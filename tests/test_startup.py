@@ -1,0 +1,21 @@
+"""What a broker does without until it is needed: each of these would cost every start milliseconds and memory."""
+
+import subprocess
+import sys
+
+import pytest
+
+LATER = ["backports.zstd", "cramjam", "lz4", "headwater.storage.compaction", "tomllib"]
+CHECK = "import sys, headwater.node, headwater.config_load, headwater.logs; print(*sys.modules)"
+
+
+@pytest.fixture(scope="module")
+def loaded() -> set[str]:
+    run = subprocess.run([sys.executable, "-c", CHECK], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+@pytest.mark.parametrize("module", LATER)
+def test_a_start_does_not_load(module: str, loaded: set[str]) -> None:
+    assert "headwater.node" in loaded
+    assert module not in loaded

@@ -145,7 +145,7 @@ async def test_a_long_start_tells_how_far_it_is(tmp_path: Path, caplog: pytest.L
     caplog.set_level("INFO")
     async with running(tmp_path, clock=Hurried()):
         told = [record.getMessage() for record in caplog.records if "of 8 partitions" in record.getMessage()]
-    assert told == ["opened 4 of 8 partitions", "opened 8 of 8 partitions"]
+    assert told == [f"opened {count} of 8 partitions" for count in (2, 4, 6, 8)]
 
 
 def test_a_broker_for_tests_starts_again_on_the_same_data(tmp_path: Path) -> None:

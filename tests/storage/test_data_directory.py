@@ -92,6 +92,17 @@ def test_a_start_forgets_them_as_well(data: DataDirectory) -> None:
     assert offsets(crashed(data).open_partition(ORDERS, settings(), NOW_MS)) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
+def test_without_a_whole_checkpoint_every_log_is_verified(data: DataDirectory, name: str) -> None:
+    (log,) = make(data, ORDERS)
+    fill(log, 3)
+    data.close({ORDERS: log})
+    (data.root / name).write_bytes(b"0\n5\norders 0 3\n")
+    again = DataDirectory(data.root, NODE_ID, QuickDisk())
+    assert not again.is_clean
+    assert again.open_partition(ORDERS, settings(), NOW_MS).is_recovered
+
+
 # -- making and removing
 
 
@@ -205,7 +216,7 @@ def test_a_partition_that_cannot_be_opened_is_offline_and_no_other(
 
     assert broken.failure is not None
     assert "cannot be opened" in broken.failure
-    assert "orders-0 is offline" in caplog.text
+    assert "orders-0 is offline, restore it" in caplog.text
     assert offsets(sound) == [3, 4, 5, 6]
     again.close({ORDERS: broken, BILLS: sound})
     assert crashed(again).recovery_point(ORDERS) == 7, "it is not forgotten what was on disk"

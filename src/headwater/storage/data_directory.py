@@ -104,9 +104,6 @@ class DataDirectory:
             ):
                 yield identity
 
-    def has_partition(self, identity: TopicPartition) -> bool:
-        return self._disk.exists(self._directory(identity))
-
     def create_partitions(
         self, identities: Sequence[TopicPartition], config: TopicConfig, topic_id: TopicId, now_ms: int
     ) -> list[Log]:
@@ -139,7 +136,7 @@ class DataDirectory:
         recovery_point = self.recovery_point(identity)
         start_offset = self._start_offsets.get(identity, 0)
         if not self._disk.exists(directory):
-            reason = f"its directory {identity} is missing: restore it and restart, or delete the topic"
+            reason = f"its directory {identity} is missing"
         else:
             try:
                 return Log.open(
@@ -154,7 +151,7 @@ class DataDirectory:
                 )
             except (OSError, HeadwaterError) as error:
                 reason = f"it cannot be opened: {error}"
-        logger.error("%s is offline: %s", identity, reason)
+        logger.error("%s is offline, restore it and restart, or delete its topic: %s", identity, reason)
         loaded = nothing_loaded(self._disk, directory, config, start_offset=start_offset, flushed_offset=recovery_point)
         log = Log(self._disk, directory, config, loaded, logger.warning)
         log.fail(reason)

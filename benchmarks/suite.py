@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.cases.fetch import FETCH, FETCH_RAW
+from benchmarks.cases.floor import FLOOR
 from benchmarks.cases.latency import LATENCY_LIBRDKAFKA, LATENCY_RAW
 from benchmarks.cases.memory import MEMORY
 from benchmarks.cases.produce import PRODUCE_1K, PRODUCE_100, PRODUCE_DISK, PRODUCE_RAW
@@ -32,6 +33,7 @@ CASES = (
     MEMORY,
     START,
     RECOVERY,
+    FLOOR,
 )
 # Beyond the data of one case: what is deleted may take a moment to be free.
 DISK_RESERVE_BYTES = 2 * 1024**3

@@ -29,7 +29,7 @@ demo: install ## Produce and consume 200,000 orders through a broker of its own
 check: install ## Lint, formatting, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 format: install ## Format the code and fix what can be fixed

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from headwater.clock import ManualClock
 from headwater.testing import Broker
 from tests.listeners.raw import RawClient
 
@@ -32,3 +33,15 @@ def topic(client: RawClient, name: str) -> str:
     """Such a topic, with one partition."""
     client.create(name)
     return name
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def timed(clock: ManualClock) -> Iterator[Broker]:
+    """A broker whose time stands still."""
+    with Broker({"num.partitions": "1"}, clock=clock) as broker:
+        yield broker

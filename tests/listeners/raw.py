@@ -9,6 +9,7 @@ from headwater.ids import NO_TOPIC_ID
 from headwater.protocol import batch as batches
 from headwater.protocol.codec import Response, decode, encode
 from headwater.protocol.headers import read_response_header, write_request_header
+from headwater.protocol.messages.api_versions import ApiVersionsRequest
 from headwater.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -39,6 +40,8 @@ R = TypeVar("R", bound=Response)
 # Long enough for a loaded machine; a test that waits this long has failed.
 TIMEOUT_S = 20
 LATEST, EARLIEST = -1, -2
+
+MIB = 1 << 20
 
 
 def frame(request: Request, version: int, correlation_id: int = 1, client_id: str | None = "raw") -> bytes:
@@ -226,3 +229,15 @@ def batch_of_records(records: Sequence[Record], **options: Any) -> bytes:
 
 
 NOW_MS = 1_700_000_000_000
+
+
+def padded(size: int) -> bytes:
+    """A request of that size. What stands behind a message is ignored."""
+    content = frame(ApiVersionsRequest(), 0)[4:]
+    content += bytes(size - 4 - len(content))
+    return len(content).to_bytes(4, "big") + content
+
+
+def fill(client: RawClient, topic: str, mebibytes: int) -> None:
+    for _ in range(mebibytes):
+        assert client.produce(topic, batch_of(bytes(MIB - 200)), acks=1).error_code == 0

@@ -33,13 +33,14 @@ class Watcher(Protocol):
 class Append:
     """One staged batch and the outcome its producer waits for."""
 
-    __slots__ = ("base_offset", "error", "log_append_time_ms", "next_offset", "notify")
+    __slots__ = ("base_offset", "error", "log_append_time_ms", "log_start_offset", "next_offset", "notify")
 
     def __init__(self, notify: Callable[["Append"], None]) -> None:
         self.notify = notify
         self.base_offset = -1
         self.next_offset = -1
         self.log_append_time_ms = -1
+        self.log_start_offset = -1
         self.error: HeadwaterError | None = None
 
     def fail(self, error: HeadwaterError) -> None:
@@ -106,6 +107,7 @@ class Partition:
         """Gives the batch its offset. `batch` must stay untouched until the end of the loop turn."""
         if self.is_closed or self.log.failure is not None:
             self.check_online()
+        append.log_start_offset = self.log.start_offset
         if header.producer_id >= 0:
             duplicate = self.log.check_sequence(header)
             if duplicate is not None:

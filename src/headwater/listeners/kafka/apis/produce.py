@@ -1,7 +1,5 @@
 """Produce (key 0): each partition's batch is checked and staged at once, the reply leaves when all are acknowledged."""
 
-from collections.abc import Callable
-
 from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
@@ -27,30 +25,22 @@ _ATTRIBUTES_LOW_BYTE = 22
 _CODEC_MASK = 7
 
 
-class _PartitionAppend(Append):
-    __slots__ = ("index", "log_start_offset")
-
-    def __init__(self, index: int, notify: Callable[[Append], None]) -> None:
-        super().__init__(notify)
-        self.index = index
-        self.log_start_offset = -1
-
-    def response(self) -> PartitionProduceResponse:
-        error = self.error
-        if error is not None:
-            return PartitionProduceResponse(
-                index=self.index,
-                error_code=error.code,
-                base_offset=-1,
-                record_errors=_record_errors(error),
-                error_message=str(error),
-            )
+def _partition_response(index: int, append: Append) -> PartitionProduceResponse:
+    error = append.error
+    if error is not None:
         return PartitionProduceResponse(
-            index=self.index,
-            base_offset=self.base_offset,
-            log_append_time_ms=self.log_append_time_ms,
-            log_start_offset=self.log_start_offset,
+            index=index,
+            error_code=error.code,
+            base_offset=-1,
+            record_errors=_record_errors(error),
+            error_message=str(error),
         )
+    return PartitionProduceResponse(
+        index=index,
+        base_offset=append.base_offset,
+        log_append_time_ms=append.log_append_time_ms,
+        log_start_offset=append.log_start_offset,
+    )
 
 
 def _record_errors(error: HeadwaterError) -> list[BatchIndexAndErrorMessage]:
@@ -64,58 +54,61 @@ class _Reply(Pending[ProduceResponse | HangUp | None]):
     """Collects the outcomes of one request. Nothing is sent for acks=0, but the order of replies is kept; and a
     failure ends the connection, for a client that waits for no answer has no other way to notice."""
 
-    __slots__ = ("_appends", "_is_wanted", "_outstanding")
+    __slots__ = ("_appends", "_outstanding", "_request")
 
-    def __init__(self, *, is_wanted: bool) -> None:
+    def __init__(self, request: ProduceRequest) -> None:
         super().__init__()
-        self._appends: list[tuple[TopicProduceData, list[_PartitionAppend]]] = []
+        self._request = request
+        self._appends: list[Append] = []  # in the order of the request's partitions
         self._outstanding = 1  # the request itself, until all of it is staged
-        self._is_wanted = is_wanted
 
-    def expect(self, topic: TopicProduceData) -> list[_PartitionAppend]:
-        appends = [_PartitionAppend(data.index, self.settled) for data in topic.partition_data]
-        self._appends.append((topic, appends))
-        self._outstanding += len(appends)
-        return appends
+    def expect(self) -> Append:
+        append = Append(self.settled)
+        self._appends.append(append)
+        self._outstanding += 1
+        return append
 
     def settled(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
         self._outstanding -= 1
         if not self._outstanding:
-            response = self._response() if self._is_wanted else self._failure()
+            response = self._response() if self._request.acks else self._failure()
             # Each of them refers back to this reply; left so, both would wait for the collector.
             self._appends.clear()
             self.resolve(response)
 
     def _failure(self) -> HangUp | None:
-        errors = (append.error for _, appends in self._appends for append in appends if append.error is not None)
+        errors = (append.error for append in self._appends if append.error is not None)
         return next((HangUp(f"produce with acks=0 failed: {error}") for error in errors), None)
 
     def _response(self) -> ProduceResponse:
+        appends = iter(self._appends)
         return ProduceResponse(
             responses=[
                 TopicProduceResponse(
                     name=topic.name,
                     topic_id=topic.topic_id,
-                    partition_responses=[append.response() for append in appends],
+                    partition_responses=[
+                        _partition_response(data.index, next(appends)) for data in topic.partition_data
+                    ],
                 )
-                for topic, appends in self._appends
+                for topic in self._request.topic_data
             ]
         )
 
 
 def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | HangUp | None]:
-    reply = _Reply(is_wanted=request.acks != 0)
+    reply = _Reply(request)
     refusal = _refuse_whole(request)
     for topic in request.topic_data:
         name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
-        for data, append in zip(topic.partition_data, reply.expect(topic), strict=True):
+        for data in topic.partition_data:
+            append = reply.expect()
             try:
                 if refusal is not None:
                     raise refusal
                 if name is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
                 partition = context.broker.partition(name, data.index)
-                append.log_start_offset = partition.start_offset
                 context.broker.produce(partition, _records(data, context.api_version), append, acks=request.acks)
             except HeadwaterError as error:
                 append.fail(error)

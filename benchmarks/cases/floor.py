@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks import page_cache
 from benchmarks.figures import Case, Figure
 from benchmarks.scale import MIB, Scale
 from benchmarks.systems import System
 
 FILE_BYTES = 64 * MIB
 SENDFILE_BYTES = 2048 * MIB
+RECEIVED_BYTES = 1024 * MIB
 CONNECTIONS = 64
 REQUESTS = 40_000
 REQUEST_BYTES, REPLY_BYTES = 250, 60
@@ -68,6 +70,32 @@ def _sendfile(directory: Path) -> Iterator[Figure]:
     seconds, used = _in_child(serve, drive)
     yield Figure("sendfile to a socket", "MB/s", SENDFILE_BYTES / seconds / 1e6)
     yield Figure("sendfile to a socket: CPU", "s/GB", used / SENDFILE_BYTES * 1e9)
+
+
+def _receive(directory: Path) -> Iterator[Figure]:
+    path = directory / "received"
+    page_cache.prepare(directory, RECEIVED_BYTES)
+
+    def serve(listening: socket.socket) -> None:
+        connected, _ = listening.accept()
+        buffer = memoryview(bytearray(MIB))
+        with connected, path.open("wb", buffering=0) as file:
+            position = 0
+            while received := connected.recv_into(buffer):
+                position += os.pwritev(file.fileno(), [buffer[:received]], position)
+
+    def drive(address: str) -> float:
+        host, port = address.split(":")
+        data = bytes(MIB)
+        started = time.perf_counter()
+        with socket.create_connection((host, int(port))) as connected:
+            for _ in range(RECEIVED_BYTES // MIB):
+                connected.sendall(data)
+        return time.perf_counter() - started
+
+    seconds, used = _in_child(serve, drive)
+    yield Figure("socket to a file", "MB/s", RECEIVED_BYTES / seconds / 1e6)
+    yield Figure("socket to a file: CPU", "s/GB", used / RECEIVED_BYTES * 1e9)
 
 
 def _echo() -> Iterator[Figure]:
@@ -134,11 +162,12 @@ def _interpreter() -> Iterator[Figure]:
 
 
 def _floor(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:  # noqa: ARG001 (there is no system)
+    yield from _receive(directory)
     yield from _sendfile(directory)
     yield from _echo()
     yield from _interpreter()
 
 
 FLOOR = Case(
-    "floor", "hardly any broker at all: the system calls of a fetch, of a small request, and of a start", _floor
+    "floor", "hardly any broker at all: the system calls of a produce, a fetch, a small request, a start", _floor
 )

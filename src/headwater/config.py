@@ -21,7 +21,7 @@ from headwater.settings import (
     settings_class,
     settings_of,
 )
-from headwater.topic_defaults import TopicDefaults
+from headwater.topic_defaults import NO_EFFECT, TopicDefaults
 
 # Settings that stand in for one another, strongest first, as DescribeConfigs tells them.
 _SYNONYMS = {
@@ -81,7 +81,7 @@ class BrokerConfig(TopicDefaults):
         INT,
         "default.replication.factor",
         1,
-        "How many replicas a partition gets where its creator does not say.",
+        f"How many replicas a partition gets where its creator does not say. {NO_EFFECT}",
         minimum=1,
         maximum=32_767,
         dynamic=True,
@@ -127,7 +127,7 @@ class BrokerConfig(TopicDefaults):
         INT,
         "headwater.socket.request.max.bytes.unauthenticated",
         524_288,
-        "The largest request on a connection that still has to authenticate.",
+        f"The largest request on a connection that still has to authenticate. {NO_EFFECT}",
         minimum=1024,
         dynamic=True,
     )

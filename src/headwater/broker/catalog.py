@@ -50,7 +50,6 @@ class Catalog:
         self._producer_ids = range(0)
         self.topics = Topics(topics_max=config.headwater_topics_max, partitions_max=config.headwater_partitions_max)
         self.partitions: dict[TopicName, list[Partition]] = {}
-        self.version = 0  # counts changes, so that answers made from the catalog can be cached
         self._shard = self._open_shard()
         self._shard.replay()
 
@@ -159,7 +158,6 @@ class Catalog:
                 partitions = await self._make_partitions(topic, range(partition_count), config)
                 await self._commit(events, partitions)
                 self.partitions[topic.name] = partitions
-                self.version += 1
                 logger.info("created topic %s with %d partitions", name, partition_count)
             return topic
 
@@ -168,7 +166,6 @@ class Catalog:
             topic = self.topics.existing(name)
             await self._commit(self.topics.decide_delete(name))
             partitions = self.partitions.pop(topic.name)
-            self.version += 1
             for partition in partitions:
                 partition.close()
             # A flush under way writes by name: it must not find the directory of a topic that is created next.
@@ -187,7 +184,6 @@ class Catalog:
             partitions = await self._make_partitions(before, added, self.topic_config(before))
             await self._commit(events, partitions)
             self.partitions[before.name].extend(partitions)
-            self.version += 1
             logger.info("topic %s now has %d partitions", name, partition_count)
 
     async def configure(self, name: str, change: Change, *, validate_only: bool = False) -> None:

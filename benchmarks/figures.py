@@ -1,7 +1,7 @@
 """What a case measures: one `Figure` per round, a `Series` over all rounds of the run."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +25,8 @@ class Case:
     name: str
     about: str
     measure: Callable[[System, Path, Scale], Iterable[Figure]]
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the broker is set to for this case, beside what the system says of itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,12 @@ def resident_bytes(processes: Iterable[int], field: str = "VmRSS") -> int:
     return total
 
 
+def cpu_seconds(processes: Iterable[int]) -> float:
+    """What they have used so far, to the microsecond, where `Meter` counts in ticks of the kernel's clock."""
+    # The clock of another process has no name in Python; this is how the kernel numbers it.
+    return sum(time.clock_gettime((~process << 3) | 2) for process in processes)
+
+
 def _process_seconds(process: int) -> tuple[float, float]:
     return _stat_seconds(_PROC / str(process) / "stat")
 

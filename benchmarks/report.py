@@ -49,6 +49,7 @@ def document(
             {
                 "name": case.name,
                 "about": case.about,
+                "settings": dict(case.settings),
                 "figures": [_figure(each) for each in found if each.case == case.name],
             }
             for case in cases

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from benchmarks.cases.fetch import FETCH, FETCH_RAW
 from benchmarks.cases.floor import FLOOR
+from benchmarks.cases.groups import GROUP_RELOAD, OFFSET_COMMIT
 from benchmarks.cases.latency import LATENCY_LIBRDKAFKA, LATENCY_RAW
 from benchmarks.cases.memory import MEMORY
 from benchmarks.cases.produce import PRODUCE_1K, PRODUCE_100, PRODUCE_DISK, PRODUCE_RAW
+from benchmarks.cases.rebalance import REBALANCE_CLASSIC, REBALANCE_CONSUMER, REBALANCE_LIBRDKAFKA
 from benchmarks.cases.requests import REQUESTS_ACK, REQUESTS_OS
 from benchmarks.cases.startup import RECOVERY, START
 from benchmarks.figures import Case, Series
@@ -33,6 +35,11 @@ CASES = (
     MEMORY,
     START,
     RECOVERY,
+    REBALANCE_CLASSIC,
+    REBALANCE_CONSUMER,
+    REBALANCE_LIBRDKAFKA,
+    GROUP_RELOAD,
+    OFFSET_COMMIT,
     FLOOR,
 )
 # Beyond the data of one case: what is deleted may take a moment to be free.

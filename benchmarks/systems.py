@@ -95,11 +95,16 @@ class System(Protocol):
         """Version, command line and settings, for whoever reads or repeats the result."""
         ...
 
-    def start(self, directory: Path) -> BrokerProcess:
-        """A broker that keeps its data in `directory`, new or from an earlier start, and accepts requests."""
+    def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
+        """A broker that keeps its data in `directory`, new or from an earlier start, and accepts requests. The settings
+        are added to its own."""
         ...
 
     def topic_settings(self, flush: Flush) -> Mapping[str, str]: ...
+
+    def broker_settings(self, flush: Flush) -> Mapping[str, str]:
+        """The same for all topics, internal ones included."""
+        ...
 
 
 class Headwater:
@@ -113,10 +118,10 @@ class Headwater:
             **{name: value for name, value in os.environ.items() if name.startswith("HEADWATER_")},
         }
 
-    def start(self, directory: Path) -> BrokerProcess:
+    def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
         # An installed broker has its bytecode on disk, so this one has, too, whatever the environment says.
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(WORK / "bytecode")}
-        broker = BrokerProcess(self._command(directory), directory, environment)
+        broker = BrokerProcess(self._command(directory, settings), directory, environment)
         ready = broker.wait_for_line("ready ")
         broker.address = dict(word.split("=", 1) for word in ready.split()[1:])["kafka"]
         return broker
@@ -124,10 +129,14 @@ class Headwater:
     def topic_settings(self, flush: Flush) -> Mapping[str, str]:
         return {"headwater.flush": flush}
 
-    def _command(self, directory: Path) -> list[str]:
+    def broker_settings(self, flush: Flush) -> Mapping[str, str]:
+        return {"headwater.flush": flush}
+
+    def _command(self, directory: Path, settings: Mapping[str, str] = {}) -> list[str]:
         serve = [sys.executable, "-m", "headwater.cli.main", "serve"]
         where = ["--data-dir", str(directory / "data"), "--kafka", "127.0.0.1:0"]
-        return [*serve, *where, "--set", "headwater.log.level=warning"]
+        chosen = {"headwater.log.level": "warning", **settings}
+        return [*serve, *where, *(word for name, value in chosen.items() for word in ("--set", f"{name}={value}"))]
 
 
 SYSTEMS: dict[str, System] = {Headwater.name: Headwater()}

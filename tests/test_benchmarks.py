@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from benchmarks.figures import Case, Figure, Goal, Series
 from benchmarks.loads.latency import summarize
-from benchmarks.processes import Meter, Usage, resident_bytes
+from benchmarks.loads.rebalance import is_settled
+from benchmarks.processes import Meter, Usage, cpu_seconds, resident_bytes
 from benchmarks.report import table
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +28,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
-@pytest.mark.parametrize("case", ["produce-1k", "fetch-raw", "latency-raw", "start"])
+@pytest.mark.parametrize("case", ["produce-1k", "fetch-raw", "latency-raw", "start", "group-reload"])
 def test_a_case_runs_and_is_saved_with_its_goal(case: str, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
 
@@ -41,6 +42,40 @@ def test_a_case_runs_and_is_saved_with_its_goal(case: str, tmp_path: Path) -> No
     assert any(figure["goal"] for figure in saved["figures"])
     assert result["machine"]["cores"] == str(os.cpu_count())
     assert "serve" in result["systems"]["headwater"]["command"]
+
+
+@pytest.mark.parametrize("case", ["rebalance-classic", "rebalance-consumer"])
+def test_a_group_is_watched_while_members_come_and_go(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+
+    finished = run("--smoke", "--case", case, "--output", str(path))
+
+    assert finished.returncode == 0, finished.stderr
+    [saved] = json.loads(path.read_text())["cases"]
+    figures = {figure["name"]: figure["median"] for figure in saved["figures"]}
+    for phase in ("all join", "one joins", "one leaves", "one dies"):
+        waited_ms = figures[f"3 members: {phase}: of it until heartbeats were due"]
+        assert figures[f"3 members: {phase}"] > waited_ms >= 0
+    # Three members had four partitions each, and in the next-generation protocol give but one each to the fourth.
+    assert figures.get("3 members: one joins: never revoked", 75) == 75
+    assert saved["settings"]["group.initial.rebalance.delay.ms"] == "0"
+
+
+@pytest.mark.parametrize("case", ["rebalance-librdkafka", "offset-commit"])
+def test_a_case_of_groups_runs(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+
+    finished = run("--smoke", "--case", case, "--output", str(path))
+
+    assert finished.returncode == 0, finished.stderr
+    [saved] = json.loads(path.read_text())["cases"]
+    assert all(figure["median"] > 0 for figure in saved["figures"] if "CPU" not in figure["name"])
+
+
+def test_a_group_is_settled_when_each_partition_has_one_owner_and_each_member_its_share() -> None:
+    assert is_settled([frozenset({0, 1}), frozenset({2})], 3)
+    assert not is_settled([frozenset({0, 1}), frozenset({1})], 3), "two owners, and none"
+    assert not is_settled([frozenset({0, 1, 2}), frozenset()], 3), "not shared yet"
 
 
 def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
@@ -84,5 +119,6 @@ def test_the_meter_sees_the_work_of_this_process() -> None:
         sum(range(10_000))
 
     assert meter.read().busiest_s > 0
+    assert cpu_seconds([os.getpid()]) >= 0.02
     assert resident_bytes([os.getpid()]) > 1_000_000
     assert resident_bytes([os.getpid()], "VmHWM") > 1_000_000

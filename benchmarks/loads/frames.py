@@ -7,11 +7,12 @@ import socket
 import struct
 import time
 from random import Random
+from typing import TypeVar
 
 from headwater.client.errors import check
 from headwater.endpoint import Endpoint
 from headwater.protocol import batch
-from headwater.protocol.codec import Request, decode, encode
+from headwater.protocol.codec import Request, Response, decode, encode
 from headwater.protocol.headers import read_response_header, write_request_header
 from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from headwater.protocol.messages.produce import (
@@ -27,17 +28,19 @@ FETCH_VERSION = 11
 CLIENT_ID = "benchmark"
 TIMEOUT_S = 30.0
 
-_SIZE = struct.Struct(">i")
+ResponseT = TypeVar("ResponseT", bound=Response)
+
+SIZE = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 # Stands for the offset where a fetch is made, and is found again in its bytes.
 _OFFSET_MARK = 0x0123456789ABCDEF
 
 
 def request_frame(request: Request, version: int) -> bytes:
-    frame = bytearray(_SIZE.size)
+    frame = bytearray(SIZE.size)
     write_request_header(frame, type(request), version, 0, CLIENT_ID)
     frame += encode(request, version)
-    _SIZE.pack_into(frame, 0, len(frame) - _SIZE.size)
+    SIZE.pack_into(frame, 0, len(frame) - SIZE.size)
     return bytes(frame)
 
 
@@ -80,7 +83,7 @@ def connect(address: str) -> socket.socket:
 
 def read_size(connection: socket.socket) -> int:
     """The length of the response that follows."""
-    return _SIZE.unpack(read_exactly(connection, _SIZE.size))[0]
+    return SIZE.unpack(read_exactly(connection, SIZE.size))[0]
 
 
 def read_exactly(connection: socket.socket, size: int) -> bytearray:
@@ -101,22 +104,25 @@ def exchange(connection: socket.socket, frame: bytes | bytearray) -> bytearray:
     return read_exactly(connection, read_size(connection))
 
 
+def read_response(kind: type[ResponseT], version: int, response: bytearray) -> ResponseT:
+    _, position = read_response_header(response, kind, version)
+    return decode(kind, version, response, position)
+
+
 def produce_once(connection: socket.socket, frame: bytes) -> int:
     """Checks that the broker accepts the request; gives the size of each such response, its length included."""
     response = exchange(connection, frame)
-    _, position = read_response_header(response, ProduceResponse, PRODUCE_VERSION)
-    decoded = decode(ProduceResponse, PRODUCE_VERSION, response, position)
+    decoded = read_response(ProduceResponse, PRODUCE_VERSION, response)
     for topic in decoded.responses:
         for partition in topic.partition_responses:
             check(partition.error_code, f"{topic.name}-{partition.index}", partition.error_message)
-    return len(response) + _SIZE.size
+    return len(response) + SIZE.size
 
 
 def fetch_once(connection: socket.socket, frame: bytearray) -> int:
     """Checks that the broker serves whole batches; gives the bytes of the response that are not records."""
     response = exchange(connection, frame)
-    _, position = read_response_header(response, FetchResponse, FETCH_VERSION)
-    decoded = decode(FetchResponse, FETCH_VERSION, response, position)
+    decoded = read_response(FetchResponse, FETCH_VERSION, response)
     served = decoded.responses[0].partitions[0]
     check(served.error_code, f"{decoded.responses[0].topic}-{served.partition_index}")
     records = served.records

@@ -1,9 +1,9 @@
-"""Synchronous producers, many in one thread: each sends its next one-record request when the last is acknowledged."""
+"""Synchronous clients, many in one thread: each sends its next request, always the same, when the last is answered."""
 
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from benchmarks.clients import Outcome
@@ -15,12 +15,13 @@ RECORD_BYTES = 100
 RECEIVE_BYTES = 4096
 
 
-class _Producer:
-    __slots__ = ("connection", "frame", "missing")
+class Client:
+    __slots__ = ("connection", "frame", "missing", "response_bytes")
 
-    def __init__(self, connection: socket.socket, frame: bytes) -> None:
+    def __init__(self, connection: socket.socket, frame: bytes, response_bytes: int) -> None:
         self.connection = connection
         self.frame = frame
+        self.response_bytes = response_bytes
         self.missing = 0  # bytes of the response that are still to come
 
 
@@ -30,49 +31,53 @@ def produce(
     """Connection `n` writes to partition `n % partitions`; the first request of each is not counted in the rate."""
     batch = frames.record_batch(1, RECORD_BYTES)
     with ExitStack() as stack:
-        producers: dict[int, _Producer] = {}
-        response_bytes = 0
+        clients: list[Client] = []
         for index in range(connections):
             connection = stack.enter_context(frames.connect(address))
             frame = frames.produce_frame(topic, index % partitions, batch, acks)
-            response_bytes = frames.produce_once(connection, frame)
-            connection.setblocking(False)
-            producers[connection.fileno()] = _Producer(connection, frame)
-        poll = stack.enter_context(select.epoll())
-        for descriptor in producers:
-            poll.register(descriptor, select.EPOLLIN)
+            clients.append(Client(connection, frame, frames.produce_once(connection, frame)))
         ready()
-        meter = Meter.of_this_process()
-        started = time.perf_counter()
-        acknowledged = _drive(poll, producers, response_bytes, started + seconds)
-        elapsed = time.perf_counter() - started
-        return Outcome(elapsed, acknowledged, acknowledged * RECORD_BYTES, meter.read())
+        return drive(clients, seconds, RECORD_BYTES)
 
 
-def _drive(poll: select.epoll, producers: dict[int, _Producer], response_bytes: int, deadline: float) -> int:
-    """Sends until the deadline, then waits for what is in flight: whatever was sent is counted, once acknowledged."""
-    acknowledged = 0
-    for producer in producers.values():
-        producer.connection.send(producer.frame)
-        producer.missing = response_bytes
-    in_flight = len(producers)
+def drive(clients: Sequence[Client], seconds: float, record_bytes: int = 0) -> Outcome:
+    for client in clients:
+        client.connection.setblocking(False)
+    meter = Meter.of_this_process()
+    started = time.perf_counter()
+    with select.epoll() as poll:
+        answered = _drive(poll, {client.connection.fileno(): client for client in clients}, started + seconds)
+    elapsed = time.perf_counter() - started
+    for client in clients:
+        client.connection.settimeout(frames.TIMEOUT_S)
+    return Outcome(elapsed, answered, answered * record_bytes, meter.read())
+
+
+def _drive(poll: select.epoll, clients: Mapping[int, Client], deadline: float) -> int:
+    """Sends until the deadline, then waits for what is in flight: whatever was sent is counted, once answered."""
+    answered = 0
+    for descriptor, client in clients.items():
+        poll.register(descriptor, select.EPOLLIN)
+        client.connection.send(client.frame)
+        client.missing = client.response_bytes
+    in_flight = len(clients)
     while in_flight:
         events = poll.poll(frames.TIMEOUT_S)
         if not events:
             raise TimeoutError(f"no answer to {in_flight} requests for {frames.TIMEOUT_S:.0f} s")
         more = time.perf_counter() < deadline
         for descriptor, _ in events:
-            producer = producers[descriptor]
-            received = len(producer.connection.recv(RECEIVE_BYTES))
+            client = clients[descriptor]
+            received = len(client.connection.recv(RECEIVE_BYTES))
             if not received:
                 raise ConnectionError("the broker closed the connection")
-            producer.missing -= received
-            if producer.missing:
+            client.missing -= received
+            if client.missing:
                 continue
-            acknowledged += 1
+            answered += 1
             if more:
-                producer.connection.send(producer.frame)
-                producer.missing = response_bytes
+                client.connection.send(client.frame)
+                client.missing = client.response_bytes
             else:
                 in_flight -= 1
-    return acknowledged
+    return answered

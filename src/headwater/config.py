@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
+from headwater.broker_settings import NO_EFFECT, broker_settings_class
 from headwater.endpoint import Endpoint
 from headwater.errors import ConfigError
+from headwater.group_defaults import GroupDefaults
 from headwater.settings import (
     BOOLEAN,
     INT,
@@ -18,10 +20,9 @@ from headwater.settings import (
     ConfigSource,
     find_setting,
     setting,
-    settings_class,
     settings_of,
 )
-from headwater.topic_defaults import NO_EFFECT, TopicDefaults
+from headwater.topic_defaults import TopicDefaults
 
 # Settings that stand in for one another, strongest first, as DescribeConfigs tells them.
 _SYNONYMS = {
@@ -35,8 +36,8 @@ _SYNONYMS = {
 }
 
 
-@settings_class
-class BrokerConfig(TopicDefaults):
+@broker_settings_class
+class BrokerConfig(TopicDefaults, GroupDefaults):
     # Who and where
     node_id: int = setting(INT, "node.id", 1, "The number of this broker, unlike that of every other.", minimum=0)
     broker_rack: str | None = setting(
@@ -368,6 +369,7 @@ class BrokerConfig(TopicDefaults):
 
     def check(self) -> None:
         """Refuses values that contradict each other."""
+        super().check()
         if self.log_cleaner_min_compaction_lag_ms > self.log_cleaner_max_compaction_lag_ms:
             raise ConfigError(
                 f"log.cleaner.min.compaction.lag.ms ({self.log_cleaner_min_compaction_lag_ms}) is more than "

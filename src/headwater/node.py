@@ -53,7 +53,7 @@ class Node:
     async def stop(self) -> None:
         """No new requests, replies to those under way, everything on disk; bounded by headwater.shutdown.timeout.ms."""
         self.kafka.stop_accepting()
-        self.broker.wake_fetches()
+        self.broker.end_waits()
         await self.kafka.stop(self.broker.config.headwater_shutdown_timeout_ms)
         await self.broker.stop()
 

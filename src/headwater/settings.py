@@ -23,7 +23,7 @@ _DECIMAL = r"[+-]?([0-9]{1,19}(\.[0-9]{0,19})?|\.[0-9]{1,19})([eE][+-]?[0-9]{1,3
 
 _MILLISECONDS_IN = {"minutes": 60_000, "hours": 3_600_000}
 
-Value = bool | int | float | str | frozenset[str] | None
+Value = bool | int | float | str | frozenset[str] | tuple[str, ...] | None
 Declared = TypeVar("Declared", bound=Value)
 
 
@@ -50,6 +50,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_GROUP = 8
 
 
 class ConfigSynonym(NamedTuple):
@@ -137,7 +138,9 @@ class Setting(NamedTuple):
             case SettingType.STRING:
                 return self._recognised(text)
             case SettingType.LIST:
-                return frozenset(self._recognised(item) for item in _items(text))
+                items = [self._recognised(item) for item in _items(text)]
+                # The default tells whether the order of the list means something.
+                return tuple(dict.fromkeys(items)) if isinstance(self.default, tuple) else frozenset(items)
 
     def render(self, value: Value) -> str | None:
         """The text that `parse` turns back into `value`; None where the setting is unset."""
@@ -148,6 +151,8 @@ class Setting(NamedTuple):
                 return "true" if value else "false"
             case frozenset():
                 return ",".join(sorted(value))
+            case tuple():
+                return ",".join(value)
             case _:
                 return str(value)
 

@@ -22,8 +22,17 @@ from headwater.storage.disk import Disk
 
 T = TypeVar("T")
 
-# A test wants its topics at once and its broker gone at once; what it promises about data stays the same.
-_SETTINGS = {"listeners": "127.0.0.1:0", "headwater.shutdown.timeout.ms": "1000"}
+# A test wants everything at once: its topics, its groups balanced, its broker gone. What is promised about data stays.
+_SETTINGS = {
+    "listeners": "127.0.0.1:0",
+    "headwater.shutdown.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
 
 
 class Broker:

@@ -6,6 +6,7 @@ What a topic does not set itself comes from the broker's setting of the same mea
 from collections.abc import Mapping
 from typing import Any, Self
 
+from headwater.broker_settings import NO_EFFECT
 from headwater.errors import ConfigError
 from headwater.settings import (
     BOOLEAN,
@@ -13,18 +14,14 @@ from headwater.settings import (
     STRING,
     ConfigEntry,
     ConfigSource,
-    ConfigSynonym,
-    Setting,
     Settings,
-    Value,
     declare,
-    find_setting,
     in_milliseconds,
     setting,
     settings_class,
     settings_of,
 )
-from headwater.topic_defaults import NO_EFFECT, TopicDefaults
+from headwater.topic_defaults import TopicDefaults
 
 # The codec numbers of record batches, by the names that compression.type gives them.
 _CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -152,13 +149,7 @@ class TopicConfig(Settings):
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str], broker: TopicDefaults) -> Self:
         """The settings of a topic that sets `overrides` itself and takes the rest from the broker."""
-        values: dict[str, Any] = {
-            declared.attribute: _effective(declared, broker) for declared in settings_of(cls).values()
-        }
-        for name, text in overrides.items():
-            declared = find_setting(cls, name, "topic")
-            values[declared.attribute] = declared.parse(text)
-        config = cls(**values)
+        config = cls(**broker.resolve(cls, overrides, "topic"))
         config.check()
         return config
 
@@ -177,26 +168,7 @@ class TopicConfig(Settings):
 
 def describe(overrides: Mapping[str, str], broker: TopicDefaults) -> list[ConfigEntry]:
     """What DescribeConfigs tells about a topic that sets `overrides` itself."""
-    return [_entry(declared, overrides.get(name), broker) for name, declared in settings_of(TopicConfig).items()]
-
-
-def _entry(declared: Setting, override: str | None, broker: TopicDefaults) -> ConfigEntry:
-    synonyms = broker.lookups(declared.synonyms)
-    value = declared.disclosed(_effective(declared, broker))
-    if override is not None:
-        value = declared.normalize(override)
-        synonyms = (ConfigSynonym(declared.name, value, ConfigSource.DYNAMIC_TOPIC), *synonyms)
-    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-    return declared.entry(value, source, synonyms, read_only=False)
-
-
-def _effective(declared: Setting, broker: TopicDefaults) -> Value:
-    """The value of a topic setting that the topic does not set itself."""
-    for synonym in declared.synonyms:
-        value = broker.value_of(synonym)
-        if value is not None:
-            return in_milliseconds(synonym, value)
-    return declared.default
+    return broker.entries(TopicConfig, overrides, ConfigSource.DYNAMIC_TOPIC)
 
 
 def _check_local(name: str, local: int, whole: int) -> None:

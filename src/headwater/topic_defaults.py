@@ -3,38 +3,12 @@
 Type, default, bounds and documentation of a topic setting are declared here once; `topic_config` refers to them.
 """
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-
-from headwater.settings import (
-    BOOLEAN,
-    DOUBLE,
-    INT,
-    INT64_MAX,
-    LIST,
-    LONG,
-    STRING,
-    ConfigSource,
-    ConfigSynonym,
-    Settings,
-    Value,
-    attribute_of,
-    setting,
-    settings_class,
-    settings_of,
-)
-
-NO_EFFECT = "Accepted for compatibility; it has no effect yet."
+from headwater.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class
+from headwater.settings import BOOLEAN, DOUBLE, INT, INT64_MAX, LIST, LONG, STRING, setting
 
 
-@settings_class
-class TopicDefaults(Settings):
-    # Where values that were set on purpose came from. A value that differs from its default without being named here
-    # was given to the constructor, which counts as static.
-    origins: Mapping[str, ConfigSource] = dataclasses.field(
-        default_factory=dict[str, ConfigSource], compare=False, repr=False
-    )
-
+@broker_settings_class
+class TopicDefaults(BrokerSettings):
     log_cleanup_policy: frozenset[str] = setting(
         LIST,
         "log.cleanup.policy",
@@ -318,24 +292,3 @@ class TopicDefaults(Settings):
         f"Whether a replica that lags behind may become leader as a last resort, losing records. {NO_EFFECT}",
         dynamic=True,
     )
-
-    def value_of(self, name: str) -> Value:
-        """The value of the setting with Kafka's name `name`."""
-        return getattr(self, attribute_of(name))
-
-    def origin_of(self, name: str) -> ConfigSource:
-        unset = self.value_of(name) == settings_of(type(self))[name].default
-        return self.origins.get(name, ConfigSource.DEFAULT if unset else ConfigSource.STATIC_BROKER)
-
-    def lookups(self, names: Sequence[str]) -> tuple[ConfigSynonym, ...]:
-        """Everything that settings of one meaning are set to, strongest first: the first one is in force."""
-        explicit: list[ConfigSynonym] = []
-        defaults: list[ConfigSynonym] = []
-        for name in names:
-            declared = settings_of(type(self))[name]
-            origin = self.origin_of(name)
-            if origin is not ConfigSource.DEFAULT:
-                explicit.append(ConfigSynonym(name, declared.disclosed(self.value_of(name)), origin))
-            if declared.default is not None:
-                defaults.append(ConfigSynonym(name, declared.disclosed(declared.default), ConfigSource.DEFAULT))
-        return (*explicit, *defaults)

@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.broker.catalog_format import CatalogFormat, DamagedCatalog
-from headwater.coordination.topics import BrokerOverrides, Event, ProducerIdsReserved, Topic, TopicDeleted
+from headwater.coordination.topics import (
+    BrokerOverrides,
+    Event,
+    GroupOverrides,
+    ProducerIdsReserved,
+    Topic,
+    TopicDeleted,
+)
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.ids import TopicId, TopicName
+from headwater.ids import GroupId, TopicId, TopicName
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 from tests.broker.running import (
     batch_of,
@@ -84,7 +91,7 @@ async def test_a_catalog_survives_its_own_compaction(tmp_path: Path) -> None:
                 await broker.catalog.delete(f"t{number}")
             await broker.catalog.new_producer_id()
         before = dict(broker.catalog.topics.by_name)
-        shard = broker.catalog._shard.partition
+        shard = broker.catalog._log.partition
         shard.log.roll(broker.clock.now_ms())
         size = shard.log.size_bytes
         broker.journal.flush_soon(shard)
@@ -272,6 +279,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Topic, names, st.uuids().map(TopicId), st.integers(1, 10_000), overrides),
     st.builds(TopicDeleted, names),
     st.builds(BrokerOverrides, overrides),
+    st.builds(GroupOverrides, st.text(max_size=20).map(GroupId), overrides),
     st.builds(ProducerIdsReserved, st.integers(0, 2**53)),
 )
 
@@ -308,6 +316,8 @@ ORDERS_ID = b'"id":"8d1ac1a4-1c1b-4d0b-9d8f-6e3f0e9c2a11"'
         (b"topic/orders", b"{" + ORDERS_ID + b',"partitions":1,"config":null}'),
         (b"topic/orders", b"{" + ORDERS_ID + b',"partitions":1,"config":{"retention.ms":1}}'),
         (b"topic/\xff", b"{}"),
+        (b"group/\xff", b"{}"),
+        (b"group/ann", b'{"consumer.session.timeout.ms":3}'),
         (b"broker", b"[]"),
         (b"broker", b'{"num.partitions":3}'),
         (b"producer-ids", b'"1000"'),

@@ -104,7 +104,7 @@ async def test_a_stopping_broker_ends_every_wait(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         pending = [fetch(broker, (partition, 0)) for _ in range(3)]
-        broker.wake_fetches()
+        broker.end_waits()
         assert all(one.is_done for one in pending)
         pending[0].expire()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.catalog_format import DamagedCatalog
-from headwater.broker.shard import DamagedState
+from headwater.broker.state_log import DamagedState
 from headwater.errors import ErrorCode, KafkaError
 from headwater.storage.checkpoints import START_OFFSETS
 from headwater.storage.data_directory import DataDirectory

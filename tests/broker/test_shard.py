@@ -1,81 +1,327 @@
-"""One machine over one log: what is committed is what is replayed."""
+"""One machine over one log: decided, applied, written, and answered once it is on disk."""
 
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
-from headwater.broker.shard import Shard
+from headwater.broker.pending import Pending
+from headwater.broker.shard import Decide, Shard
+from headwater.broker.state_log import StateLog
 from headwater.clock import ManualClock
-from headwater.errors import HeadwaterError
+from headwater.coordination.decisions import WAITING, Answer, Decision, Now, Ticket, Volatile, Waiting
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from tests.broker.faulty_disk import FULL, FaultyDisk
-from tests.broker.running import batch_of, create, produce, run, running
+from tests.broker.running import TIMEOUT_S, create, run, running
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Volatile):
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSet(Volatile):
+    due_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unlucky(Volatile):
+    """An event that the machine cannot take: a bug."""
 
 
 class Words:
-    """A machine that remembers."""
+    """Remembers words, and who waits for the next one."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
+        self.asked: list[Ticket] = []
+        self.due_ms: int | None = None
+        self.load_count = 0
 
-    def apply(self, event: str) -> None:
-        self.seen.append(event)
+    def apply(self, event: object) -> None:
+        match event:
+            case str():
+                self.seen.append(event)
+                self.asked.clear()
+            case Asked(ticket):
+                self.asked.append(ticket)
+            case AlarmSet(due_ms):
+                self.due_ms = due_ms
+            case _:
+                raise ValueError(event)
+
+    def decide_say(self, word: str) -> Decision[int]:
+        if word in self.seen:
+            raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"{word} was said before")
+        return Decision([word], len(self.seen) + 1, [Answer(ticket, word) for ticket in self.asked])
+
+    def decide_listen(self, ticket: Ticket) -> Decision[Waiting]:
+        return Decision([Asked(ticket)], WAITING)
+
+    def next_deadline_ms(self) -> int | None:
+        return self.due_ms
+
+    def decide_due(self, now: Now) -> Decision[None]:
+        said = self.decide_say("alarm")
+        return Decision([f"alarm at {now.monotonic_ms}", AlarmSet(None)], None, said.answers)
+
+    def decide_loaded(self, now: Now) -> Decision[None]:
+        return Decision([AlarmSet(None)], None)
 
 
 class WordFormat:
     def encode(self, event: str) -> tuple[bytes, bytes | None]:
-        return event.encode(), None if event.startswith("-") else event.upper().encode()
+        return event.encode(), b""
 
     def decode(self, key: bytes, value: bytes | None) -> str | None:
-        return None if value == b"UNKNOWN" else key.decode()
+        return key.decode()
 
 
-def shard_on(partition: Partition) -> tuple[Words, Shard[str]]:
-    words = Words()
-    return words, Shard(partition, words, WordFormat(), ManualClock())
+def say(word: str) -> Decide[Words, int]:
+    return lambda words, _ticket, _now: words.decide_say(word)
 
 
-async def test_a_replayed_log_rebuilds_the_same_machine(tmp_path: Path) -> None:
-    async with running(tmp_path) as broker:
-        partition = await create(broker, "words", segment_bytes="1048576")
-        words, shard = shard_on(partition)
-        await run(shard.commit(["one", "two"]))
-        await run(shard.commit([]))
-        for number in range(30):
-            await run(shard.commit([f"{number}" * 50_000, "-tombstone"]))
-
-        again, replaying = shard_on(partition)
-
-        assert replaying.replay() == len(words.seen)
-        assert again.seen == words.seen
-        assert len(partition.log.segments) > 1
+def listen(words: Words, ticket: Ticket, _now: Now) -> Decision[str | Waiting]:
+    return words.decide_listen(ticket)
 
 
-async def test_records_that_are_no_events_are_passed_over(tmp_path: Path) -> None:
-    async with running(tmp_path) as broker:
-        partition = await create(broker, "words")
-        await produce(broker, partition, batch_of(b"x", key=None))
-        await produce(broker, partition, batch_of(b"UNKNOWN"))
-        words, shard = shard_on(partition)
-        await run(shard.commit(["known"]))
-        again, replaying = shard_on(partition)
-        assert replaying.replay() == 1
-        assert again.seen == words.seen == ["known"]
+def count(words: Words, _ticket: Ticket, _now: Now) -> Decision[int]:
+    return Decision([], len(words.seen))
 
 
-async def test_what_is_not_on_disk_has_not_happened(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    async with running(tmp_path, disk=disk) as broker:
-        partition = await create(broker, "cursed")
-        words, shard = shard_on(partition)
-        await run(shard.commit(["first"]))
-        disk.write_error = FULL
-        with pytest.raises(HeadwaterError):
-            await run(shard.commit(["refused"]))
-        assert words.seen == ["first"]
-        disk.heal()
-        await run(shard.commit(["second"]))
+def alarm(due_ms: int | None) -> Decide[Words, None]:
+    return lambda _words, _ticket, _now: Decision([AlarmSet(due_ms)], None)
 
-        again, replaying = shard_on(partition)
-        replaying.replay()
-        assert again.seen == words.seen == ["first", "second"]
+
+class Stage:
+    """A shard on a broker whose disk and clock the test moves."""
+
+    def __init__(self, broker: Broker, partition: Partition, disk: FaultyDisk, clock: ManualClock) -> None:
+        self.broker = broker
+        self.partition = partition
+        self.disk = disk
+        self.clock = clock
+        self.shard = self.new_shard()
+
+    def new_shard(self) -> Shard[Words]:
+        return Shard(StateLog(self.partition, WordFormat()), Words, self.broker.journal, self.clock)
+
+    @property
+    def words(self) -> Words:
+        assert self.shard.machine is not None
+        return self.shard.machine
+
+    async def say(self, *words: str) -> None:
+        for word in words:
+            assert await settled(self.shard.submit(say(word)))
+
+    async def replayed(self) -> list[str]:
+        other = self.new_shard()
+        await run(other.load())
+        assert other.machine is not None
+        return other.machine.seen
+
+
+@asynccontextmanager
+async def on_stage(path: Path) -> AsyncGenerator[Stage]:
+    disk, clock = FaultyDisk(), ManualClock()
+    async with running(path, disk=disk, clock=clock) as broker:
+        stage = Stage(broker, await create(broker, "cursed-words"), disk, clock)
+        await run(stage.shard.load())
+        yield stage
+        await stage.shard.close()
+
+
+async def settled(pending: Pending[Any]) -> object:
+    return await asyncio.wait_for(pending.wait(), TIMEOUT_S)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+def refusal(outcome: object) -> ErrorCode:
+    assert isinstance(outcome, HeadwaterError)
+    return outcome.code
+
+
+async def test_commands_that_arrive_together_share_one_batch_and_see_each_other(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        outcomes = [stage.shard.submit(say(word)) for word in ("one", "two", "three")]
+        again = stage.shard.submit(say("two"))
+
+        assert [await settled(outcome) for outcome in outcomes] == [1, 2, 3]
+        assert refusal(await settled(again)) is ErrorCode.DUPLICATE_RESOURCE
+        header_count = sum(1 for _ in stage.shard._log.replay(1))
+        assert header_count == 1, "a batch is the least that is read at a time"
+
+
+async def test_no_answer_leaves_before_what_it_rests_on_is_on_disk(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.disk.sync_allowed.clear()
+        said = stage.shard.submit(say("one"))
+        question = stage.shard.submit(count)
+        refused = stage.shard.submit(say("one"))
+        assert stage.words.seen == ["one"], "the next command is decided on it"
+        stage.broker.journal.write_now()
+        stage.broker.journal.write_now()
+        late_question = stage.shard.submit(count)
+        assert stage.partition.log.end_offset == 1, "it is written, and the flush is under way"
+        assert not any(pending.is_done for pending in (said, question, refused, late_question))
+
+        stage.disk.sync_allowed.set()
+        assert await settled(late_question) == 1
+        assert stage.partition.high_watermark == 1
+        assert all(pending.is_done for pending in (said, question, refused))
+
+
+async def test_a_question_is_answered_at_once_when_nothing_is_under_way(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        await stage.say("one")
+        assert stage.shard.submit(count).is_done
+
+
+async def test_whoever_waits_is_answered_by_a_later_decision(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        listener = stage.shard.submit(listen)
+        assert not listener.is_done
+        stage.shard.submit(say("news"))
+        assert await settled(listener) == "news"
+
+
+async def test_nobody_waits_longer_than_the_broker_runs(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        listener = stage.shard.submit(listen)
+        stage.shard.end_waits()
+        assert refusal(await settled(listener)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await stage.say("news")
+        assert stage.words.seen == ["news"], "the machine serves whoever is still being served"
+
+
+async def test_a_rebuilt_machine_is_the_same(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        await stage.say("one", "two", "three")
+        assert await stage.replayed() == stage.words.seen == ["one", "two", "three"]
+
+
+async def test_deadlines_are_kept_and_answer_who_waits(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.shard.submit(alarm(60_000))
+        listener = stage.shard.submit(listen)
+        stage.clock.advance(59_999)
+        stage.shard.wake()
+        assert stage.words.seen == []
+        stage.clock.advance(1)
+        stage.shard.wake()
+        assert stage.words.seen == ["alarm at 60000"]
+        assert await settled(listener) == "alarm"
+
+
+async def test_the_shard_wakes_by_itself(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.shard.submit(alarm(3_600_000))
+        stage.shard.submit(alarm(0))
+        await until(lambda: stage.words.seen != [])
+        assert stage.words.seen == ["alarm at 0"]
+
+
+async def test_a_failed_append_takes_back_what_was_applied(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        await stage.say("kept")
+        listener = stage.shard.submit(listen)
+        stage.disk.write_error = FULL
+        said = stage.shard.submit(say("lost"))
+        question = stage.shard.submit(count)
+
+        for pending in (said, question, listener):
+            assert refusal(await settled(pending)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert refusal(await settled(stage.shard.submit(count))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        stage.disk.heal()
+        await until(lambda: stage.shard.machine is not None)
+        assert stage.words.seen == ["kept"]
+        await stage.say("next")
+        assert await stage.replayed() == ["kept", "next"]
+
+
+async def test_an_append_of_a_machine_that_is_gone_answers_nobody_else(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.disk.sync_allowed.clear()
+        first = stage.shard.submit(say("one"))
+        stage.broker.journal.write_now()
+        stage.broker.journal.write_now()
+        stage.shard.drop("for the test")
+        assert refusal(await settled(first)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await run(stage.shard.load())
+        assert stage.words.seen == ["one"], "it is written, and will be on disk before anything that follows from it"
+        second = stage.shard.submit(say("two"))
+        stage.disk.sync_allowed.set()
+        assert await settled(second) == 2
+        assert await stage.replayed() == ["one", "two"]
+
+
+async def test_a_partition_out_of_service_refuses_and_says_so(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.partition.log.fail("the disk is gone")
+        assert refusal(await settled(stage.shard.submit(say("one")))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await until(lambda: "offline: the disk is gone" in str(stage.shard._trouble))
+        assert stage.shard.machine is None
+
+
+async def test_a_damaged_log_is_not_served(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        await stage.say("precious")
+        (path,) = stage.partition.log.directory.glob("*.log")
+        damaged = bytearray(path.read_bytes())
+        damaged[-3] ^= 1
+        path.write_bytes(damaged)
+
+        shard = stage.new_shard()
+        await run(shard.load())
+        outcome = await settled(shard.submit(count))
+        assert refusal(outcome) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "restore it from a backup" in str(outcome)
+
+
+async def test_a_shard_that_is_closed_while_it_waits_to_load_again_stays_closed(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.disk.write_error = FULL
+        assert refusal(await settled(stage.shard.submit(say("lost")))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        stage.disk.heal()
+        await run(stage.shard.close())
+        assert stage.shard.machine is None
+        assert "stops" in str(await settled(stage.shard.submit(count)))
+
+
+@pytest.mark.parametrize("at_deadline", [False, True])
+async def test_a_machine_that_fails_is_rebuilt(tmp_path: Path, at_deadline: bool) -> None:
+    async with on_stage(tmp_path) as stage:
+        await stage.say("kept")
+        if at_deadline:
+            await stage.say("alarm")
+            stage.shard.submit(alarm(0))
+            stage.shard.wake()
+        else:
+            failing = stage.shard.submit(lambda _words, _ticket, _now: Decision(["half", Unlucky()], None))
+            assert refusal(await settled(failing)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert stage.shard.machine is None
+        await until(lambda: stage.shard.machine is not None)
+        assert stage.words.seen[:1] == ["kept"]
+        assert "half" not in stage.words.seen
+
+
+async def test_commands_are_refused_until_the_machine_is_loaded(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        shard = stage.new_shard()
+        assert refusal(await settled(shard.submit(count))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shard.wake()
+        await run(shard.load())
+        assert await settled(shard.submit(count)) == 0

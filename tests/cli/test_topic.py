@@ -194,7 +194,8 @@ def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_change() -> No
     "command",
     [
         "topic", "topic create", "topic list", "topic describe", "topic alter", "topic delete", "topic add-partitions",
-        "produce", "consume", "log", "log dump",
+        "produce", "consume", "log", "log dump", "group", "group list", "group describe", "group members",
+        "group offsets", "group reset", "group delete",
     ],
 )  # fmt: skip
 def test_help_loads_nothing_that_only_running_needs(command: str) -> None:

@@ -10,24 +10,30 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from headwater.coordination.groups.commands import TopicImage
 from headwater.coordination.topics import (
     PRODUCER_ID_BLOCK,
     BrokerOverrides,
     Event,
+    GroupOverrides,
     ProducerIdsReserved,
     Topic,
     TopicDeleted,
     Topics,
 )
 from headwater.errors import ErrorCode, KafkaError
-from headwater.ids import TopicId, TopicName
+from headwater.ids import GroupId, TopicId, TopicName
 
 ORDERS = Topic(TopicName("orders"), TopicId(UUID(int=1)), 3, {"retention.ms": "5"})
 USERS = Topic(TopicName("users"), TopicId(UUID(int=2)), 1, {})
+ANN = GroupOverrides(GroupId("ann"), {"consumer.session.timeout.ms": "50000"})
+BOB = GroupId("bob")
 
 
-def topics_of(*events: Event, topics_max: int = 10, partitions_max: int = 20) -> Topics:
-    topics = Topics(topics_max=topics_max, partitions_max=partitions_max)
+def topics_of(
+    *events: Event, topics_max: int = 10, partitions_max: int = 20, groups_max: int = 2, rack: str | None = None
+) -> Topics:
+    topics = Topics(topics_max=topics_max, partitions_max=partitions_max, groups_max=groups_max, rack=rack)
     for event in events:
         topics.apply(event)
     return topics
@@ -57,14 +63,17 @@ def test_a_topic_is_created_and_deciding_does_not_mutate() -> None:
     assert topics.decide_add_partitions("orders", 5) == [Topic(ORDERS.name, ORDERS.id, 5, ORDERS.overrides)]
     assert topics.decide_configure("orders", {"a": "b"}) == [Topic(ORDERS.name, ORDERS.id, 3, {"a": "b"})]
     assert topics.decide_configure_broker({"a": "b"}) == [BrokerOverrides({"a": "b"})]
+    assert topics.decide_configure_group(ANN.group_id, ANN.values) == [ANN]
     assert topics.decide_reserve_producer_ids() == [ProducerIdsReserved(PRODUCER_ID_BLOCK)]
     assert state(topics) == before
 
 
 def test_what_changes_nothing_is_no_event() -> None:
-    topics = topics_of(ORDERS, BrokerOverrides({"a": "b"}))
+    topics = topics_of(ORDERS, BrokerOverrides({"a": "b"}), ANN)
     assert topics.decide_configure("orders", {"retention.ms": "5"}) == []
     assert topics.decide_configure_broker({"a": "b"}) == []
+    assert topics.decide_configure_group(ANN.group_id, ANN.values) == []
+    assert topics.decide_configure_group(BOB, {}) == []
 
 
 def test_an_event_holds_its_own_copy_of_the_settings() -> None:
@@ -73,11 +82,13 @@ def test_an_event_holds_its_own_copy_of_the_settings() -> None:
     created = topics.decide_create("users", USERS.id, 1, overrides)
     configured = topics.decide_configure("orders", overrides)
     broker = topics.decide_configure_broker(overrides)
+    group = topics.decide_configure_group(BOB, overrides)
     overrides["retention.ms"] = "2"
     for (event,) in (created, configured):
         assert isinstance(event, Topic)
         assert event.overrides == {"retention.ms": "1"}
     assert broker == [BrokerOverrides({"retention.ms": "1"})]
+    assert group == [GroupOverrides(BOB, {"retention.ms": "1"})]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +104,7 @@ def test_an_event_holds_its_own_copy_of_the_settings() -> None:
         ("decide_add_partitions", ("orders", 2), ErrorCode.INVALID_PARTITIONS),
         ("decide_add_partitions", ("orders", 21), ErrorCode.POLICY_VIOLATION),
         ("decide_configure", ("nobody", {}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("decide_configure_group", ("", {"a": "b"}), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_cannot_be_is_refused_by_kafkas_codes(decide: str, arguments: tuple[object, ...], code: ErrorCode) -> None:
@@ -105,6 +117,13 @@ def test_there_is_room_for_so_many_topics_and_no_more() -> None:
         is ErrorCode.POLICY_VIOLATION
     )
     assert topics_of(ORDERS, partitions_max=4).decide_create("new", UUID(int=9), 1, {})
+
+
+def test_so_many_groups_have_settings_and_no_more() -> None:
+    full = topics_of(ANN, GroupOverrides(BOB, {"a": "b"}))
+    assert refusal(full, "decide_configure_group", "eve", {"a": "b"}) is ErrorCode.POLICY_VIOLATION
+    assert full.decide_configure_group(BOB, {"a": "c"})
+    assert full.decide_configure_group(BOB, {}) == [GroupOverrides(BOB, {})]
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-1", "x" * 249, "...", "__consumer_offsets", "_", "0"])
@@ -150,6 +169,36 @@ def test_a_topic_that_comes_again_is_another_one() -> None:
 def test_a_deletion_whose_topic_was_compacted_away_is_nothing() -> None:
     topics = topics_of(TopicDeleted(ORDERS.name), USERS)
     assert list(topics.by_name) == ["users"]
+
+
+def test_a_group_has_settings_until_they_are_unset() -> None:
+    topics = topics_of(ANN)
+    assert topics.group_overrides == {"ann": ANN.values}
+    topics.apply(GroupOverrides(ANN.group_id, {}))
+    topics.apply(GroupOverrides(BOB, {}))
+    assert topics.group_overrides == {}
+
+
+def test_the_version_rises_whenever_a_topic_changes_and_only_then() -> None:
+    topics = topics_of()
+    seen = [topics.version]
+    grown = Topic(ORDERS.name, ORDERS.id, 5, ORDERS.overrides)
+    for event in (ORDERS, grown, USERS, TopicDeleted(ORDERS.name)):
+        topics.apply(event)
+        seen.append(topics.version)
+    assert seen == sorted(set(seen)), "strictly rising"
+    for event in (ANN, BrokerOverrides({}), ProducerIdsReserved(1)):
+        topics.apply(event)
+    assert topics.version == seen[-1]
+
+
+def test_partitions_that_exist_are_in_the_rack_of_the_broker() -> None:
+    image: TopicImage = topics_of(ORDERS, rack="west")
+    assert image.racks(ORDERS.id, 2) == {"west"}
+    assert image.racks(ORDERS.id, 3) == frozenset()
+    assert image.racks(ORDERS.id, -1) == frozenset()
+    assert image.racks(USERS.id, 0) == frozenset()
+    assert topics_of(ORDERS).racks(ORDERS.id, 0) == frozenset()
 
 
 def test_producer_ids_are_reserved_block_after_block() -> None:
@@ -206,6 +255,10 @@ class Life(RuleBasedStateMachine):
     def configure_broker(self, values: dict[str, str]) -> None:
         self.commit("decide_configure_broker", values)
 
+    @rule(group_id=st.sampled_from(["ann", "bob", "eve"]), values=settings)
+    def configure_group(self, group_id: str, values: dict[str, str]) -> None:
+        self.commit("decide_configure_group", group_id, values)
+
     @rule()
     def reserve(self) -> None:
         self.commit("decide_reserve_producer_ids")
@@ -225,10 +278,18 @@ class Life(RuleBasedStateMachine):
     def so_does_the_compacted_log(self) -> None:
         latest: dict[object, Event] = {}
         for event in self.log:
-            key = event.name if isinstance(event, Topic | TopicDeleted) else type(event)
+            match event:
+                case Topic() | TopicDeleted():
+                    key = event.name
+                case GroupOverrides(group_id):
+                    key = group_id
+                case _:
+                    key = type(event)
             latest.pop(key, None)
             latest[key] = event
         rebuilt, expected = state(topics_of(*latest.values(), topics_max=4, partitions_max=12)), state(self.topics)
+        # It has seen fewer changes, and counts those.
+        assert rebuilt.pop("version") <= expected.pop("version")
         assert rebuilt == expected
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -31,15 +31,25 @@ def broker(data_directory: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="session")
-def java_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    program = Program(toolchain.java_client(tmp_path_factory.mktemp("classes")))
+def java_command(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
+    return toolchain.java_client(tmp_path_factory.mktemp("classes"))
+
+
+@pytest.fixture(scope="session")
+def go_command(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
+    return toolchain.go_client(tmp_path_factory.mktemp("go") / "interop")
+
+
+@pytest.fixture(scope="session")
+def java_program(java_command: Sequence[str]) -> Iterator[Program]:
+    program = Program(java_command)
     yield program
     program.close()
 
 
 @pytest.fixture(scope="session")
-def go_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    program = Program(toolchain.go_client(tmp_path_factory.mktemp("go") / "interop"))
+def go_program(go_command: Sequence[str]) -> Iterator[Program]:
+    program = Program(go_command)
     yield program
     program.close()
 

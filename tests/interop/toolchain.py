@@ -51,6 +51,13 @@ def dump_log() -> Sequence[str]:
     return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, "org.apache.kafka.tools.DumpLogSegments"]
 
 
+def rewrite() -> Sequence[str]:
+    """The command that runs our program around the classes of Kafka's broker."""
+    _find("javac", _JAVA_HINT)
+    class_path = _class_path(_JAVA / "dump-log" / "pom.xml")
+    return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, str(_JAVA / "dump-log" / "Rewrite.java")]
+
+
 def go_client(program: Path) -> Sequence[str]:
     """The command that runs our Go program, which is compiled into `program`."""
     go = _find("go", "Go 1.26 or later is needed")

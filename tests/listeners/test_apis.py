@@ -282,18 +282,27 @@ def test_no_id_is_given_that_the_catalog_could_not_keep() -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_there_is_no_coordinator_yet(client: RawClient, version: int) -> None:
-    """It is served all the same: librdkafka compresses with LZ4 for no broker without it."""
+def test_the_coordinator_of_every_group_is_this_broker(broker: Broker, client: RawClient, version: int) -> None:
     request = FindCoordinatorRequest(key="group", coordinator_keys=["one", "two"])
     told = client.ask(request, FindCoordinatorResponse, version)
 
     if version < 4:
-        assert (told.error_code, told.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        assert (told.error_code, told.node_id) == (0, 1)
+        assert f"{told.host}:{told.port}" == broker.bootstrap_servers
     else:
-        assert [(one.key, one.error_code) for one in told.coordinators] == [
-            ("one", ErrorCode.COORDINATOR_NOT_AVAILABLE),
-            ("two", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        assert [(one.key, one.error_code, f"{one.host}:{one.port}") for one in told.coordinators] == [
+            ("one", 0, broker.bootstrap_servers),
+            ("two", 0, broker.bootstrap_servers),
         ]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "code"), [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.INVALID_REQUEST)]
+)
+def test_coordinators_of_other_things_are_refused(client: RawClient, key_type: int, code: ErrorCode) -> None:
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["one"])
+    told = client.ask(request, FindCoordinatorResponse, 6)
+    assert [(one.key, one.node_id, one.error_code) for one in told.coordinators] == [("one", -1, code)]
 
 
 # -- the cluster and its directories

@@ -189,6 +189,17 @@ class TestConfluent(ClientCases):
         found = adapter.config(name)
         assert (found["cleanup.policy"], found["retention.ms"]) == ("compact", "604800000")
 
+    def test_the_settings_of_a_group_are_changed_and_told(self, adapter: ConfluentAdapter, name: str) -> None:
+        session = "consumer.session.timeout.ms"
+        entry = ConfigEntry(session, "50000", incremental_operation=AlterConfigOpType.SET)
+        group = ConfigResource(ConfigResource.Type.GROUP, name, incremental_configs=[entry])
+        _done(adapter.admin.incremental_alter_configs([group]))
+        told = _done(adapter.admin.describe_configs([ConfigResource(ConfigResource.Type.GROUP, name)]))
+        assert {key: (found.value, found.is_default) for key, found in told.items()} == {
+            session: ("50000", False),
+            "consumer.heartbeat.interval.ms": ("5000", True),
+        }
+
     def test_offsets_are_listed_by_their_meaning(self, adapter: ConfluentAdapter, name: str) -> None:
         adapter.create(name)
         adapter.produce(name, [Message(b"%d" % t, timestamp=1_700_000_000_000 + t) for t in (5, 9, 7)])

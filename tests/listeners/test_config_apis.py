@@ -1,4 +1,4 @@
-"""Settings of topics and of the broker: told with their source, changed while clients are at work."""
+"""Settings of topics, groups and the broker: told with their source, changed while clients are at work."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +16,12 @@ from headwater.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from headwater.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from headwater.settings import ConfigSource, SettingType
 from headwater.testing import Broker
 from tests.listeners.raw import RawClient, batch_of
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -133,6 +134,8 @@ def test_the_broker_tells_which_of_its_settings_may_change(client: RawClient, ve
         (TOPIC, "no/body", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "7", ErrorCode.INVALID_REQUEST),
         (BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "metrics", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
         (99, "1", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -232,6 +235,77 @@ def test_no_change_is_lost_when_many_change_at_once(broker: Broker, client: RawC
     assert {one.name: one.value for one in describe(client, TOPIC, topic, *names).configs} == dict.fromkeys(
         names, "1048576"
     )
+
+
+# -- groups
+
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+def test_a_group_tells_its_settings_before_there_is_such_a_group(client: RawClient, name: str) -> None:
+    told = {one.name: one for one in describe(client, GROUP, name, include_documentation=True).configs}
+    assert {key: one.value for key, one in told.items()} == {SESSION: "45000", HEARTBEAT: "5000"}
+    assert {(one.config_source, one.config_type) for one in told.values()} == {(ConfigSource.DEFAULT, SettingType.INT)}
+    assert all(one.documentation and not one.read_only for one in told.values())
+    assert [one.name for one in describe(client, GROUP, name, SESSION, "retention.ms").configs] == [SESSION]
+
+
+def test_the_settings_of_a_group_are_set_and_unset(client: RawClient, name: str) -> None:
+    assert change(client, GROUP, name, (SESSION, SET, "50000"), (HEARTBEAT, SET, "6000"))[0] is ErrorCode.NONE
+    told = setting(client, GROUP, name, SESSION, include_synonyms=True)
+    assert (told.value, told.config_source) == ("50000", ConfigSource.DYNAMIC_GROUP)
+    assert [(one.name, one.value, one.source) for one in told.synonyms] == [
+        (SESSION, "50000", ConfigSource.DYNAMIC_GROUP),
+        ("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT),
+    ]
+    assert change(client, GROUP, name, (SESSION, DELETE, None))[0] is ErrorCode.NONE
+    assert setting(client, GROUP, name, SESSION).value == "45000"
+    assert setting(client, GROUP, name, HEARTBEAT).value == "6000"
+    assert replace(client, GROUP, name, {SESSION: "60000"}) is ErrorCode.NONE
+    assert setting(client, GROUP, name, HEARTBEAT).config_source == ConfigSource.DEFAULT
+    assert replace(client, GROUP, name, {}) is ErrorCode.NONE
+    assert setting(client, GROUP, name, SESSION).config_source == ConfigSource.DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ((SESSION, SET, "60001"), ErrorCode.INVALID_CONFIG),
+        ((SESSION, SET, "soon"), ErrorCode.INVALID_CONFIG),
+        ((SESSION, SET, None), ErrorCode.INVALID_REQUEST),
+        ((SESSION, APPEND, "50000"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (("share.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_change_of_a_group_that_is_wrong_changes_nothing(
+    client: RawClient, name: str, asked: tuple[str, int, str | None], code: ErrorCode
+) -> None:
+    assert change(client, GROUP, name, (HEARTBEAT, SET, "6000"), asked)[0] is code
+    assert setting(client, GROUP, name, HEARTBEAT).config_source == ConfigSource.DEFAULT
+
+
+# -- ListConfigResources
+
+
+def listed(client: RawClient, *types: int, version: int = 1) -> tuple[ErrorCode, set[tuple[int, str]]]:
+    request = ListConfigResourcesRequest(resource_types=list(types))
+    told = client.ask(request, ListConfigResourcesResponse, version)
+    return ErrorCode(told.error_code), {(one.resource_type, one.resource_name) for one in told.config_resources}
+
+
+def test_what_has_settings_is_listed_by_its_type(own: Broker) -> None:
+    with RawClient(own) as client:
+        client.create("t")
+        change(client, GROUP, "ann", (SESSION, SET, "50000"))
+        change(client, GROUP, "bob", (SESSION, SET, "50000"))
+        change(client, GROUP, "bob", (SESSION, DELETE, None))
+        assert listed(client, GROUP) == (ErrorCode.NONE, {(GROUP, "ann")})
+        assert listed(client, TOPIC, BROKER) == (ErrorCode.NONE, {(TOPIC, "t"), (BROKER, "1")})
+        assert listed(client, BROKER_LOGGER, CLIENT_METRICS) == (ErrorCode.NONE, set())
+        assert listed(client) == (ErrorCode.NONE, {(GROUP, "ann"), (TOPIC, "t"), (BROKER, "1")})
+        assert listed(client, GROUP, 99) == (ErrorCode.UNSUPPORTED_VERSION, set())
+        assert listed(client, version=0) == (ErrorCode.NONE, set()), "it asks for client metrics"
 
 
 # -- the broker's own

@@ -37,6 +37,7 @@ from headwater.protocol.schema import (
 NO_IDENTIFIER = UUID(int=0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMESTAMP_MAX = 4_102_444_800_000
+DURATION_MAX = 1 << 40
 
 
 def _declared() -> Iterator[type[Request | Response]]:
@@ -137,7 +138,7 @@ def value_to_kio(value: Any, kio_field: KioField, version: int) -> object:
     match kio_field.kafka_type:
         case "error_code":
             return KioErrorCode(value)
-        case "timedelta_i32":
+        case "timedelta_i32" | "timedelta_i64":
             return timedelta(milliseconds=value)
         case "datetime_i64":
             return None if value == -1 else EPOCH + timedelta(milliseconds=value)
@@ -157,6 +158,7 @@ _INTEGERS = {
 }
 _ERROR_CODES = st.sampled_from([code.value for code in KioErrorCode])
 _TIMESTAMPS = st.integers(-1, TIMESTAMP_MAX)
+_DURATIONS = st.integers(-DURATION_MAX, DURATION_MAX)
 
 
 def values(kind: Kind, version: int, kio_field: KioField) -> st.SearchStrategy[Any]:
@@ -168,6 +170,8 @@ def values(kind: Kind, version: int, kio_field: KioField) -> st.SearchStrategy[A
                 return _ERROR_CODES
             if kio_field.kafka_type == "datetime_i64":
                 return _TIMESTAMPS
+            if kio_field.kafka_type == "timedelta_i64":
+                return _DURATIONS
             return _INTEGERS[kind.format]
         case Prefixed():
             return st.text(max_size=8) if kind is TEXT else st.binary(max_size=8)

@@ -46,6 +46,13 @@ class NumbersProbe(Data, versions="0-1", flexible="1+"):
     numbers: list[int32] | None
 
 
+class FewProbe(Data, versions="0"):
+    elements_max = 3
+
+    names: list[str]
+    structs: list[Inner]
+
+
 class EmptyStruct(Struct):
     late: int8 = field(versions="1+")
 
@@ -77,13 +84,15 @@ class TaggedProbe(Data, versions="0", flexible="0+"):
         (Probe, 1, b"\x80", "ends early"),
         (Probe, 1, b"\x80\x80\x80\x80\x80\x01", "varint exceeds 32 bits"),
         (Probe, 1, b"\xff\xff\xff\xff\x10", "varint exceeds 32 bits"),
-        (Probe, 1, b"\xff\xff\xff\xff\x0f", "runs past the end"),
+        (Probe, 1, b"\xff\xff\xff\xff\x0f", "Probe.text is longer than 32767 bytes"),
+        (Probe, 1, b"\x81\x80\x02" + bytes(32769), "Probe.text is longer than 32767 bytes"),
         (Probe, 1, b"\x02a\x01\x00\x7fz", "a tagged field runs past the end"),
         (Probe, 1, b"\x02a\xff\xff\xff\xff\x0f", "ends early"),
         (Probe, 1, b"\x02a\x01\x00\xff\xff\xff\xff\x7f", "varint exceeds 32 bits"),
         (NullableProbe, 0, b"\xff\xfe", "NullableProbe.text runs past the end"),
         (NullableProbe, 0, b"\x80\x00", "NullableProbe.text runs past the end"),
         (NullableProbe, 1, b"\x03a", "NullableProbe.text runs past the end"),
+        (NullableProbe, 1, b"\x81\x80\x02" + bytes(32769), "NullableProbe.text is longer than 32767 bytes"),
         (BytesProbe, 0, b"\xff\xff\xff\xff", "BytesProbe.blob is null"),
         (BytesProbe, 0, b"\x7f\xff\xff\xff", "BytesProbe.blob is null or runs past the end"),
         (BytesProbe, 1, b"\x00\x00", "BytesProbe.blob is null"),
@@ -111,6 +120,18 @@ def test_malformed_bytes_are_refused_with_the_message_and_the_reason(
         with pytest.raises(ProtocolError, match=reason) as refused:
             decode(message, version, buffer)
         assert str(refused.value).startswith(f"{message.__name__} v{version}: ")
+
+
+def test_all_arrays_together_have_as_many_elements_as_the_message_allows() -> None:
+    inner = Inner(number=1)
+    most = FewProbe(names=["a", "b"], structs=[inner])
+    assert decode(FewProbe, 0, encode(most, 0)) == most
+    for more in (
+        FewProbe(names=["a", "b"], structs=[inner, inner]),
+        FewProbe(names=["a", "b", "c", "d"], structs=[]),
+    ):
+        with pytest.raises(ProtocolError, match="more than 3 elements in all arrays together"):
+            decode(FewProbe, 0, encode(more, 0))
 
 
 @pytest.mark.parametrize(

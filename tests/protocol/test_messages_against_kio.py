@@ -59,7 +59,7 @@ def assert_same_fields(struct: type[Struct], entity_class: type[Any], version: i
         assert (field.tag if version in field.tagged else None) == kio_field.tag, label
         assert isinstance(field.kind, Array) == kio_field.is_array, label
         assert (version in field.nullable) == kio_field.is_nullable, label
-        plain = {"error_code": "int16", "timedelta_i32": "int32", "datetime_i64": "int64"}
+        plain = {"error_code": "int16", "timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
         assert kafka_type_of(field.kind) == plain.get(str(kio_field.kafka_type), kio_field.kafka_type), label
         if kio_field.default not in (MISSING, ()):
             assert value_to_kio(field.default, kio_field, version) == kio_field.default, label

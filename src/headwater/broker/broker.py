@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from headwater.broker import intake
 from headwater.broker.catalog import Catalog, Change
 from headwater.broker.fetching import Fetch, PartitionFetch
+from headwater.broker.groups import Groups
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.journal import Journal
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.clock import Clock
 from headwater.config import BrokerConfig
-from headwater.coordination.topics import Topic
+from headwater.coordination.topics import Topic, is_internal
 from headwater.errors import ErrorCode, KafkaError
 from headwater.ids import TopicId, TopicName
 from headwater.storage.data_directory import DataDirectory
@@ -39,6 +40,7 @@ class Broker:
         except BaseException:
             self.journal.close()
             raise
+        self.groups = Groups(self.catalog, lambda: self.config, self.journal, clock)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
 
@@ -68,6 +70,8 @@ class Broker:
 
     def produce(self, partition: Partition, records: memoryview, append: Append, *, acks: int) -> None:
         """Checks and stages one batch; `append` hears when it is acknowledged. A refusal is raised at once."""
+        if partition.is_internal:
+            raise _internal(partition.id.topic)
         if acks == ACKS_ALL and partition.config.min_insync_replicas > IN_SYNC_REPLICAS:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -88,6 +92,28 @@ class Broker:
             wait_ms=wait_ms,
             committed_only=committed_only,
         )
+
+    # -- topics
+
+    async def create_topic(
+        self, name: str, partition_count: int, overrides: Mapping[str, str], *, validate_only: bool = False
+    ) -> Topic:
+        if is_internal(name):
+            raise _internal(name)
+        return await self.catalog.create(name, partition_count, overrides, validate_only=validate_only)
+
+    async def delete_topic(self, name: str) -> Topic:
+        """With all that groups have committed for it."""
+        if is_internal(name):
+            raise _internal(name)
+        topic = await self.catalog.delete(name)
+        await self.groups.topics_deleted([topic.name])
+        return topic
+
+    async def add_partitions(self, name: str, partition_count: int, *, validate_only: bool = False) -> None:
+        if is_internal(name):
+            raise _internal(name)
+        await self.catalog.add_partitions(name, partition_count, validate_only=validate_only)
 
     async def delete_records(self, topic: str, index: int, offset: int) -> int:
         """Moves the log's start up to `offset` (-1: the high watermark); gives the new start."""
@@ -147,13 +173,21 @@ class Broker:
     async def stop(self) -> None:
         """Flushes everything and marks the data directory as cleanly closed."""
         await self.housekeeping.stop()
+        await self.groups.stop()
         await self.catalog.settle()
         await self.journal.drain()
         self.journal.close()
         self.data.close({partition.id: partition.log for partition in self.catalog.all_partitions()})
 
-    def wake_fetches(self) -> None:
-        """Ends every long poll with what it has, because the broker is about to stop."""
+    def end_waits(self) -> None:
+        """Ends long polls with what they have, and waits for a rebalance, because the broker is about to stop."""
+        self.groups.end_waits()
         for partition in self.catalog.all_partitions():
             for watcher in tuple(partition.watchers):
                 watcher.expire()
+
+
+def _internal(name: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{name}' is internal: the broker alone makes and writes it"
+    )

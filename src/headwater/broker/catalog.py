@@ -14,12 +14,13 @@ from uuid import UUID, uuid4
 from headwater.broker.catalog_format import CatalogFormat, DamagedCatalog
 from headwater.broker.journal import Journal
 from headwater.broker.partition import Partition
-from headwater.broker.shard import Shard
+from headwater.broker.state_log import StateLog
 from headwater.clock import Clock
 from headwater.config import BrokerConfig
 from headwater.coordination.topics import PRODUCER_ID_BLOCK, Event, Topic, Topics
 from headwater.errors import ConfigError, ErrorCode, HeadwaterError, KafkaError
-from headwater.ids import ProducerId, TopicId, TopicName, TopicPartition
+from headwater.group_config import GroupConfig
+from headwater.ids import GroupId, ProducerId, TopicId, TopicName, TopicPartition
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.garbage import Garbage
 from headwater.topic_config import TopicConfig
@@ -31,6 +32,7 @@ CATALOG_ID = TopicId(UUID(int=2))
 CATALOG_CONFIG = TopicConfig(cleanup_policy=frozenset({"compact"}), headwater_flush="ack")
 
 RECOVERY_THREADS = 16
+REPLAY_READ_BYTES = 4 << 20
 
 # From the settings that something has of its own to those it shall have, decided when it is their turn.
 Change: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -48,12 +50,22 @@ class Catalog:
         # deleted and created again would give the new one the offsets of the old. Files are also written by one alone.
         self.checkpointing = asyncio.Lock()
         self._producer_ids = range(0)
-        self.topics = Topics(topics_max=config.headwater_topics_max, partitions_max=config.headwater_partitions_max)
+        self.topics = Topics(
+            topics_max=config.headwater_topics_max,
+            partitions_max=config.headwater_partitions_max,
+            groups_max=config.headwater_groups_max,
+            rack=config.broker_rack,
+        )
         self.partitions: dict[TopicName, list[Partition]] = {}
-        self._shard = self._open_shard()
-        self._shard.replay()
+        # Of groups that set something themselves; all others share one. They are asked for with every heartbeat.
+        self._group_configs: dict[GroupId, GroupConfig] = {}
+        self._common_group_config = GroupConfig.from_overrides({}, config)
+        self._log = self._open_log()
+        for events in self._log.replay(REPLAY_READ_BYTES):
+            for event in events:
+                self.topics.apply(event)
 
-    def _open_shard(self) -> Shard[Event]:
+    def _open_log(self) -> StateLog[Event]:
         now_ms = self._clock.now_ms()
         if self._data.is_new:
             (log,) = self._data.create_partitions([CATALOG], CATALOG_CONFIG, CATALOG_ID, now_ms)
@@ -67,12 +79,12 @@ class Catalog:
                 f"{self._data.root / str(CATALOG)} from a backup, or start with another --data-dir"
             )
         self._data.claim()
-        partition = Partition(CATALOG, log, CATALOG_CONFIG, self._journal)
-        return Shard(partition, self.topics, CatalogFormat(), self._clock)
+        return StateLog(Partition(CATALOG, log, CATALOG_CONFIG, self._journal), CatalogFormat())
 
     def open_partitions(self, config: BrokerConfig, progress: Callable[[int, int], None]) -> None:
         """Opens the log of every partition that the catalog names; sets aside directories that it does not name."""
         self._config = config
+        self._read_group_configs()
         self._set_strays_aside()
         for opened, partition in enumerate(self._opened(), 1):
             self.partitions.setdefault(partition.id.topic, []).append(partition)
@@ -127,7 +139,7 @@ class Catalog:
                 )
 
     def all_partitions(self) -> Iterable[Partition]:
-        yield self._shard.partition
+        yield self._log.partition
         for partitions in self.partitions.values():
             yield from partitions
 
@@ -143,6 +155,20 @@ class Catalog:
 
     def topic_config(self, topic: Topic) -> TopicConfig:
         return TopicConfig.from_overrides(topic.overrides, self._config)
+
+    def group_config(self, group_id: GroupId) -> GroupConfig:
+        """The settings of a group, whether there is such a group or not."""
+        return self._group_configs.get(group_id, self._common_group_config)
+
+    def _read_group_configs(self) -> None:
+        for group_id, overrides in self.topics.group_overrides.items():
+            try:
+                self._group_configs[group_id] = GroupConfig.from_overrides(overrides, self._config)
+            except ConfigError as error:
+                # The broker starts with other bounds, which go before what was set under the old ones.
+                logger.warning(
+                    "the settings of group %r do not suit the broker's and are not used: %s", group_id, error
+                )
 
     # -- changes
 
@@ -204,6 +230,20 @@ class Catalog:
             if not validate_only:
                 await self._commit(events)
 
+    async def configure_group(self, group_id: GroupId, change: Change, *, validate_only: bool = False) -> None:
+        async with self._turn:
+            overrides = change(self.topics.group_overrides.get(group_id, {}))
+            events = self.topics.decide_configure_group(group_id, overrides)
+            config = GroupConfig.from_overrides(overrides, self._config)
+            if validate_only or not events:
+                return
+            await self._commit(events)
+            if overrides:
+                self._group_configs[group_id] = config
+            else:
+                self._group_configs.pop(group_id, None)
+            logger.info("changed settings of group %r", group_id)
+
     def check_config(self, config: BrokerConfig) -> None:
         """Refuses settings of the broker that, as defaults, would contradict what a topic sets itself."""
         for topic in self.topics.by_name.values():
@@ -248,12 +288,17 @@ class Catalog:
         return [Partition(identity, log, config, self._journal) for identity, log in zip(identities, logs, strict=True)]
 
     async def _commit(self, events: Sequence[Event], made: Sequence[Partition] = ()) -> None:
-        """Partitions that were made for events which could not be kept go again."""
+        """On disk first, then applied: what a full disk refused has never happened, and the partitions that were made
+        for it go again."""
+        if not events:
+            return
         try:
-            await self._shard.commit(events)
+            await self._log.commit(events, self._clock.now_ms())
         except HeadwaterError:
             await _remove(made)
             raise
+        for event in events:
+            self.topics.apply(event)
 
     async def settle(self) -> None:
         """Waits for the changes that are under way."""

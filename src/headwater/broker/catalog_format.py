@@ -5,11 +5,19 @@ from uuid import UUID
 
 import orjson
 
-from headwater.coordination.topics import BrokerOverrides, Event, ProducerIdsReserved, Topic, TopicDeleted
+from headwater.coordination.topics import (
+    BrokerOverrides,
+    Event,
+    GroupOverrides,
+    ProducerIdsReserved,
+    Topic,
+    TopicDeleted,
+)
 from headwater.errors import HeadwaterError
-from headwater.ids import TopicId, TopicName
+from headwater.ids import GroupId, TopicId, TopicName
 
 _TOPIC: Final = b"topic/"
+_GROUP: Final = b"group/"
 _BROKER: Final = b"broker"
 _PRODUCER_IDS: Final = b"producer-ids"
 
@@ -28,6 +36,8 @@ class CatalogFormat:
                 return _TOPIC + name.encode(), None
             case BrokerOverrides(values):
                 return _BROKER, orjson.dumps(dict(values))
+            case GroupOverrides(group_id, values):
+                return _GROUP + group_id.encode(), orjson.dumps(dict(values)) if values else None
             case ProducerIdsReserved(next_id):
                 return _PRODUCER_IDS, orjson.dumps(next_id)
 
@@ -44,6 +54,9 @@ def _decode(key: bytes, value: bytes | None) -> Event | None:
     if key.startswith(_TOPIC):
         name = TopicName(key[len(_TOPIC) :].decode())
         return TopicDeleted(name) if value is None else _topic(name, orjson.loads(value))
+    if key.startswith(_GROUP):
+        group_id = GroupId(key[len(_GROUP) :].decode())
+        return GroupOverrides(group_id, {} if value is None else _settings(orjson.loads(value)))
     if value is None:
         return None
     if key == _BROKER:

@@ -38,6 +38,10 @@ class Housekeeping:
             "producer expiry", delay_ms, lambda: config.producer_id_expiration_check_interval_ms, self.forget_producers
         )
 
+        self._every(
+            "offset expiry", delay_ms, lambda: config.offsets_retention_check_interval_ms, self._broker.groups.expire
+        )
+
     async def stop(self) -> None:
         """Lets a job that is under way come to an end, since its thread could not be stopped anyway."""
         self._stopping.set()

@@ -9,7 +9,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headwater.broker.partition import Partition
 from headwater.clock import Clock
@@ -26,11 +26,17 @@ KERNEL_FLUSHES_MAX = 1024
 _Flush = tuple[Partition, FlushTask]
 
 
+class Writer(Protocol):
+    """Has something to write at the end of the turn: a partition, or a shard that gathers what its partition gets."""
+
+    def write_staged(self, now_ms: int) -> None: ...
+
+
 class Journal:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._to_write: list[Partition] = []
+        self._to_write: list[Writer] = []
         self._is_turn = False
         self._flushing: set[Partition] = set()
         self._flush_again: set[Partition] = set()
@@ -55,19 +61,20 @@ class Journal:
 
     def end_turn(self) -> None:
         self._is_turn = False
-        if self._to_write:
+        # What a shard writes is a batch that it stages with its partition, which then is the next to write.
+        while self._to_write:
             self.write_now()
 
-    def write_soon(self, partition: Partition) -> None:
+    def write_soon(self, writer: Writer) -> None:
         if not self._to_write and not self._is_turn:
             self._loop.call_soon(self.write_now)
-        self._to_write.append(partition)
+        self._to_write.append(writer)
 
     def write_now(self) -> None:
-        partitions, self._to_write = self._to_write, []
+        writers, self._to_write = self._to_write, []
         now_ms = self._clock.now_ms()
-        for partition in partitions:
-            partition.write_staged(now_ms)
+        for writer in writers:
+            writer.write_staged(now_ms)
 
     def flush_soon(self, partition: Partition) -> None:
         if partition in self._flushing:

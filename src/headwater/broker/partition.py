@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from headwater.coordination.topics import is_internal
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicPartition
 from headwater.protocol import batch as batches
@@ -52,7 +53,7 @@ class Append:
 class Journal(Protocol):
     """Where a partition registers its need to be written or flushed; the broker runs both for all partitions."""
 
-    def write_soon(self, partition: "Partition") -> None: ...
+    def write_soon(self, writer: "Partition", /) -> None: ...
 
     def flush_soon(self, partition: "Partition") -> None: ...
 
@@ -69,6 +70,7 @@ class Partition:
         "high_watermark",
         "id",
         "is_closed",
+        "is_internal",
         "leader_epoch",
         "log",
         "watchers",
@@ -84,6 +86,7 @@ class Partition:
         self.high_watermark = log.end_offset
         self.watchers: set[Watcher] = set()
         self.is_closed = False
+        self.is_internal = is_internal(identity.topic)
         self._journal = journal
         self._next_offset = log.end_offset
         self._staged: list[tuple[BatchHeader, memoryview]] = []

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Pending(Generic[T]):
@@ -38,6 +39,11 @@ class Pending(Generic[T]):
             callback(self._outcome)  # pyright: ignore[reportArgumentType]
         else:
             self._callback = callback
+
+    def map(self, translate: Callable[[T], U]) -> "Pending[U]":
+        mapped: Pending[U] = Pending()
+        self.then(lambda outcome: mapped.resolve(translate(outcome)))
+        return mapped
 
     def abandon(self) -> None:
         """Nobody wants the result any more."""

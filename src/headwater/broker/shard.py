@@ -1,97 +1,271 @@
-"""Drives one pure machine over one internal partition: decide, append, apply, and reply once it is committed.
+"""Drives one machine over one internal partition: decide, apply, append, and answer once everything is on disk.
 
-There is one path: the events that change the machine live are the events that rebuild it after a restart.
+There is one path: the events that change the machine live are the events that rebuild it. They are applied at once, so
+that the next command is decided on their outcome; what was decided together is one batch of the log; and no answer, not
+even that of a mere question, leaves before everything it may rest on is on disk. Where an append fails, the machine has
+gone ahead of its log: it is dropped and rebuilt.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
-from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.journal import Journal
+from headwater.broker.partition import Append
 from headwater.broker.pending import Pending
+from headwater.broker.state_log import StateLog
 from headwater.clock import Clock
-from headwater.errors import CorruptBatch, HeadwaterError
-from headwater.protocol import batch as batches
-from headwater.protocol.records import Record
+from headwater.coordination.decisions import Answer, Decision, Now, Ticket, Volatile, Waiting
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 
-EventT = TypeVar("EventT")
-EventT_contra = TypeVar("EventT_contra", contravariant=True)
+logger = logging.getLogger(__name__)
 
-# Batches of a state log are built by this process alone; the bound only keeps a damaged one from filling the memory.
-REPLAY_BATCH_BYTES_MAX = 1 << 30
-REPLAY_READ_BYTES = 4 << 20
+# Read and applied in one go while loading: a few milliseconds, in which nobody else is served.
+LOAD_STEP_BYTES = 128 << 10
+RELOAD_PAUSE_S = 0.1
 
 
-class DamagedState(HeadwaterError):
-    """A machine is not rebuilt from a log that is not whole: what it then does not know would look deleted."""
+class Machine(Protocol):
+    def apply(self, event: object) -> None: ...
+
+    def next_deadline_ms(self) -> int | None:
+        """When time alone changes something, on the monotonic clock."""
+        ...
+
+    def decide_due(self, now: Now) -> Decision[None]:
+        """What the deadline brings about that is due first; its events move or cancel that deadline."""
+        ...
+
+    def decide_loaded(self, now: Now) -> Decision[None]:
+        """What begins anew with a machine that was rebuilt from its log."""
+        ...
 
 
-class Machine(Protocol[EventT_contra]):
-    def apply(self, event: EventT_contra) -> None: ...
+MachineT = TypeVar("MachineT", bound=Machine)
+ResultT = TypeVar("ResultT")
+
+Outcome: TypeAlias = ResultT | HeadwaterError
+Decide: TypeAlias = Callable[[MachineT, Ticket, Now], Decision[ResultT | Waiting]]
 
 
-class EventFormat(Protocol[EventT]):
-    """An event as a record: the key decides what compaction keeps, no value means that the key is gone."""
+class _Reply(NamedTuple):
+    pending: Pending[object]
+    outcome: object
 
-    def encode(self, event: EventT) -> tuple[bytes, bytes | None]: ...
+    def send(self) -> None:
+        self.pending.resolve(self.outcome)
 
-    def decode(self, key: bytes, value: bytes | None) -> EventT | None: ...
 
-
-class Shard(Generic[EventT]):
+class Shard(Generic[MachineT]):
     def __init__(
-        self, partition: Partition, machine: Machine[EventT], event_format: EventFormat[EventT], clock: Clock
+        self, log: StateLog[Any], make_machine: Callable[[], MachineT], journal: Journal, clock: Clock
     ) -> None:
-        self.partition = partition
-        self._machine = machine
-        self._format = event_format
+        # None while it is not loaded: until then, and after it was lost.
+        self.machine: MachineT | None = None
+        self._log = log
+        self._make_machine = make_machine
+        self._journal = journal
         self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._trouble = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.name} is being loaded")
+        # Events of this turn, and the replies that wait for them.
+        self._unwritten: list[object] = []
+        self._held: list[_Reply] = []
+        # Replies that wait for an append, in the order of the appends.
+        self._in_flight: deque[list[_Reply]] = deque()
+        self._waiting: dict[Ticket, Pending[object]] = {}
+        self._ticket_count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._reloading: asyncio.Task[None] | None = None
 
-    def replay(self) -> int:
-        """Rebuilds the machine from its log; gives the number of events."""
+    @property
+    def name(self) -> str:
+        return str(self._log.partition.id)
+
+    # -- loading
+
+    async def load(self) -> int:
+        """Rebuilds the machine, step by step so that others are served in between; gives the number of events."""
+        assert self.machine is None, "a machine is loaded once"
+        machine = self._make_machine()
         count = 0
-        for record in self._records():
-            if record.key is None:
-                continue
-            event = self._format.decode(record.key, record.value)
-            if event is not None:
-                self._machine.apply(event)
-                count += 1
+        try:
+            for events in self._log.replay(LOAD_STEP_BYTES):
+                for event in events:
+                    machine.apply(event)
+                count += len(events)
+                await asyncio.sleep(0)
+        except HeadwaterError as error:
+            logger.error("%s cannot be loaded: %s", self.name, error)
+            self._trouble = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+            return count
+        self.machine = machine
+        self._take(machine, machine.decide_loaded(self._now()))
         return count
 
-    async def commit(self, events: Sequence[EventT]) -> None:
-        """Appends, and applies what is on disk: an event that a full disk refused has never happened. The caller lets
-        one commit follow the other, so that each decision sees the outcome of the one before."""
+    def drop(self, reason: str) -> None:
+        """The machine is gone, and whoever waits for it is told to look for its coordinator again."""
+        self.machine = None
+        self._trouble = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        replies = [*chain.from_iterable(self._in_flight), *self._held]
+        waiting = [*(reply.pending for reply in replies), *self._waiting.values()]
+        self._unwritten, self._held = [], []
+        self._in_flight.clear()
+        self._waiting.clear()
+        for pending in waiting:
+            pending.resolve(self._trouble)
+
+    def end_waits(self) -> None:
+        """Whoever waits for a decision that may be long in coming is told to look for its coordinator again."""
+        stopping = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker stops")
+        waiting, self._waiting = self._waiting, {}
+        for pending in waiting.values():
+            pending.resolve(stopping)
+
+    async def close(self) -> None:
+        self.drop(f"{self.name} is closed, for the broker stops")
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.gather(self._reloading, return_exceptions=True)
+
+    # -- commands
+
+    def submit(self, decide: Decide[MachineT, ResultT]) -> Pending[Outcome[ResultT]]:
+        """The result, or why it was refused, once everything that it rests on is on disk."""
+        pending: Pending[Outcome[ResultT]] = Pending()
+        machine = self.machine
+        if machine is None:
+            pending.resolve(self._trouble)
+            return pending
+        self._ticket_count += 1
+        ticket = Ticket(self._ticket_count)
+        waiter = cast("Pending[object]", pending)
+        try:
+            decision = decide(machine, ticket, self._now())
+        except HeadwaterError as error:
+            self._reply([_Reply(waiter, error)])
+            return pending
+        if isinstance(decision.result, Waiting):
+            self._waiting[ticket] = waiter
+            self._take(machine, decision)
+        else:
+            self._take(machine, decision, [_Reply(waiter, decision.result)])
+        return pending
+
+    def wake(self) -> None:
+        """Lets happen what is due by now."""
+        self._timer = None
+        machine = self.machine
+        if machine is None:
+            return
+        now = self._now()
+        try:
+            while self.machine is machine and (due_ms := machine.next_deadline_ms()) is not None:
+                if due_ms > now.monotonic_ms:
+                    break
+                decision = machine.decide_due(now)
+                assert decision.events, "a deadline that is due must move or go"
+                self._take(machine, decision)
+        except Exception:
+            logger.exception("%s failed at a deadline and is loaded again", self.name)
+            self._lost("it failed at a deadline")
+        else:
+            self._set_timer(machine)
+
+    def _now(self) -> Now:
+        return Now(self._clock.now_ms(), self._clock.monotonic_ms())
+
+    def _take(self, machine: MachineT, decision: Decision[object], replies: Sequence[_Reply] = ()) -> None:
+        try:
+            for event in decision.events:
+                machine.apply(event)
+        except Exception:
+            # Half of it is applied: what the machine is now, no log would rebuild.
+            logger.exception("%s cannot take its own events and is loaded again", self.name)
+            self._held += replies
+            self._lost("it could not take its own events")
+            return
+        durable = [event for event in decision.events if not isinstance(event, Volatile)]
+        if durable:
+            if not self._unwritten:
+                self._journal.write_soon(self)
+            self._unwritten += durable
+        if decision.answers:
+            replies = [*replies, *self._answers(decision.answers)]
+        self._reply(replies)
+        self._set_timer(machine)
+
+    def _answers(self, answers: Sequence[Answer]) -> Iterator[_Reply]:
+        for ticket, result in answers:
+            waiter = self._waiting.pop(ticket, None)
+            # When the broker stops, some were sent away while the machine still knows them.
+            if waiter is not None:
+                yield _Reply(waiter, result)
+
+    def _reply(self, replies: Sequence[_Reply]) -> None:
+        if self._unwritten:
+            self._held += replies
+        elif self._in_flight:
+            self._in_flight[-1] += replies
+        else:
+            for reply in replies:
+                reply.send()
+
+    # -- the log
+
+    def write_staged(self, now_ms: int) -> None:
+        """End of turn: what was decided in it becomes one batch."""
+        events, self._unwritten = self._unwritten, []
+        replies, self._held = self._held, []
         if not events:
             return
-        now_ms = self._clock.now_ms()
-        records = [Record(index, now_ms, *self._format.encode(event)) for index, event in enumerate(events)]
-        batch = memoryview(batches.build(records))
-        done: Pending[Append] = Pending()
-        append = Append(done.resolve)
-        self.partition.stage(batches.read_header(batch), batch, append, acks=ACKS_ALL, now_ms=now_ms)
-        await done.wait()
-        if append.error is not None:
-            raise append.error
-        for event in events:
-            self._machine.apply(event)
+        self._in_flight.append(replies)
+        try:
+            self._log.append(events, Append(lambda append: self._appended(append, replies)), now_ms)
+        except Exception as error:
+            if not isinstance(error, HeadwaterError):
+                logger.exception("events of %s cannot be written", self.name)
+            self._lost(str(error))
 
-    def _records(self) -> Iterator[Record]:
-        partition = self.partition
-        offset = partition.start_offset
-        while offset < partition.high_watermark:
-            read_from = offset
-            try:
-                file_range = partition.read(
-                    offset, REPLAY_READ_BYTES, limit_offset=partition.high_watermark, first_batch_whole=True
-                )
-                for header, batch in batches.iterate(file_range.read() if file_range else b""):
-                    batches.verify(batch, header)
-                    if not header.is_control:
-                        yield from batches.read_records(batch, header, REPLAY_BATCH_BYTES_MAX)
-                    offset = header.next_offset
-                if offset == read_from:
-                    raise CorruptBatch("no whole batch is there")
-            except HeadwaterError as error:
-                raise DamagedState(
-                    f"{partition.log.directory} is damaged at offset {offset}, restore it from a backup: {error}"
-                ) from error
+    def _appended(self, append: Append, replies: list[_Reply]) -> None:
+        # Appends end in their order. One that a machine made which is gone concerns nobody any more.
+        if not self._in_flight or self._in_flight[0] is not replies:
+            return
+        if append.error is not None:
+            self._lost(str(append.error))
+            return
+        self._in_flight.popleft()
+        for reply in replies:
+            reply.send()
+
+    def _lost(self, reason: str) -> None:
+        logger.error("%s is dropped and loaded again: %s", self.name, reason)
+        self.drop(f"{self.name} is loaded again: {reason}")
+        self._reloading = self._loop.create_task(self._reload(), name=f"load {self.name}")
+
+    async def _reload(self) -> None:
+        # What is wrong, a full disk for one, will hardly be right at once.
+        await asyncio.sleep(RELOAD_PAUSE_S)
+        await self.load()
+
+    # -- time
+
+    def _set_timer(self, machine: MachineT) -> None:
+        due_ms = machine.next_deadline_ms()
+        if due_ms is None:
+            return
+        if self._timer is not None:
+            if due_ms >= self._timer_ms:
+                # It wakes too early at worst, and looks again.
+                return
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        delay_ms = max(due_ms - self._clock.monotonic_ms(), 0)
+        self._timer = self._loop.call_later(delay_ms / 1000, self.wake)

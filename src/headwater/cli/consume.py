@@ -1,6 +1,5 @@
-"""`headwater consume`: records of a topic on standard output, as bare values or with everything about them."""
+"""`headwater consume`: records of topics on standard output, as bare values or with everything about them."""
 
-import select
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 FORMATS = ("value", "table", "json", "yaml")
 INT64_MAX = 2**63 - 1
 
+_TOPIC_WIDTH = 20
 _COLUMNS = f"{'PARTITION':<9}  {'OFFSET':<10}  {'TIMESTAMP':<24}  {'KEY':<20}  {'HEADERS':<20}  VALUE"
 
 
@@ -49,7 +49,8 @@ class StartType(click.ParamType[Start]):
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--group", metavar="NAME", help="Read as a member of this group; see above.")
 @click.option(
     "--from",
     "start",
@@ -58,6 +59,7 @@ class StartType(click.ParamType[Start]):
     show_default=True,
     help="beginning, end, an offset, or a time; see above.",
 )
+@click.option("--from-beginning", is_flag=True, help="The same as --from beginning.")
 @click.option(
     "--partition", "chosen", type=click.IntRange(min=0), multiple=True, help="Only this one; may be repeated."
 )
@@ -74,8 +76,10 @@ class StartType(click.ParamType[Start]):
 )
 @bootstrap_option
 def consume(
-    topic: str,
+    topics: tuple[str, ...],
+    group: str | None,
     start: Start,
+    from_beginning: bool,
     chosen: tuple[int, ...],
     count_max: int | None,
     follow: bool,
@@ -84,7 +88,7 @@ def consume(
     format: str,
     bootstrap: str,
 ) -> None:
-    """Read records of TOPIC, up to those that are there now, or on and on with --follow.
+    """Read records of TOPIC, or of several, up to those that are there now, or on and on with --follow.
 
     \b
     --from takes
@@ -98,7 +102,19 @@ def consume(
     Values are printed byte for byte, each with a newline after it (on a terminal, what is not printable is escaped; a
     null value is an empty line). json prints one object a line, yaml one document for each record: `key`, `value` and
     the values of headers are text, or have `_base64` at the end of their names where they are no UTF-8.
+
+    With --group, the members of the group share the partitions, and what is printed is committed, so that the next one
+    goes on from there. --from, beginning or end, then counts only where the group has committed nothing yet. Without
+    --follow it ends when the partitions that the group gave it are read up to their present ends. The group is left at
+    the end, and on Ctrl-C or SIGTERM; `headwater group` shows it.
+
+    \b
+    Examples:
+      headwater consume orders --from -10 --follow
+      headwater consume orders --format json --max 1
+      headwater consume orders invoices --group billing --follow
     """
+    _check_usage(group, start, from_beginning=from_beginning, chosen=chosen)
     if key_separator is not None and format != "value":
         raise click.UsageError(f"--key-separator has no meaning with --format {format}, which shows keys anyway")
     from headwater.cli.record_rows import until_pipe_is_closed
@@ -107,10 +123,25 @@ def consume(
     with until_pipe_is_closed():
         try:
             with connect(bootstrap) as cluster:
-                consumer, ends = _open(cluster, topic, start, chosen, follow=follow, committed=committed)
-                write = _writer(format, stream, key_separator)
-                for record in islice(_read(consumer, ends, stream), count_max):
-                    write(record)
+                partitions, ends = _ends(cluster, topics, chosen, committed=committed)
+                write = _writer(format, stream, key_separator, with_topic=len(topics) > 1)
+                if group is not None:
+                    from headwater.cli.consume_group import consume_in_group
+
+                    consume_in_group(
+                        cluster, group, topics, write, stream,
+                        ends=None if follow else ends,
+                        from_end=start.kind == "end",
+                        count_max=count_max,
+                        committed=committed,
+                    )  # fmt: skip
+                else:
+                    from headwater.client.consumer import Consumer
+
+                    positions = _positions(cluster, partitions, start, ends)
+                    consumer = Consumer(cluster, positions, committed_only=committed)
+                    for record in islice(_read(consumer, None if follow else ends, stream), count_max):
+                        write(record)
         except KeyboardInterrupt:
             # The way to end --follow, so that it is no failure.
             if not follow:
@@ -118,19 +149,34 @@ def consume(
         stream.flush()
 
 
-def _open(
-    cluster: "Cluster", topic: str, start: Start, chosen: Sequence[int], *, follow: bool, committed: bool
-) -> "tuple[Consumer, Mapping[TopicPartition, int] | None]":
-    from headwater.client.consumer import Consumer
+def _check_usage(group: str | None, start: Start, *, from_beginning: bool, chosen: Sequence[int]) -> None:
+    if from_beginning and start.kind != "beginning":
+        raise click.UsageError("--from-beginning contradicts --from")
+    if group is None:
+        return
+    if not group:
+        raise click.UsageError("--group needs a name")
+    if chosen:
+        raise click.UsageError("--partition has no meaning with --group, which chooses the partitions itself")
+    if start.kind not in {"beginning", "end"}:
+        raise click.UsageError(
+            "with --group, --from is beginning or end; `headwater group reset` moves a group to an offset or a time"
+        )
+
+
+def _ends(
+    cluster: "Cluster", topics: Sequence[str], chosen: Sequence[int], *, committed: bool
+) -> "tuple[list[TopicPartition], dict[TopicPartition, int]]":
+    """The partitions that are meant, and where each ends now."""
     from headwater.client.offsets import LATEST, list_offsets
     from headwater.ids import TopicName, TopicPartition
 
-    described = cluster.topic(topic)
-    indexes = dict.fromkeys(chosen or range(len(described.partitions)))
-    partitions = [TopicPartition(TopicName(topic), index) for index in indexes]
-    ends = list_offsets(cluster, partitions, LATEST, committed_only=committed)
-    positions = _positions(cluster, partitions, start, ends)
-    return Consumer(cluster, positions, committed_only=committed), None if follow else ends
+    partitions = [
+        TopicPartition(TopicName(topic), index)
+        for topic in dict.fromkeys(topics)
+        for index in dict.fromkeys(chosen or range(len(cluster.topic(topic).partitions)))
+    ]
+    return partitions, list_offsets(cluster, partitions, LATEST, committed_only=committed)
 
 
 def _positions(
@@ -165,6 +211,8 @@ def _read(
     consumer: "Consumer", ends: "Mapping[TopicPartition, int] | None", stream: BinaryIO
 ) -> "Iterator[ConsumedRecord]":
     """Records up to `ends`, if there are any; output is flushed before each wait."""
+    from headwater.cli.record_rows import check_reader
+
     while True:
         if ends is not None:
             for partition, position in list(consumer.positions.items()):
@@ -178,32 +226,23 @@ def _read(
                 if record.offset < end:
                     yield record
         stream.flush()
-        _check_reader(stream)
+        check_reader(stream)
 
 
-def _check_reader(stream: BinaryIO) -> None:
-    """While nothing is written, a pipe that was closed at its other end shows only if it is asked."""
-    try:
-        descriptor = stream.fileno()
-    except OSError:
-        return
-    poller = select.poll()
-    poller.register(descriptor, 0)
-    if any(event & select.POLLERR for _, event in poller.poll(0)):
-        raise BrokenPipeError
-
-
-def _writer(format: str, stream: BinaryIO, key_separator: str | None) -> "Callable[[ConsumedRecord], None]":
+def _writer(
+    format: str, stream: BinaryIO, key_separator: str | None, *, with_topic: bool
+) -> "Callable[[ConsumedRecord], None]":
     from headwater.cli.record_rows import headers_cell, record_row, row_writer, text_cell
 
     if format == "table":
         from headwater.cli.options import time_text
 
-        click.echo(_COLUMNS)
+        click.echo(f"{'TOPIC':<{_TOPIC_WIDTH}}  {_COLUMNS}" if with_topic else _COLUMNS)
 
         def write_line(record: "ConsumedRecord") -> None:
+            topic = f"{record.topic:<{_TOPIC_WIDTH}}  " if with_topic else ""
             stream.write(
-                f"{record.partition:<9}  {record.offset:<10}  {time_text(record.timestamp_ms) or '-':<24}  "
+                f"{topic}{record.partition:<9}  {record.offset:<10}  {time_text(record.timestamp_ms) or '-':<24}  "
                 f"{text_cell(record.key):<20}  {headers_cell(record.headers):<20}  {text_cell(record.value)}\n".encode()
             )
 

@@ -4,6 +4,7 @@ In JSON and YAML a field whose bytes are no UTF-8 has `_base64` at the end of it
 """
 
 import os
+import select
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -72,3 +73,15 @@ def until_pipe_is_closed() -> Generator[None]:
     except BrokenPipeError:
         # The interpreter would otherwise try once more to write what is left, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def check_reader(stream: BinaryIO) -> None:
+    """While nothing is written, a pipe that was closed at its other end shows only if it is asked."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        return
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    if any(event & select.POLLERR for _, event in poller.poll(0)):
+        raise BrokenPipeError

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from headwater.config import BrokerConfig
+from headwater.group_config import GroupConfig
 from headwater.settings import INT64_MAX, Setting, SettingType, settings_of
 from headwater.topic_config import TopicConfig
 from headwater.topic_defaults import TopicDefaults
@@ -48,6 +49,15 @@ differ here: `segment.bytes` may be as small as 14, and `retention.bytes` no les
 
 """
 
+_GROUPS = """
+## Groups
+
+What a client may set for a single group (AlterConfigs, `kafka-configs --entity-type groups`), whether or not the group
+exists yet. The broker setting in the last column stands in where it does not, and those beside it that are called `min`
+and `max` are its bounds.
+
+"""
+
 _DEFAULTS = """
 ## What topics inherit
 
@@ -70,7 +80,9 @@ def reference() -> str:
             _DEFAULTS,
             _broker_table(inherited.values()),
             _TOPICS,
-            _topic_table(settings_of(TopicConfig).values()),
+            _inheriting_table(settings_of(TopicConfig).values()),
+            _GROUPS,
+            _inheriting_table(settings_of(GroupConfig).values()),
         )
     )
 
@@ -83,7 +95,7 @@ def _broker_table(settings: Iterable[Setting]) -> str:
     return _table(("setting", "type", "default", "values", "", "meaning"), rows)
 
 
-def _topic_table(settings: Iterable[Setting]) -> str:
+def _inheriting_table(settings: Iterable[Setting]) -> str:
     rows = [
         (
             f"`{declared.name}`",

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from headwater.client.cluster import Cluster, TopicDescription
 from headwater.client.connection import Connection
-from headwater.client.errors import ClientError, UnknownTopic, check
+from headwater.client.errors import UnknownTopic, check, only
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import NodeId, TopicId, TopicName, TopicPartition
@@ -58,8 +57,6 @@ _SOURCES = {
 }
 _DEFAULT_SOURCE = 5
 _SIZE_UNKNOWN = -1
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +124,7 @@ class Admin:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._cluster.timeout_ms, validate_only=validate_only)
 
         def read(response: CreateTopicsResponse) -> CreatedTopic:
-            result = _only(response.topics)
+            result = only(response.topics)
             _check(result.error_code, name, result.error_message)
             return CreatedTopic(
                 TopicName(name), TopicId(result.topic_id), result.num_partitions, result.replication_factor
@@ -144,7 +141,7 @@ class Admin:
         )
 
         def read(response: DeleteTopicsResponse) -> None:
-            result = _only(response.responses)
+            result = only(response.responses)
             _check(result.error_code, name, result.error_message)
 
         self._cluster.ask_controller(request, DeleteTopicsResponse, read)
@@ -159,7 +156,7 @@ class Admin:
         )
 
         def read(response: CreatePartitionsResponse) -> None:
-            result = _only(response.results)
+            result = only(response.results)
             _check(result.error_code, name, result.error_message)
 
         self._cluster.ask_controller(request, CreatePartitionsResponse, read)
@@ -172,7 +169,7 @@ class Admin:
         request = DescribeConfigsRequest(resources=[resource], include_documentation=True)
 
         def read(response: DescribeConfigsResponse) -> list[TopicSetting]:
-            result = _only(response.results)
+            result = only(response.results)
             _check(result.error_code, topic, result.error_message)
             return [
                 TopicSetting(
@@ -199,7 +196,7 @@ class Admin:
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
 
         def read(response: IncrementalAlterConfigsResponse) -> None:
-            result = _only(response.responses)
+            result = only(response.responses)
             _check(result.error_code, topic, result.error_message)
 
         self._cluster.ask_controller(request, IncrementalAlterConfigsResponse, read)
@@ -250,12 +247,6 @@ class Admin:
                 yield partition, response.error_code, sizes.get(partition, _SIZE_UNKNOWN)
 
         return self._cluster.ask_leaders(dict.fromkeys(partitions), ask)
-
-
-def _only(results: Sequence[T]) -> T:
-    if len(results) != 1:
-        raise ClientError(f"the broker's answer holds {len(results)} results where 1 was asked for")
-    return results[0]
 
 
 def _check(code: int, topic: str, message: str | None) -> None:

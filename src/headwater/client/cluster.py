@@ -70,12 +70,12 @@ class Cluster:
     ) -> None:
         self.timeout_ms = timeout_ms
         self.clock = clock or SystemClock()
+        self.sleep = sleep
         self._bootstrap = _parse(bootstrap)
         self._client_id = client_id
         self._topic_wait_ms = topic_wait_ms
         self._response_bytes_max = response_bytes_max
-        self._sleep = sleep
-        self._connections: dict[Endpoint, Connection] = {}
+        self._connections: dict[tuple[Endpoint, bool], Connection] = {}
         self._nodes: dict[NodeId, Endpoint] = {}
         self._topics: dict[str, tuple[TopicDescription, int]] = {}
         self._was_reached = False
@@ -123,6 +123,17 @@ class Cluster:
         self._nodes = {NodeId(node.node_id): Endpoint(node.host, node.port) for node in response.brokers}
         return response
 
+    def topic_names(self, ids: Iterable[TopicId]) -> dict[TopicId, TopicName]:
+        """The names of the topics that a broker knows by these ids."""
+        topics = [MetadataRequestTopic(topic_id=each, name=None) for each in ids]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        response = self.retrying(lambda: self._any().call(request, MetadataResponse))
+        return {
+            TopicId(topic.topic_id): TopicName(topic.name)
+            for topic in response.topics
+            if topic.name and topic.error_code == ErrorCode.NONE
+        }
+
     def forget(self, topics: Iterable[str]) -> None:
         """What was known of these topics proved wrong."""
         for topic in topics:
@@ -153,7 +164,22 @@ class Cluster:
         endpoint = self._nodes.get(node)
         if endpoint is None:
             raise ConnectionLost(f"broker {node} is not there any more")
-        return self._connection(endpoint)
+        return self.connection(endpoint)
+
+    def connection(self, endpoint: Endpoint, *, apart: bool = False) -> Connection:
+        """A connection is shared by all who ask, but kept apart from that where an answer shall not wait for a fetch's,
+        which is ahead of it on the same connection."""
+        connection = self._connections.get((endpoint, apart))
+        if connection is None or connection.closed:
+            connection = self._connections[endpoint, apart] = Connection(
+                endpoint,
+                client_id=self._client_id,
+                timeout_ms=self.timeout_ms,
+                response_bytes_max=self._response_bytes_max,
+                clock=self.clock,
+            )
+            self._was_reached = True
+        return connection
 
     def ask_any(self, request: Request, response: type[R], read: Callable[[R], T]) -> T:
         """Asks any broker; `read` takes from the answer what is wanted, or raises what is wrong."""
@@ -215,7 +241,7 @@ class Cluster:
         return error.retriable and self._was_reached
 
     def backoff(self, timeout_ms: int) -> Backoff:
-        return Backoff(timeout_ms, self.clock, self._sleep)
+        return Backoff(timeout_ms, self.clock, self.sleep)
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -239,23 +265,10 @@ class Cluster:
         failures: list[ConnectionLost] = []
         for endpoint in dict.fromkeys((*self._nodes.values(), *self._bootstrap)):
             try:
-                return self._connection(endpoint)
+                return self.connection(endpoint)
             except ConnectionLost as error:
                 failures.append(error)
         raise failures[0]
-
-    def _connection(self, endpoint: Endpoint) -> Connection:
-        connection = self._connections.get(endpoint)
-        if connection is None or connection.closed:
-            connection = self._connections[endpoint] = Connection(
-                endpoint,
-                client_id=self._client_id,
-                timeout_ms=self.timeout_ms,
-                response_bytes_max=self._response_bytes_max,
-                clock=self.clock,
-            )
-            self._was_reached = True
-        return connection
 
 
 def _parse(bootstrap: str) -> list[Endpoint]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from headwater.client.errors import ClientError, ConnectionLost, check
+from headwater.client.errors import ClientError, ConnectionLost, UnsupportedApi, check
 from headwater.clock import Clock, SystemClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode, ProtocolError
@@ -79,7 +79,7 @@ class Connection:
         if version < max(request.versions.start, offered.start):
             api = request.__name__.removesuffix("Request")
             offer = f"versions {offered.start} to {offered.stop - 1}" if offered else "nothing"
-            raise ClientError(
+            raise UnsupportedApi(
                 f"the broker at {self.endpoint} offers {offer} of {api}, "
                 f"this client knows {request.versions.start} to {known_last}"
             )

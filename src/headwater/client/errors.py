@@ -1,5 +1,8 @@
 """What can go wrong for a client: the connection, or the broker's refusal. Each says whether asking again may help."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import TopicPartition
 from headwater.printable import printable
@@ -17,6 +20,7 @@ _RETRIABLE = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.NOT_CONTROLLER,
@@ -25,6 +29,7 @@ _RETRIABLE = frozenset(
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
@@ -36,8 +41,16 @@ _EXPLANATIONS = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "it exists already",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "the name is not allowed; letters, digits, '.', '_' and '-' are, up to 249",
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk failed",
+    ErrorCode.INVALID_GROUP_ID: "the name is not allowed for a group",
+    ErrorCode.NON_EMPTY_GROUP: "it has members; stop them first",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "members of the group are subscribed to the topic; stop them first",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "it has as many members as the broker allows",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members, and this is none of them",
+    ErrorCode.STALE_MEMBER_EPOCH: "the group has moved on; the next poll takes part in it again",
 }
 _MESSAGE_LENGTH_MAX = 1_000
+
+T = TypeVar("T")
 
 
 class ClientError(HeadwaterError):
@@ -73,6 +86,12 @@ class Refused(ClientError):
         super().__init__(text)
 
 
+class UnsupportedApi(ClientError):
+    """The broker knows no version of an API that this client speaks."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
 class UnknownTopic(ClientError):
     """There is no such topic or partition, even after the time that a new one may take to be known."""
 
@@ -81,6 +100,12 @@ class UnknownTopic(ClientError):
     @property
     def retriable(self) -> bool:
         return False
+
+
+class UnknownGroup(ClientError):
+    """There is no such group, or none of the type that was asked for."""
+
+    code = ErrorCode.GROUP_ID_NOT_FOUND
 
 
 class OffsetOutOfRange(ClientError):
@@ -100,3 +125,10 @@ def check(code: int, subject: str, message: str | None = None) -> None:
     """Raises what an answer about `subject` says is wrong."""
     if code != ErrorCode.NONE:
         raise Refused(code, subject, message)
+
+
+def only(results: Sequence[T]) -> T:
+    """The one result of a question about one thing."""
+    if len(results) != 1:
+        raise ClientError(f"the broker's answer holds {len(results)} results where 1 was asked for")
+    return results[0]

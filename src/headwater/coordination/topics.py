@@ -1,4 +1,5 @@
-"""The catalog: which topics there are, their ids, partition counts and settings, as a fold over its own log.
+"""The catalog: which topics there are, their ids, partition counts and settings, and the settings of broker and groups,
+as a fold over its own log.
 
 Pure: no clock, no I/O. `decide_*` checks a command against the state and returns events; `apply` is the only writer,
 live and in recovery. An event carries the whole state of its key, so that the log may be compacted by key.
@@ -10,11 +11,14 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from headwater.errors import ErrorCode, KafkaError
-from headwater.ids import TopicId, TopicName
+from headwater.ids import GroupId, TopicId, TopicName
 
 TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000
 RESERVED_PREFIX = "__headwater_"
+# Where groups and what they committed are kept.
+OFFSETS_TOPIC = TopicName("__consumer_offsets")
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
 
 _LEGAL_NAME = r"[a-zA-Z0-9._-]+"
 
@@ -38,25 +42,41 @@ class BrokerOverrides(NamedTuple):
     values: Mapping[str, str]
 
 
+class GroupOverrides(NamedTuple):
+    """Settings of a group, which need not exist; none at all where they were unset."""
+
+    group_id: GroupId
+    values: Mapping[str, str]
+
+
 class ProducerIdsReserved(NamedTuple):
     """Every producer id below `next_id` may be in use."""
 
     next_id: int
 
 
-Event: TypeAlias = Topic | TopicDeleted | BrokerOverrides | ProducerIdsReserved
+Event: TypeAlias = Topic | TopicDeleted | BrokerOverrides | GroupOverrides | ProducerIdsReserved
 
 
 class Topics:
-    def __init__(self, *, topics_max: int, partitions_max: int) -> None:
+    def __init__(
+        self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000, rack: str | None = None
+    ) -> None:
+        # Rises with every change of a topic, so that whoever has looked at the topics knows when to look again.
+        self.version = 0
         self.by_name: dict[TopicName, Topic] = {}
         self.by_id: dict[TopicId, Topic] = {}
         self._by_metric_name: dict[str, TopicName] = {}
         self.broker_overrides: Mapping[str, str] = {}
+        self.group_overrides: dict[GroupId, Mapping[str, str]] = {}
         self.next_producer_id = 0
         self.partition_total = 0
         self.topics_max = topics_max
         self.partitions_max = partitions_max
+        # How many groups may have settings of their own.
+        self.groups_max = groups_max
+        # One node has every replica.
+        self._racks = frozenset({rack}) if rack else frozenset[str]()
 
     # -- decisions
 
@@ -105,6 +125,17 @@ class Topics:
     def decide_configure_broker(self, values: Mapping[str, str]) -> Sequence[Event]:
         return [] if self.broker_overrides == values else [BrokerOverrides(dict(values))]
 
+    def decide_configure_group(self, group_id: GroupId, values: Mapping[str, str]) -> Sequence[Event]:
+        self.check_group_id(group_id)
+        if self.group_overrides.get(group_id, {}) == values:
+            return []
+        if group_id not in self.group_overrides and len(self.group_overrides) >= self.groups_max:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{len(self.group_overrides)} groups have settings already (headwater.groups.max)",
+            )
+        return [GroupOverrides(group_id, dict(values))]
+
     def decide_reserve_producer_ids(self) -> Sequence[Event]:
         return [ProducerIdsReserved(self.next_producer_id + PRODUCER_ID_BLOCK)]
 
@@ -113,6 +144,7 @@ class Topics:
     def apply(self, event: Event) -> None:
         match event:
             case Topic():
+                self.version += 1
                 before = self.by_name.get(event.name)
                 if before is not None:
                     self._remove(before)
@@ -121,11 +153,17 @@ class Topics:
                 self._by_metric_name[_metric_name(event.name)] = event.name
                 self.partition_total += event.partition_count
             case TopicDeleted(name):
+                self.version += 1
                 before = self.by_name.get(name)
                 if before is not None:
                     self._remove(before)
             case BrokerOverrides(values):
                 self.broker_overrides = values
+            case GroupOverrides(group_id, values):
+                if values:
+                    self.group_overrides[group_id] = values
+                else:
+                    self.group_overrides.pop(group_id, None)
             case ProducerIdsReserved(next_id):
                 self.next_producer_id = next_id
 
@@ -134,6 +172,15 @@ class Topics:
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' does not exist")
         return topic
+
+    def racks(self, topic_id: TopicId, partition: int) -> frozenset[str]:
+        """Where the partition's replicas are; nothing where that is not known."""
+        topic = self.by_id.get(topic_id)
+        return self._racks if topic is not None and 0 <= partition < topic.partition_count else frozenset()
+
+    def check_group_id(self, group_id: str) -> None:
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of a group must not be empty")
 
     def check_name(self, name: str) -> None:
         """Kafka's rules: the name becomes a directory, and '.' and '_' are one character in metric names."""
@@ -163,6 +210,11 @@ class Topics:
                 ErrorCode.POLICY_VIOLATION,
                 f"{more} more partitions would exceed {self.partitions_max} (headwater.partitions.max)",
             )
+
+
+def is_internal(name: str) -> bool:
+    """Written by the broker alone, and no part of "all topics" for a subscription."""
+    return name in INTERNAL_TOPICS or name.startswith(RESERVED_PREFIX)
 
 
 def _metric_name(name: str) -> str:

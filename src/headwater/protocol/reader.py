@@ -17,21 +17,17 @@ from headwater.protocol.schema import (
     IDENTIFIER,
     RECORDS,
     TEXT,
+    TEXT_BYTES_MAX,
     Array,
     Field,
     Kind,
     Message,
     Nested,
     Prefixed,
-    Request,
     Scalar,
     Struct,
 )
 from headwater.protocol.source import Source
-
-# An element of two bytes becomes an object fifty times as large, and work for its handler. No client needs as many in
-# one request; what a broker answers may have more.
-ELEMENTS_MAX = 100_000
 
 
 @lru_cache(maxsize=4096)
@@ -110,8 +106,8 @@ class _ReaderSource(Source):
             kind = "memoryview" if self.shares_input else "bytes"
             self.emit(f"b = buffer if type(buffer) is {kind} else {kind}(buffer)")
             self.emit("limit = len(b)")
-            if issubclass(self.message, Request):
-                self.emit(f"room = {ELEMENTS_MAX}")
+            if self.message.elements_max is not None:
+                self.emit(f"room = {self.message.elements_max}")
             with self.block("try:"):
                 self.struct(self.message, "message")
                 self.flush()
@@ -214,6 +210,8 @@ class _ReaderSource(Source):
     def prefixed(self, kind: Prefixed, target: str, label: str, *, nullable: bool) -> None:
         length = self.length(kind.length_format)
         self.emit(f"end = p + {length}")
+        if kind is TEXT and self.flexible:
+            self.refuse_if(f"{length} > {TEXT_BYTES_MAX}", f"{label} is longer than {TEXT_BYTES_MAX} bytes")
         if kind is TEXT:
             taken = "str(b[p:end], 'utf-8')" if self.shares_input else "b[p:end].decode()"
         elif kind is BYTES and self.shares_input:
@@ -247,9 +245,9 @@ class _ReaderSource(Source):
         self.refuse_if(
             f"{count} < 0 or {count} * {element_size} > limit - p", f"{label} is null or has more elements than bytes"
         )
-        if issubclass(self.message, Request):
+        if self.message.elements_max is not None:
             self.emit(f"room -= {count}")
-            self.refuse_if("room < 0", f"more than {ELEMENTS_MAX} elements in all arrays together")
+            self.refuse_if("room < 0", f"more than {self.message.elements_max} elements in all arrays together")
         if isinstance(element, Scalar) and element is not IDENTIFIER:
             self.emit(f"{target} = list(scalars({element.format!r}, {count})(b, p))")
             self.emit(f"p += {count} * {element.size}")

@@ -25,6 +25,13 @@ from uuid import UUID
 VERSION_MAX = 32767
 ALL_VERSIONS = "0+"
 
+# An element of two bytes becomes an object fifty times as large, and work for its handler. No client needs as many in
+# one message; what a broker answers may have more.
+ELEMENTS_MAX = 100_000
+
+# Also where the length could say more: what is read in one version is written in others, and stored.
+TEXT_BYTES_MAX = 32767
+
 
 class Scalar(NamedTuple):
     """A value of fixed width; `format` is its letter in the struct module."""
@@ -244,6 +251,8 @@ class Message(Struct):
 
     versions: ClassVar[range]
     flexible_from: ClassVar[int | None]
+    # What is read may have as many, in all its arrays together; None where the number of its bytes is bound enough.
+    elements_max: ClassVar[int | None] = None
     __readers__: ClassVar[dict[int, Callable[..., Any]]]
     __writers__: ClassVar[dict[int, Callable[..., None]]]
 
@@ -274,7 +283,7 @@ class ApiMessage(Message):
 
 
 class Request(ApiMessage):
-    pass
+    elements_max = ELEMENTS_MAX
 
 
 class Response(ApiMessage):

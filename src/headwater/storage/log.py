@@ -99,7 +99,7 @@ class Log:
 
     @classmethod
     def create(cls, disk: Disk, directory: Path, config: TopicConfig, *, topic_id: TopicId, now_ms: int) -> "Log":
-        """Not durable before its files and its directory are synced."""
+        """Not durable before `sync_creation`."""
         disk.make_directory(directory)
         epochs = LeaderEpochs([EpochStart(0, 0)])
         disk.write_file(directory / names.PARTITION_METADATA, checkpoints.partition_metadata(topic_id))
@@ -109,6 +109,13 @@ class Log:
         log = cls(disk, directory, config, loaded, logger.warning)
         log._directories_to_sync = [directory, directory.parent]
         return log
+
+    def sync_creation(self) -> None:
+        """Makes a new log durable, but for its name in the directory above, which the caller syncs once for all."""
+        for name in (names.PARTITION_METADATA, names.LEADER_EPOCHS):
+            self.disk.sync_file(self.directory / name)
+        self.disk.sync_directory(self.directory)
+        self._directories_to_sync = []
 
     @classmethod
     def open(
@@ -242,6 +249,8 @@ class Log:
 
     def _write_snapshot(self) -> None:
         offset = self.end_offset
+        if offset == 0:
+            return
         self._snapshots.write(offset, self.producers.before(offset), self._active.base_offset)
 
     # -- reading
@@ -301,6 +310,16 @@ class Log:
             self._snapshots.take_unsynced(),
             self._snapshots.take_stale(),
             directories,
+        )
+
+    @property
+    def _is_dirty(self) -> bool:
+        return bool(
+            self.flushed_offset < self.end_offset
+            or self._sealed_unflushed
+            or self._active.has_pending_entries
+            or self._snapshots.has_unsynced
+            or self._directories_to_sync
         )
 
     def _flush(self, *, with_active_indexes: bool) -> None:
@@ -460,7 +479,8 @@ class Log:
                 self._active.note_max_time()
                 self._keep_rebuilt_indexes()
                 self.epochs.write(self.disk, self.directory)
-                self._flush(with_active_indexes=True)
+                if self._is_dirty:
+                    self._flush(with_active_indexes=True)
             except OSError as error:
                 self.fail(f"close failed: {error}")
                 raise LogFailed(f"{self.directory.name}: {self.failure}") from error

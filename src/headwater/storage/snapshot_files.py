@@ -22,6 +22,10 @@ class SnapshotFiles:
     def newest(self) -> int | None:
         return self._offsets[-1] if self._offsets else None
 
+    @property
+    def has_unsynced(self) -> bool:
+        return bool(self._unsynced or self._stale)
+
     def path(self, offset: int) -> Path:
         return self.directory / names.file_name(offset, names.SNAPSHOT)
 

@@ -1,6 +1,6 @@
 // Command interop does with franz-go what each line of standard input asks, and answers it with one line of JSON.
 // Cells of records travel in base64, and null stays null. What the broker refuses is answered with Kafka's name of
-// the error.
+// the error. With an argument it is a member of a group instead.
 package main
 
 import (
@@ -44,6 +44,10 @@ type answer map[string]any
 type action func(context.Context, command) (answer, error)
 
 func main() {
+	if len(os.Args) > 1 {
+		runMember(os.Args[1])
+		return
+	}
 	actions := map[string]action{
 		"create":          asAdmin(create),
 		"delete":          asAdmin(remove),

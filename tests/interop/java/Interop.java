@@ -14,6 +14,7 @@ import org.apache.kafka.common.protocol.Errors;
 /**
  * Does with the Java client what each line of standard input asks, and answers it with one line of JSON. Cells of
  * records travel in base64, and null stays null. What the broker refuses is answered with Kafka's name of the error.
+ * With an argument it is a member of a group instead.
  */
 public final class Interop {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -65,6 +66,10 @@ public final class Interop {
     }
 
     public static void main(String[] arguments) throws IOException {
+        if (arguments.length > 0) {
+            Member.run(arguments[0]);
+            return;
+        }
         Interop interop = new Interop();
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);

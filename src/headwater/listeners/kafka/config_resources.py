@@ -1,27 +1,43 @@
-"""The things that have settings: topics and this broker. What DescribeConfigs and both AlterConfigs share."""
+"""The things that have settings: topics, groups and this broker. What DescribeConfigs and both AlterConfigs share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
+from headwater import config as broker_config
+from headwater import group_config, topic_config
 from headwater.broker.broker import Broker
 from headwater.broker.catalog import Change
+from headwater.config import BrokerConfig
 from headwater.errors import ErrorCode, KafkaError
+from headwater.group_config import GroupConfig
+from headwater.ids import GroupId
+from headwater.settings import ConfigEntry, Setting, find_setting
+from headwater.topic_config import TopicConfig
 
 
 class ResourceType(IntEnum):
+    """Kafka's; loggers and client metrics have no settings here."""
+
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 def current_overrides(broker: Broker, resource_type: int, name: str) -> Mapping[str, str]:
-    """What was set for the resource itself; an unknown resource is refused as Kafka does."""
+    """What was set for the resource itself; an unknown one is refused as Kafka does, but a group need not exist."""
+    topics = broker.catalog.topics
     match resource_type:
         case ResourceType.TOPIC:
-            broker.catalog.topics.check_name(name)
-            return broker.catalog.topics.existing(name).overrides
+            topics.check_name(name)
+            return topics.existing(name).overrides
         case ResourceType.BROKER:
             check_broker_name(broker, name)
-            return broker.catalog.topics.broker_overrides
+            return topics.broker_overrides
+        case ResourceType.GROUP:
+            topics.check_group_id(name)
+            return topics.group_overrides.get(GroupId(name), {})
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
 
@@ -29,10 +45,34 @@ def current_overrides(broker: Broker, resource_type: int, name: str) -> Mapping[
 async def change_overrides(
     broker: Broker, resource_type: int, name: str, change: Change, *, validate_only: bool
 ) -> None:
-    if resource_type == ResourceType.TOPIC:
-        await broker.catalog.configure(name, change, validate_only=validate_only)
-    else:
-        await broker.configure_broker(change, validate_only=validate_only)
+    match resource_type:
+        case ResourceType.TOPIC:
+            await broker.catalog.configure(name, change, validate_only=validate_only)
+        case ResourceType.GROUP:
+            await broker.catalog.configure_group(GroupId(name), change, validate_only=validate_only)
+        case _:
+            await broker.configure_broker(change, validate_only=validate_only)
+
+
+def describe(broker: Broker, resource_type: int, overrides: Mapping[str, str]) -> Sequence[ConfigEntry]:
+    """The settings in effect for a resource that sets `overrides` itself."""
+    match resource_type:
+        case ResourceType.TOPIC:
+            return topic_config.describe(overrides, broker.config)
+        case ResourceType.GROUP:
+            return group_config.describe(overrides, broker.config)
+        case _:
+            return broker_config.describe(broker.config)
+
+
+def declared_setting(resource_type: int, name: str) -> Setting:
+    match resource_type:
+        case ResourceType.TOPIC:
+            return find_setting(TopicConfig, name, "topic")
+        case ResourceType.GROUP:
+            return find_setting(GroupConfig, name, "group")
+        case _:
+            return find_setting(BrokerConfig, name, "broker")
 
 
 def check_broker_name(broker: Broker, name: str) -> None:

@@ -24,3 +24,8 @@ class Context(NamedTuple):
     peer_host: str
     # Where this client was told to connect: host and port that Metadata answers with.
     advertised: tuple[str, int]
+
+    @property
+    def client_host(self) -> str:
+        """The address as groups show it, which is Java's way to write one."""
+        return f"/{self.peer_host}"

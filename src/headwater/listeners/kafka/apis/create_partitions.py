@@ -31,7 +31,7 @@ async def _add(
         if times_named > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic '{asked.name}' is named twice in the request")
         _check(asked, context)
-        await context.broker.catalog.add_partitions(asked.name, asked.count, validate_only=validate_only)
+        await context.broker.add_partitions(asked.name, asked.count, validate_only=validate_only)
     except HeadwaterError as error:
         return CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=str(error))
     return CreatePartitionsTopicResult(name=asked.name)

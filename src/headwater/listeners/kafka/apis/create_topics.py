@@ -40,7 +40,7 @@ async def _create(
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic '{asked.name}' is named twice in the request")
         partition_count = _partition_count(asked, context)
         overrides = _overrides(asked)
-        topic = await broker.catalog.create(asked.name, partition_count, overrides, validate_only=validate_only)
+        topic = await broker.create_topic(asked.name, partition_count, overrides, validate_only=validate_only)
     except HeadwaterError as error:
         return CreatableTopicResult(name=asked.name, error_code=error.code, error_message=str(error))
     return _created(topic, context)

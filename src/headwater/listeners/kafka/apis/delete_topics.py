@@ -24,7 +24,7 @@ async def _delete(asked: DeleteTopicState, context: Context) -> DeletableTopicRe
         if not broker.config.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "deletion is switched off (delete.topic.enable)")
         name = _name(asked, context)
-        topic = await broker.catalog.delete(name)
+        topic = await broker.delete_topic(name)
     except HeadwaterError as error:
         return DeletableTopicResult(
             name=asked.name, topic_id=asked.topic_id, error_code=error.code, error_message=str(error)

@@ -1,9 +1,7 @@
 """DescribeConfigs (key 32): settings in effect, where each comes from and what it means."""
 
-from headwater import config as broker_settings
-from headwater import topic_config
 from headwater.errors import HeadwaterError
-from headwater.listeners.kafka.config_resources import ResourceType, current_overrides
+from headwater.listeners.kafka.config_resources import current_overrides, describe
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -36,10 +34,7 @@ def _describe(
             resource_name=resource.resource_name,
             configs=[],
         )
-    if resource.resource_type == ResourceType.TOPIC:
-        entries = topic_config.describe(overrides, broker.config)
-    else:
-        entries = broker_settings.describe(broker.config)
+    entries = describe(broker, resource.resource_type, overrides)
     wanted = resource.configuration_keys
     return DescribeConfigsResult(
         error_message=None,

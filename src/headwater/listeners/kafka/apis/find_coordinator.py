@@ -1,10 +1,11 @@
-"""FindCoordinator (key 10): there is no coordinator, because there are no groups and transactions yet.
+"""FindCoordinator (key 10): this node, which keeps every group. The first who asks has the groups' topic made.
 
-Served all the same: librdkafka takes a broker without it for one that cannot read LZ4, and sends such batches
-uncompressed.
+librdkafka takes a broker without it for one that cannot read LZ4, and sends such batches uncompressed.
 """
 
-from headwater.errors import ErrorCode
+from enum import IntEnum
+
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.find_coordinator import (
     Coordinator,
@@ -16,16 +17,42 @@ REQUEST = FindCoordinatorRequest
 
 FIRST_VERSION_WITH_MANY = 4
 NO_NODE = -1
-REASON = "consumer groups and transactions are not served here: assign partitions by hand"
 
 
-def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if context.api_version < FIRST_VERSION_WITH_MANY:
-        return FindCoordinatorResponse(error_code=code, error_message=REASON, node_id=NO_NODE, port=NO_NODE)
+class KeyType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+    is_single = context.api_version < FIRST_VERSION_WITH_MANY
+    keys = [request.key] if is_single else request.coordinator_keys
+    coordinators = [await _find(key, request.key_type, context) for key in keys]
+    if not is_single:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (found,) = coordinators
     return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(key=key, node_id=NO_NODE, host="", port=NO_NODE, error_code=code, error_message=REASON)
-            for key in request.coordinator_keys
-        ]
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
     )
+
+
+async def _find(key: str, key_type: int, context: Context) -> Coordinator:
+    try:
+        match key_type:
+            case KeyType.GROUP:
+                await context.broker.groups.prepare()
+            case KeyType.TRANSACTION:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served here")
+            case _:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served here")
+    except HeadwaterError as error:
+        return Coordinator(
+            key=key, node_id=NO_NODE, host="", port=NO_NODE, error_code=error.code, error_message=str(error)
+        )
+    host, port = context.advertised
+    return Coordinator(key=key, node_id=context.broker.config.node_id, host=host, port=port)

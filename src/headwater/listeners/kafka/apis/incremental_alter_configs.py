@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import IntEnum
 
-from headwater import config as broker_settings
-from headwater import topic_config
-from headwater.config import BrokerConfig
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.listeners.kafka.config_resources import ResourceType, change_overrides, current_overrides
+from headwater.listeners.kafka.config_resources import (
+    change_overrides,
+    current_overrides,
+    declared_setting,
+    describe,
+)
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -17,8 +19,7 @@ from headwater.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from headwater.settings import SettingType, find_setting
-from headwater.topic_config import TopicConfig
+from headwater.settings import SettingType
 
 REQUEST = IncrementalAlterConfigsRequest
 
@@ -50,7 +51,7 @@ async def _alter(
 
         def change(before: Mapping[str, str]) -> Mapping[str, str]:
             overrides = dict(before)
-            in_effect = _in_effect(resource_type, before, context)
+            in_effect = {entry.name: entry.value for entry in describe(context.broker, resource_type, before)}
             for config in resource.configs:
                 _change(overrides, config, resource_type, in_effect)
             return overrides
@@ -63,20 +64,10 @@ async def _alter(
     return AlterConfigsResourceResponse(error_message=None, resource_type=resource_type, resource_name=name)
 
 
-def _in_effect(resource_type: int, overrides: Mapping[str, str], context: Context) -> Mapping[str, str | None]:
-    config = context.broker.config
-    if resource_type == ResourceType.TOPIC:
-        entries = topic_config.describe(overrides, config)
-    else:
-        entries = broker_settings.describe(config)
-    return {entry.name: entry.value for entry in entries}
-
-
 def _change(
     overrides: dict[str, str], config: AlterableConfig, resource_type: int, in_effect: Mapping[str, str | None]
 ) -> None:
-    declaring, kind = (TopicConfig, "topic") if resource_type == ResourceType.TOPIC else (BrokerConfig, "broker")
-    setting = find_setting(declaring, config.name, kind)
+    setting = declared_setting(resource_type, config.name)
     if config.config_operation == Operation.DELETE:
         overrides.pop(config.name, None)
         return

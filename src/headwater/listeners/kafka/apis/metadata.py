@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from headwater.broker.broker import Broker
-from headwater.coordination.topics import Topic
+from headwater.coordination.topics import Topic, is_internal
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, TopicId
 from headwater.listeners.kafka.context import Context
@@ -57,7 +57,7 @@ async def _find(asked: MetadataRequestTopic, may_create: bool, context: Context)
         try:
             broker.catalog.topics.check_name(name)
             if may_create and broker.config.auto_create_topics_enable:
-                topic = await broker.catalog.create(name, broker.config.num_partitions, {})
+                topic = await broker.create_topic(name, broker.config.num_partitions, {})
         except HeadwaterError as refusal:
             error = refusal.code
             # Somebody else asked for it at the same time, and was first.
@@ -89,5 +89,5 @@ def _describe(topic: Topic, broker: Broker) -> MetadataResponseTopic:
             )
         )
     return MetadataResponseTopic(
-        name=topic.name, topic_id=topic.id, is_internal=topic.name.startswith("__"), partitions=partitions
+        name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name), partitions=partitions
     )

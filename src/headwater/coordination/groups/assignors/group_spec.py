@@ -1,0 +1,57 @@
+"""What an assignor is given: who subscribes to what, and what each member was to have before."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from headwater.coordination.groups.assignment import Assignment
+from headwater.ids import MemberId, TopicId
+
+
+class MemberSubscription(NamedTuple):
+    member_id: MemberId
+    instance_id: str | None
+    rack_id: str | None
+    topic_ids: frozenset[TopicId]
+    # The target that the member had so far, whether or not it has reached it.
+    assigned: Assignment
+
+
+class SubscribedTopic(NamedTuple):
+    id: TopicId
+    partition_count: int
+    # By partition: where its replicas are. Empty where that is not known.
+    racks: Sequence[frozenset[str]] = ()
+
+
+Assignor: TypeAlias = Callable[
+    [Sequence[MemberSubscription], Mapping[TopicId, SubscribedTopic]], Mapping[MemberId, Assignment]
+]
+
+
+class Pool(NamedTuple):
+    """Topics that have the same subscribers: any of these may have any partition of those."""
+
+    # By id.
+    topics: Sequence[SubscribedTopic]
+    # As indexes, in their order, into the members that the pools were made from.
+    subscribers: Sequence[int]
+
+
+def pools_of(members: Sequence[MemberSubscription], topics: Mapping[TopicId, SubscribedTopic]) -> Sequence[Pool]:
+    """All topics that somebody subscribes to, in an order that depends on their ids alone."""
+    # Most members subscribe as others do, and topics are many: so topics are looked at once for each distinct
+    # subscription and not once for each member.
+    subscribers: dict[frozenset[TopicId], list[int]] = {}
+    for index, member in enumerate(members):
+        subscribers.setdefault(member.topic_ids, []).append(index)
+    sharers: dict[TopicId, list[frozenset[TopicId]]] = {}
+    for subscription in subscribers:
+        for topic_id in subscription:
+            sharers.setdefault(topic_id, []).append(subscription)
+    shared: dict[tuple[frozenset[TopicId], ...], list[SubscribedTopic]] = {}
+    for topic_id in sorted(sharers.keys() & topics.keys(), key=lambda topic_id: topic_id.int):
+        shared.setdefault(tuple(sharers[topic_id]), []).append(topics[topic_id])
+    return [
+        Pool(together, sorted(index for subscription in subscriptions for index in subscribers[subscription]))
+        for subscriptions, together in shared.items()
+    ]

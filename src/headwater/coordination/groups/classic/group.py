@@ -1,0 +1,272 @@
+"""A group of the classic protocol: its members agree on a leader, which divides the work among them.
+
+Pure: no clock, no I/O. `decide_*` returns events and answers; `apply` is the only writer, live and in recovery. Stored
+is each generation that has its assignments; a group that is loaded again is stable or empty, and its members are
+expected to go on where they were.
+"""
+
+from collections.abc import Sequence
+
+from headwater.coordination.deadlines import Deadlines
+from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
+from headwater.coordination.groups.classic.draft import Draft
+from headwater.coordination.groups.classic.events import (
+    JOIN_PHASE,
+    SESSION,
+    SYNC_PHASE,
+    Member,
+    MemberSynced,
+    RosterEvent,
+    SessionExtended,
+)
+from headwater.coordination.groups.classic.joining import check_join, check_metadata_bytes, decide_join
+from headwater.coordination.groups.classic.roster import Roster
+from headwater.coordination.groups.classic.subscriptions import topics_of
+from headwater.coordination.groups.commands import (
+    CONSUMER_PROTOCOL_TYPE,
+    NO_MEMBER,
+    ClassicDescription,
+    ClassicMemberDescription,
+    DeadlineKey,
+    GroupState,
+    Join,
+    JoinResult,
+    Leaving,
+    Left,
+    Sync,
+    SyncResult,
+)
+from headwater.coordination.groups.events import ClassicGroupForgotten
+from headwater.coordination.groups.offsets import ExpiryRule
+from headwater.errors import ErrorCode, KafkaError
+from headwater.group_defaults import GroupDefaults
+from headwater.ids import GroupId, MemberId, TopicName
+
+
+class ClassicGroup:
+    def __init__(self, group_id: GroupId, config: GroupDefaults, deadlines: Deadlines[DeadlineKey]) -> None:
+        self.group_id = group_id
+        # For others to read: `apply` alone changes it.
+        self.roster = Roster(group_id, deadlines)
+        self._config = config
+        # The topics that were last read from subscriptions, and which those were.
+        self._topics: frozenset[TopicName] | None = None
+        self._topics_read_from: Sequence[bytes] | None = None
+
+    @property
+    def state(self) -> GroupState:
+        return self.roster.state
+
+    @property
+    def protocol_type(self) -> str:
+        """Empty where nobody has ever joined: offsets may be committed by whoever needs no group."""
+        return self.roster.protocol_type or ""
+
+    # -- decisions on requests
+
+    def decide_join(self, join: Join, ticket: Ticket, now: Now) -> Decision[JoinResult | Waiting]:
+        check_join(join, self._config)
+        self.roster.check_alive()
+        return decide_join(self._draft(now), join, ticket)
+
+    def decide_sync(self, sync: Sync, ticket: Ticket, now: Now) -> Decision[SyncResult | Waiting]:
+        roster = self.roster
+        roster.check_alive()
+        member = roster.member(sync.member_id, sync.instance_id)
+        roster.check_generation(sync.generation)
+        _check_protocol(sync.protocol_type, roster.protocol_type)
+        _check_protocol(sync.protocol, roster.protocol)
+        if roster.state is GroupState.STABLE:
+            events = [MemberSynced(self.group_id, member.id, None)] if member.id in roster.unsynced else []
+            result = SyncResult(ErrorCode.NONE, roster.protocol_type, roster.protocol, member.assignment)
+            return Decision(events, result)
+        if roster.state is GroupState.PREPARING_REBALANCE:
+            return Decision([], SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+        draft = self._draft(now)
+        draft.sync(member.id, ticket)
+        if member.id == roster.leader:
+            bytes_most = max(map(len, sync.assignments.values()), default=0)
+            check_metadata_bytes(bytes_most, "the assignment of a member", self._config)
+            draft.assign(sync.assignments)
+        return draft.sync_decision(ticket)
+
+    def decide_heartbeat(
+        self, member_id: MemberId, instance_id: str | None, generation: int, now: Now
+    ) -> Decision[ErrorCode]:
+        roster = self.roster
+        roster.check_alive()
+        member = roster.member(member_id, instance_id)
+        roster.check_generation(generation)
+        is_rebalancing = roster.state is GroupState.PREPARING_REBALANCE
+        result = ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
+        return Decision(self._extend_session(member, now), result)
+
+    def decide_leave(self, leaving: Sequence[Leaving], now: Now) -> Decision[Sequence[Left]]:
+        self.roster.check_alive()
+        # One that is named twice leaves once.
+        gone: dict[MemberId, None] = {}
+        left: list[Left] = []
+        for member_id, instance_id, _ in leaving:
+            try:
+                found_id = self._leaving_id(member_id, instance_id)
+            except KafkaError as refusal:
+                left.append(Left(member_id, instance_id, refusal.code))
+                continue
+            is_first = found_id not in gone
+            gone[found_id] = None
+            left.append(Left(member_id, instance_id, ErrorCode.NONE if is_first else ErrorCode.UNKNOWN_MEMBER_ID))
+        draft = self._draft(now)
+        draft.remove_all(gone)
+        return draft.decision(left)
+
+    def _leaving_id(self, member_id: MemberId, instance_id: str | None) -> MemberId:
+        roster = self.roster
+        if member_id in roster.awaited:
+            return member_id
+        if member_id == NO_MEMBER and instance_id is not None:
+            # An administrator knows static members by their names only.
+            member_id = roster.id_of_instance.get(instance_id, NO_MEMBER)
+        return roster.member(member_id, instance_id).id
+
+    def decide_commit(
+        self, member_id: MemberId, instance_id: str | None, generation: int, *, is_transactional: bool, now: Now
+    ) -> Sequence[RosterEvent]:
+        """Whether the client may commit offsets; as a member it thereby shows that it is alive."""
+        roster = self.roster
+        roster.check_alive()
+        if generation < 0 and roster.state is GroupState.EMPTY:
+            # A tool, or a consumer that chooses its partitions by itself.
+            return []
+        if generation < 0 and member_id == NO_MEMBER and instance_id is None:
+            # Producers did not always tell for which member they commit.
+            if is_transactional:
+                return []
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"group '{self.group_id}' has members: offsets can be set from outside once they have left",
+            )
+        member = roster.member(member_id, instance_id)
+        roster.check_generation(generation)
+        if is_transactional:
+            return []
+        if roster.state is GroupState.COMPLETING_REBALANCE:
+            raise KafkaError(
+                ErrorCode.REBALANCE_IN_PROGRESS,
+                f"group '{self.group_id}' is rebalancing: commit when the member has its assignment",
+            )
+        return self._extend_session(member, now)
+
+    def decide_delete(self) -> Sequence[RosterEvent]:
+        if self.state is GroupState.DEAD:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{self.group_id}'")
+        if self.state is not GroupState.EMPTY:
+            raise self._non_empty()
+        return [ClassicGroupForgotten(self.group_id)]
+
+    # -- decisions for other reasons
+
+    def decide_expired(self, kind: str, member_id: str, now: Now) -> Decision[None]:
+        draft = self._draft(now)
+        if kind == JOIN_PHASE:
+            draft.end_join_phase()
+        elif kind == SYNC_PHASE:
+            draft.remove_all([member_id for member_id in draft.roster.members if member_id in draft.roster.unsynced])
+        else:
+            assert kind == SESSION
+            draft.remove_all([MemberId(member_id)])
+        return draft.decision(None)
+
+    def decide_loaded(self, now: Now) -> Sequence[RosterEvent]:
+        draft = self._draft(now)
+        for member in self.roster.members.values():
+            for event in self._extend_session(member, now):
+                draft.happen(event)
+        if len(self.roster.members) > self._config.group_max_size:
+            # The limit is lower now. All join again, and those that come last find no room.
+            draft.begin_rebalance()
+        return draft.events
+
+    def decide_rebalance(self, now: Now) -> Decision[None]:
+        """Every member is to join again, for a reason that lies outside of the group."""
+        draft = self._draft(now)
+        draft.begin_rebalance()
+        return draft.decision(None)
+
+    def decide_dissolve(self, error: ErrorCode, now: Now) -> Decision[None]:
+        """Ends the group although it has members: who waits is told this error."""
+        draft = self._draft(now)
+        draft.dissolve(error)
+        return draft.decision(None)
+
+    # -- questions
+
+    def check_offsets_deletable(self) -> None:
+        """Of consumers it is known what they are subscribed to; with other members no offset is safe to delete."""
+        if self.state is not GroupState.EMPTY and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise self._non_empty()
+
+    def is_subscribed_to(self, topic: TopicName) -> bool:
+        topics = self._subscribed_topics()
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE if topics is None else topic in topics
+
+    def expiry_rule(self) -> ExpiryRule | None:
+        """None keeps all offsets: members may come back to any of them."""
+        if self.roster.protocol_type is None:
+            return ExpiryRule()
+        if self.state is GroupState.EMPTY:
+            return ExpiryRule(empty_since_ms=self.roster.state_timestamp_ms)
+        topics = self._subscribed_topics()
+        if self.state is GroupState.STABLE and topics is not None:
+            return ExpiryRule(subscribed=topics)
+        return None
+
+    def describe(self) -> ClassicDescription:
+        roster = self.roster
+        is_stable = roster.state is GroupState.STABLE
+        members = [
+            ClassicMemberDescription(
+                member.id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(roster.protocol) if is_stable else b"",
+                member.assignment if is_stable else b"",
+            )
+            for member in roster.members.values()
+        ]
+        protocol = (roster.protocol or "") if is_stable else ""
+        return ClassicDescription(self.group_id, roster.state, self.protocol_type, protocol, members)
+
+    # -- state
+
+    def apply(self, event: RosterEvent) -> None:
+        self.roster.apply(event)
+
+    def _draft(self, now: Now) -> Draft:
+        return Draft(self.roster, self._config, now)
+
+    def _extend_session(self, member: Member, now: Now) -> Sequence[RosterEvent]:
+        if self.roster.is_waiting(member.id):
+            return []
+        return [SessionExtended(self.group_id, member.id, now.monotonic_ms + member.session_timeout_ms)]
+
+    def _subscribed_topics(self) -> frozenset[TopicName] | None:
+        """Of the last generation; None where they are not known, as with members that are no consumers."""
+        subscriptions = self.roster.subscriptions
+        if subscriptions is None or self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        if subscriptions is not self._topics_read_from:
+            self._topics, self._topics_read_from = topics_of(subscriptions), subscriptions
+        return self._topics
+
+    def _non_empty(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NON_EMPTY_GROUP, f"group '{self.group_id}' has members: stop its consumers and try again"
+        )
+
+
+def _check_protocol(stated: str | None, current: str | None) -> None:
+    if stated is not None and current is not None and stated != current:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"this generation uses '{current}', not '{stated}': join again"
+        )

@@ -1,0 +1,284 @@
+"""A group of the next-generation protocol (KIP-848): the coordinator computes who shall have what, and brings one
+member after the other there, while all others keep what they keep.
+
+Pure: no clock, no I/O. `decide_*` returns events; `apply` is the only writer, live and in recovery, so that a replayed
+log rebuilds the same group.
+"""
+
+from collections.abc import Callable, Sequence
+
+from headwater.coordination.deadlines import Deadlines
+from headwater.coordination.decisions import Decision, Now, Ticket
+from headwater.coordination.groups.assignment import NOTHING
+from headwater.coordination.groups.classic.joining import check_join
+from headwater.coordination.groups.commands import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    NO_MEMBER,
+    ConsumerDescription,
+    DeadlineKey,
+    GroupState,
+    Join,
+    JoinResult,
+    Leaving,
+    Left,
+    MemberAnswer,
+    MemberHeartbeat,
+    Sync,
+    SyncResult,
+    TopicImage,
+)
+from headwater.coordination.groups.consumer.classic_members import (
+    arrive_classic,
+    check_protocols,
+    decide_heartbeat,
+    decide_sync,
+    joined_deadlines,
+    joined_result,
+    leaving_member,
+)
+from headwater.coordination.groups.consumer.events import SESSION, MemberDeadlineCancelled, MemberDeadlineSet
+from headwater.coordination.groups.consumer.heartbeat import arrive, check_heartbeat, existing_member, is_full
+from headwater.coordination.groups.consumer.members import Member
+from headwater.coordination.groups.consumer.membership import Membership
+from headwater.coordination.groups.consumer.progress import Arrival, advance, rebalance_deadline, remove
+from headwater.coordination.groups.consumer.subscriptions import subscribed_names
+from headwater.coordination.groups.consumer.target import preferred_assignor
+from headwater.coordination.groups.migration.downgrade import downgrade, forget_group, may_downgrade, selected_protocol
+from headwater.coordination.groups.offsets import ExpiryRule
+from headwater.errors import ErrorCode, KafkaError
+from headwater.group_config import GroupConfig
+from headwater.group_defaults import GroupDefaults
+from headwater.ids import GroupId, MemberId, TopicName
+
+
+class ConsumerGroup:
+    def __init__(
+        self,
+        group_id: GroupId,
+        config: GroupDefaults,
+        config_of: Callable[[GroupId], GroupConfig],
+        deadlines: Deadlines[DeadlineKey],
+        topics: TopicImage,
+    ) -> None:
+        self.group_id = group_id
+        self.membership = Membership(group_id, deadlines)
+        self.config = config
+        self.topics = topics
+        self._config_of = config_of
+
+    @property
+    def state(self) -> GroupState:
+        return self.membership.state
+
+    def apply(self, event: object) -> None:
+        self.membership.apply(event)
+
+    # -- members
+
+    def decide_heartbeat(self, heartbeat: MemberHeartbeat, now: Now) -> Decision[MemberAnswer]:
+        check_heartbeat(heartbeat, self.config)
+        if heartbeat.epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+            return self._decide_leave(heartbeat, now)
+        self._check_room(heartbeat.member_id, heartbeat.instance_id)
+        arrival = arrive(self.membership, heartbeat)
+        config = self._config_of(self.group_id)
+        progress = advance(self.membership, arrival, self.topics, self.config.group_consumer_assignors, now)
+        member = progress.member
+        due_ms = now.monotonic_ms + config.consumer_session_timeout_ms
+        progress.events.append(MemberDeadlineSet(self.group_id, SESSION, member.id, due_ms))
+        assigned = member.current.assigned
+        is_told = is_full(heartbeat) or assigned != arrival.before.current.assigned
+        interval_ms = config.consumer_heartbeat_interval_ms
+        answer = MemberAnswer(member.id, member.current.epoch, interval_ms, assigned if is_told else None)
+        return Decision(progress.events, answer)
+
+    def decide_expired(self, kind: str, member_id: str, now: Now) -> Decision[None]:
+        """A member that was silent for too long, or kept for too long what others wait for, is gone."""
+        member = self.membership.members.get(MemberId(member_id))
+        if member is None:
+            return Decision([MemberDeadlineCancelled(self.group_id, kind, MemberId(member_id))], None)
+        return Decision(self._remove([member], now), None)
+
+    def decide_loaded(self, now: Now) -> Sequence[object]:
+        """After a replay every session starts anew: the silence was ours."""
+        events: list[object] = []
+        for member in self.membership.members.values():
+            timeout_ms = self._session_timeout_ms(member)
+            events.append(MemberDeadlineSet(self.group_id, SESSION, member.id, now.monotonic_ms + timeout_ms))
+            if member.current.pending_revocation and member.details.classic is None:
+                events.append(rebalance_deadline(member, now))
+        return events
+
+    def _decide_leave(self, heartbeat: MemberHeartbeat, now: Now) -> Decision[MemberAnswer]:
+        member = existing_member(self.membership, heartbeat.member_id, heartbeat.instance_id)
+        answer = MemberAnswer(member.id, heartbeat.epoch, 0)
+        if heartbeat.epoch == LEAVE_EPOCH:
+            return Decision(self._remove([member], now), answer)
+        # It has stopped: what it was to give up is free, and what it keeps waits for it until its session ends.
+        away = member.current._replace(epoch=LEAVE_STATIC_EPOCH, pending_revocation=NOTHING)
+        return Decision([away], answer)
+
+    def _remove(self, gone: Sequence[Member], now: Now) -> Sequence[object]:
+        group = self.membership
+        gone_ids = {member.id for member in gone}
+        # Where members of this protocol stay, which is told without a look at each, there is no way back.
+        if group.classic_count >= len(group.members) - len(gone_ids):
+            remaining = [member for member in group.members.values() if member.id not in gone_ids]
+            if may_downgrade(remaining, self.config):
+                with_targets = [(member, group.target_of(member.id)) for member in remaining]
+                return downgrade(group, with_targets, self.topics, self.config, now, is_rebalance_due=True)
+        return remove(group, gone, self.topics)
+
+    def _check_room(self, member_id: MemberId, instance_id: str | None) -> None:
+        membership = self.membership
+        if len(membership.members) < self.config.group_consumer_max_size or member_id in membership.members:
+            return
+        # A static member that comes back takes the place of its former self.
+        if instance_id is None or instance_id not in membership.static_members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"group '{self.group_id}' has {len(membership.members)} members already (group.consumer.max.size)",
+            )
+
+    def _session_timeout_ms(self, member: Member) -> int:
+        classic = member.details.classic
+        return classic.session_timeout_ms if classic else self._config_of(self.group_id).consumer_session_timeout_ms
+
+    # -- members that speak the classic protocol
+
+    def decide_classic_join(self, join: Join, ticket: Ticket, now: Now) -> Decision[JoinResult]:
+        # Nobody waits here; the ticket is for groups in which members do.
+        del ticket
+        group = self.membership
+        check_join(join, self.config)
+        self._check_room(join.member_id, join.instance_id)
+        check_protocols(group, join)
+        if join.is_member_id_required and join.member_id == NO_MEMBER and join.instance_id is None:
+            return Decision((), JoinResult(join.new_member_id, ErrorCode.MEMBER_ID_REQUIRED))
+        arrival = arrive_classic(group, join, self.topics)
+        heir = self._decide_last_replaced(arrival, now)
+        if heir is not None:
+            return heir
+        progress = advance(group, arrival, self.topics, self.config.group_consumer_assignors, now)
+        member = progress.member
+        progress.events.extend(joined_deadlines(member, now))
+        return Decision(progress.events, joined_result(member, member.current.epoch, join.protocols[0].name))
+
+    def _decide_last_replaced(self, arrival: Arrival, now: Now) -> Decision[JoinResult] | None:
+        """A static member comes back with the classic protocol, and was the last that spoke the other one."""
+        group, replaced = self.membership, arrival.replaced
+        if replaced is None or replaced.details.classic is not None:
+            return None
+        member = Member(arrival.details, arrival.before.current)
+        remaining = [member, *(each for each in group.members.values() if each.id != replaced.id)]
+        if not may_downgrade(remaining, self.config):
+            return None
+        targets = [group.target_of(replaced.id), *(group.target_of(each.id) for each in remaining[1:])]
+        with_targets = list(zip(remaining, targets, strict=True))
+        # With the subscription that it had before it goes on where it was, if nobody else was on the way elsewhere.
+        is_due = member.subscription != replaced.subscription or not all(
+            each.is_reconciled_to(group.epoch) for each in remaining[1:]
+        )
+        events = downgrade(group, with_targets, self.topics, self.config, now, is_rebalance_due=is_due)
+        return Decision(events, joined_result(member, group.epoch, selected_protocol(remaining)))
+
+    def decide_classic_sync(self, sync: Sync, now: Now) -> Decision[SyncResult]:
+        return decide_sync(self.membership, sync, self.topics, now)
+
+    def decide_classic_heartbeat(
+        self, member_id: MemberId, instance_id: str | None, generation: int, now: Now
+    ) -> Decision[ErrorCode]:
+        return decide_heartbeat(self.membership, member_id, instance_id, generation, now)
+
+    def decide_classic_leave(self, leaving: Sequence[Leaving], now: Now) -> Decision[Sequence[Left]]:
+        """LeaveGroup, which an administrator may also send for members of this protocol."""
+        gone: dict[MemberId, Member] = {}
+        left: list[Left] = []
+        for each in leaving:
+            try:
+                member = leaving_member(self.membership, each)
+            except KafkaError as refusal:
+                left.append(Left(each.member_id, each.instance_id, refusal.code))
+                continue
+            # One that is named twice leaves once.
+            error = ErrorCode.UNKNOWN_MEMBER_ID if member.id in gone else ErrorCode.NONE
+            gone[member.id] = member
+            left.append(Left(each.member_id, each.instance_id, error))
+        return Decision(self._remove(list(gone.values()), now) if gone else (), left)
+
+    # -- offsets
+
+    def decide_commit(
+        self,
+        member_id: MemberId,
+        instance_id: str | None,
+        epoch: int,
+        *,
+        is_transactional: bool,
+        now: Now,
+        knows_epochs: bool = True,
+    ) -> Sequence[object]:
+        """Refuses a commit of one who is not in the group, or is behind. `knows_epochs` is false where the version of
+        the request (OffsetCommit before 9) has no room for the errors that a member of this protocol would need."""
+        del now
+        members = self.membership.members
+        if epoch < 0 and not members:
+            return ()
+        # A transactional producer that does not say which consumer it works for.
+        if is_transactional and epoch == -1 and member_id == NO_MEMBER and instance_id is None:
+            return ()
+        member = self._member(member_id)
+        if not is_transactional and not knows_epochs and member.details.classic is None:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, "members of consumer groups need OffsetCommit version 9 or later"
+            )
+        self._check_epoch(member, epoch)
+        return ()
+
+    def check_fetch(self, member_id: MemberId | None, epoch: int) -> None:
+        """Refuses an OffsetFetch of a member that is behind; who gives neither id nor epoch may look."""
+        if member_id is None and epoch < 0:
+            return
+        self._check_epoch(self._member(member_id or NO_MEMBER), epoch)
+
+    def _member(self, member_id: MemberId) -> Member:
+        return existing_member(self.membership, member_id, None)
+
+    def _check_epoch(self, member: Member, epoch: int) -> None:
+        if epoch != member.current.epoch:
+            raise KafkaError(
+                ErrorCode.STALE_MEMBER_EPOCH if member.details.classic is None else ErrorCode.ILLEGAL_GENERATION,
+                f"epoch {epoch} is not the one of member '{member.id}', which is {member.current.epoch}",
+            )
+
+    # -- administration
+
+    def decide_delete(self) -> Sequence[object]:
+        membership = self.membership
+        if membership.members:
+            raise KafkaError(
+                ErrorCode.NON_EMPTY_GROUP, f"group '{self.group_id}' has {len(membership.members)} members"
+            )
+        return forget_group(membership)
+
+    def is_subscribed_to(self, topic: TopicName) -> bool:
+        return topic in self._subscribed_names()
+
+    def expiry_rule(self) -> ExpiryRule:
+        return ExpiryRule(subscribed=self._subscribed_names())
+
+    def _subscribed_names(self) -> frozenset[TopicName]:
+        return subscribed_names(self.membership.subscribers, self.membership.regexes)
+
+    def describe(self) -> ConsumerDescription:
+        membership = self.membership
+        members = membership.members.values()
+        return ConsumerDescription(
+            group_id=self.group_id,
+            state=membership.state,
+            epoch=membership.epoch,
+            assignment_epoch=membership.assignment_epoch,
+            assignor=preferred_assignor(members, self.config.group_consumer_assignors),
+            members=[member.describe(membership.target_of(member.id)) for member in members],
+        )

@@ -1,0 +1,110 @@
+"""A member of a consumer group: what it brought along and what it has now, each as the event that last said so."""
+
+from typing import NamedTuple
+
+from headwater.coordination.groups.assignment import Assignment, union
+from headwater.coordination.groups.commands import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerMemberDescription,
+    MemberHeartbeat,
+)
+from headwater.coordination.groups.consumer.subscriptions import Subscription
+from headwater.coordination.groups.events import CurrentStored, MemberState, MemberStored
+from headwater.ids import GroupId, MemberId
+
+# The request says nothing: what was said before still holds.
+UNCHANGED_TIMEOUT = -1
+
+
+class Member(NamedTuple):
+    details: MemberStored
+    current: CurrentStored
+
+    @property
+    def id(self) -> MemberId:
+        return self.details.member_id
+
+    @property
+    def subscription(self) -> Subscription:
+        return Subscription(self.details.topic_names, self.details.topic_regex)
+
+    @property
+    def held(self) -> Assignment:
+        """What no other member may be given: a partition is held until its member has confirmed that it let go."""
+        return union(self.current.assigned, self.current.pending_revocation)
+
+    @property
+    def is_away(self) -> bool:
+        """A static member that has left for a while."""
+        return self.current.epoch == LEAVE_STATIC_EPOCH
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.current.state is MemberState.STABLE and self.current.epoch == assignment_epoch
+
+    def renamed(self, member_id: MemberId) -> "Member":
+        """The static member that takes this one's place: it starts over, with what this one had."""
+        return Member(
+            self.details._replace(member_id=member_id),
+            self.current._replace(member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
+        )
+
+    def describe(self, target: Assignment) -> ConsumerMemberDescription:
+        details = self.details
+        return ConsumerMemberDescription(
+            member_id=details.member_id,
+            instance_id=details.instance_id,
+            rack_id=details.rack_id,
+            epoch=self.current.epoch,
+            client_id=details.client_id,
+            client_host=details.client_host,
+            topic_names=sorted(details.topic_names),
+            topic_regex=details.topic_regex,
+            assigned=self.current.assigned,
+            target=target,
+            is_classic=details.classic is not None,
+        )
+
+
+def new_details(group_id: GroupId, member_id: MemberId) -> MemberStored:
+    return MemberStored(group_id, member_id, None, None, "", "", frozenset(), None, UNCHANGED_TIMEOUT, None)
+
+
+def new_current(group_id: GroupId, member_id: MemberId) -> CurrentStored:
+    return CurrentStored(group_id, member_id, JOIN_EPOCH, JOIN_EPOCH, MemberState.STABLE)
+
+
+def new_member(group_id: GroupId, member_id: MemberId) -> Member:
+    return Member(new_details(group_id, member_id), new_current(group_id, member_id))
+
+
+def details_after(details: MemberStored, heartbeat: MemberHeartbeat) -> MemberStored:
+    """The member's details with all that its heartbeat changes; the very same object where that is nothing."""
+    if (
+        heartbeat.topic_names is heartbeat.topic_regex is heartbeat.assignor is heartbeat.rack_id is None
+        and heartbeat.rebalance_timeout_ms == UNCHANGED_TIMEOUT
+        and heartbeat.instance_id in (None, details.instance_id)
+        and heartbeat.client_id == details.client_id
+        and heartbeat.client_host == details.client_host
+        and details.classic is None
+    ):
+        return details
+    topic_names, regex = details.topic_names, details.topic_regex
+    if heartbeat.topic_names is not None:
+        topic_names = frozenset(heartbeat.topic_names)
+    if heartbeat.topic_regex is not None:
+        # An empty expression takes the former one back.
+        regex = heartbeat.topic_regex or None
+    timeout_ms = heartbeat.rebalance_timeout_ms
+    return MemberStored(
+        group_id=details.group_id,
+        member_id=details.member_id,
+        instance_id=heartbeat.instance_id if heartbeat.instance_id is not None else details.instance_id,
+        rack_id=heartbeat.rack_id if heartbeat.rack_id is not None else details.rack_id,
+        client_id=heartbeat.client_id,
+        client_host=heartbeat.client_host,
+        topic_names=topic_names,
+        topic_regex=regex,
+        rebalance_timeout_ms=timeout_ms if timeout_ms != UNCHANGED_TIMEOUT else details.rebalance_timeout_ms,
+        assignor=heartbeat.assignor if heartbeat.assignor is not None else details.assignor,
+    )

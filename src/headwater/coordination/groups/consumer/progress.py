@@ -1,0 +1,190 @@
+"""What follows when a member shows itself: its subscription, the group's epoch, the target, and its own next step.
+
+Each stage works on the outcome of the one before, as plain values; the group itself does not change here. The group's
+epoch leads the events: a log that was cut behind it says that a new target is due, whatever else is missing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from headwater.coordination.decisions import Now
+from headwater.coordination.groups.assignment import NOTHING, Assignment
+from headwater.coordination.groups.commands import TopicImage
+from headwater.coordination.groups.consumer.events import REBALANCE, MemberDeadlineSet, TopicsSeen
+from headwater.coordination.groups.consumer.members import Member
+from headwater.coordination.groups.consumer.membership import Membership
+from headwater.coordination.groups.consumer.reconciliation import Goal, reconcile
+from headwater.coordination.groups.consumer.subscriptions import (
+    Regexes,
+    Subscribers,
+    metadata_hash,
+    regexes_of,
+    resolve,
+    resubscribe,
+    subscribed_names,
+    topic_ids_of,
+)
+from headwater.coordination.groups.consumer.target import Assignable, compute_targets, preferred_assignor, target_events
+from headwater.coordination.groups.events import (
+    ConsumerGroupStored,
+    CurrentForgotten,
+    MemberForgotten,
+    MemberStored,
+    RegexForgotten,
+    RegexResolved,
+    TargetForgotten,
+    TargetStored,
+)
+from headwater.errors import KafkaError
+from headwater.ids import GroupId, MemberId, TopicId, TopicName
+
+
+class Arrival(NamedTuple):
+    """A member that shows itself."""
+
+    # As it was until now; one that is new has and wants nothing.
+    before: Member
+    # What it brings now.
+    details: MemberStored
+    # What it says that it owns.
+    owned: Assignment | None
+    # The static member whose place it takes.
+    replaced: Member | None = None
+
+
+class Progress(NamedTuple):
+    events: list[object]
+    member: Member
+
+
+class _Subscribed(NamedTuple):
+    """The group once a member has brought its subscription."""
+
+    epoch: int
+    regexes: Regexes
+    events: Sequence[object]
+
+
+def advance(group: Membership, arrival: Arrival, topics: TopicImage, assignors: Sequence[str], now: Now) -> Progress:
+    before, details, owned, replaced = arrival
+    stored = group.members.get(details.member_id)
+    after = Member(details, before.current)
+    is_resubscribed = details is not before.details and after.subscription != before.subscription
+    # A member that takes another's place leaves its own, and somebody else must have that.
+    is_changed = is_resubscribed or (stored is not None and replaced is not None)
+    events: list[object] = []
+    epoch, regexes = group.epoch, group.regexes
+    if is_changed or group.topics_version != topics.version or epoch == 0:
+        gone = [member.subscription for member in (stored, replaced) if member is not None]
+        subscribers = resubscribe(group.subscribers, gone, [after.subscription])
+        subscribed = _subscribe(group, subscribers, topics, now, is_changed=is_changed, regex=details.topic_regex)
+        epoch, regexes = subscribed.epoch, subscribed.regexes
+        events.extend(subscribed.events)
+    if stored is None or details != stored.details:
+        events.append(details)
+
+    targets: Mapping[MemberId, Assignment] = group.targets
+    if replaced is not None:
+        # The newcomer is complete before the one that it replaces is gone: there is no moment without an heir.
+        targets = {**targets, after.id: group.target_of(replaced.id)}
+        events.append(TargetStored(group.group_id, after.id, targets[after.id]))
+        events.extend(forget_member(group.group_id, replaced.id))
+
+    assignment_epoch = group.assignment_epoch
+    if epoch > assignment_epoch:
+        members = {**group.members, after.id: after}
+        if replaced is not None:
+            del members[replaced.id]
+        assignor = preferred_assignor(members.values(), assignors)
+        computed = compute_targets(Assignable(members.values(), targets, regexes, topics), assignor)
+        events.extend(target_events(group.group_id, epoch, targets, computed, now.wall_ms))
+        targets, assignment_epoch = computed, epoch
+
+    if is_resubscribed or not after.is_reconciled_to(assignment_epoch):
+        own_ids = (None, after.id, replaced and replaced.id)
+
+        def is_taken(topic_id: TopicId, partition: int) -> bool:
+            return group.owner(topic_id, partition) not in own_ids
+
+        goal = Goal(
+            epoch=assignment_epoch,
+            target=targets.get(after.id, NOTHING),
+            subscribed=topic_ids_of(after.subscription, regexes, topics),
+            is_resubscribed=is_resubscribed,
+            owned=owned,
+            is_taken=is_taken,
+        )
+        after = Member(details, reconcile(after.current, goal))
+    if stored is None or after.current != stored.current:
+        events.append(after.current)
+        # A member of the classic protocol joins again instead, and has a deadline for that.
+        if after.current.pending_revocation and details.classic is None:
+            events.append(rebalance_deadline(after, now))
+    return Progress(events, after)
+
+
+def remove(group: Membership, members: Sequence[Member], topics: TopicImage) -> list[object]:
+    """What follows when members are gone. The new target is computed when another member shows itself."""
+    subscribers = resubscribe(group.subscribers, (member.subscription for member in members), ())
+    in_use = regexes_of(subscribers)
+    names = subscribed_names(subscribers, group.regexes)
+    events: list[object] = [ConsumerGroupStored(group.group_id, group.epoch + 1, metadata_hash(names, topics))]
+    events.extend(RegexForgotten(group.group_id, regex) for regex in group.regexes if regex not in in_use)
+    for member in members:
+        events.extend(forget_member(group.group_id, member.id))
+    return events
+
+
+def forget_member(group_id: GroupId, member_id: MemberId) -> Sequence[object]:
+    # Kafka reads a log only where a member goes last of what belongs to it.
+    return (
+        CurrentForgotten(group_id, member_id),
+        TargetForgotten(group_id, member_id),
+        MemberForgotten(group_id, member_id),
+    )
+
+
+def rebalance_deadline(member: Member, now: Now) -> MemberDeadlineSet:
+    due_ms = now.monotonic_ms + member.details.rebalance_timeout_ms
+    return MemberDeadlineSet(member.details.group_id, REBALANCE, member.id, due_ms)
+
+
+def _subscribe(
+    group: Membership, subscribers: Subscribers, topics: TopicImage, now: Now, *, is_changed: bool, regex: str | None
+) -> _Subscribed:
+    """`regex` is the arriving member's own: if that cannot be understood the member is told so."""
+    is_stale = group.topics_version != topics.version
+    in_use = regexes_of(subscribers)
+    regexes = {known: resolved for known, resolved in group.regexes.items() if known in in_use}
+    events: list[object] = [RegexForgotten(group.group_id, known) for known in group.regexes if known not in in_use]
+    for pattern in sorted(in_use):
+        known = regexes.get(pattern)
+        if known is not None and not is_stale:
+            continue
+        names = _resolve(pattern, topics, is_own=pattern == regex)
+        if known is None or known.topics != names:
+            regexes[pattern] = RegexResolved(group.group_id, pattern, names, topics.version, now.wall_ms)
+            events.append(regexes[pattern])
+            is_changed = True
+
+    if is_stale or events or subscribers.keys() != group.subscribers.keys():
+        hashed = metadata_hash(subscribed_names(subscribers, regexes), topics)
+    else:
+        hashed = group.metadata_hash
+    epoch = group.epoch
+    if is_changed or hashed != group.metadata_hash or epoch == 0:
+        epoch += 1
+        events.insert(0, ConsumerGroupStored(group.group_id, epoch, hashed))
+    if is_stale:
+        events.append(TopicsSeen(group.group_id, topics.version))
+    return _Subscribed(epoch, regexes, events)
+
+
+def _resolve(regex: str, topics: TopicImage, *, is_own: bool) -> frozenset[TopicName]:
+    try:
+        return resolve(regex, topics)
+    except KafkaError:
+        if is_own:
+            raise
+        # Accepted once, by a broker that could read it: no reason to refuse the other members.
+        return frozenset()

@@ -1,0 +1,76 @@
+"""What each member shall have in the end: the assignor's answer, and the events that change the former one into it."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from headwater.coordination.groups.assignment import NOTHING, Assignment
+from headwater.coordination.groups.assignors.assignor import MemberSubscription, SubscribedTopic, assign
+from headwater.coordination.groups.commands import TopicImage
+from headwater.coordination.groups.consumer.members import Member
+from headwater.coordination.groups.consumer.subscriptions import Regexes, Subscription, topic_ids_of
+from headwater.coordination.groups.events import TargetEpochStored, TargetStored
+from headwater.coordination.topics import Topic
+from headwater.ids import GroupId, MemberId, TopicId
+
+
+class Assignable(NamedTuple):
+    """All that a target is computed from."""
+
+    members: Collection[Member]
+    # So far; a static member that takes another's place has that one's.
+    targets: Mapping[MemberId, Assignment]
+    regexes: Regexes
+    topics: TopicImage
+
+
+def compute_targets(assignable: Assignable, assignor: str) -> Mapping[MemberId, Assignment]:
+    members, targets, regexes, topics = assignable
+    # Members with the same subscription share one set, and whoever compares them finds that out at once.
+    topic_ids: dict[Subscription, frozenset[TopicId]] = {}
+    subscriptions: list[MemberSubscription] = []
+    for member in members:
+        subscription = member.subscription
+        if subscription not in topic_ids:
+            topic_ids[subscription] = topic_ids_of(subscription, regexes, topics)
+        subscriptions.append(
+            MemberSubscription(
+                member.id,
+                member.details.instance_id,
+                member.details.rack_id,
+                topic_ids[subscription],
+                targets.get(member.id, NOTHING),
+            )
+        )
+    subscribed_ids = frozenset[TopicId]().union(*topic_ids.values())
+    has_racks = any(member.details.rack_id is not None for member in members)
+    subscribed = {topic_id: _subscribed(topics.by_id[topic_id], topics, has_racks) for topic_id in subscribed_ids}
+    return assign(assignor, subscriptions, subscribed)
+
+
+def target_events(
+    group_id: GroupId,
+    epoch: int,
+    before: Mapping[MemberId, Assignment],
+    after: Mapping[MemberId, Assignment],
+    wall_ms: int,
+) -> Iterator[TargetStored | TargetEpochStored]:
+    for member_id, partitions in after.items():
+        former = before.get(member_id)
+        if former is None or (former is not partitions and former != partitions):
+            yield TargetStored(group_id, member_id, partitions)
+    # Last, so that a log cut before it shows that the targets are not complete.
+    yield TargetEpochStored(group_id, epoch, wall_ms)
+
+
+def preferred_assignor(members: Collection[Member], configured: Sequence[str]) -> str:
+    """What most members chose; where that is not clear, what comes first in `group.consumer.assignors`."""
+    votes = dict.fromkeys(configured, 0)
+    for member in members:
+        if member.details.assignor in votes:
+            votes[member.details.assignor] += 1
+    return max(votes, key=votes.__getitem__)
+
+
+def _subscribed(topic: Topic, topics: TopicImage, has_racks: bool) -> SubscribedTopic:
+    racks = [topics.racks(topic.id, partition) for partition in range(topic.partition_count)] if has_racks else []
+    return SubscribedTopic(topic.id, topic.partition_count, racks if any(racks) else ())

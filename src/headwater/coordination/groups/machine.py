@@ -1,0 +1,325 @@
+"""The machine of one shard: its groups of both protocols, and what they committed.
+
+Pure: no clock, no I/O. It finds the group that a command names, begins and ends groups, and leaves the rest to them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast, get_args
+
+from headwater.coordination.deadlines import Deadlines
+from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
+from headwater.coordination.groups.classic.events import RosterEvent
+from headwater.coordination.groups.classic.group import ClassicGroup
+from headwater.coordination.groups.commands import (
+    CONSUMER_PROTOCOL_TYPE,
+    JOIN_EPOCH,
+    NO_GENERATION,
+    ClassicDescription,
+    Commit,
+    ConsumerDescription,
+    DeadlineKey,
+    GroupListing,
+    GroupState,
+    GroupType,
+    Join,
+    JoinResult,
+    Leaving,
+    Left,
+    MemberAnswer,
+    MemberHeartbeat,
+    OffsetsAsked,
+    Sync,
+    SyncResult,
+    TopicImage,
+)
+from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.events import (
+    ClassicGroupForgotten,
+    CommittedOffset,
+    ConsumerEvent,
+    ConsumerGroupForgotten,
+    CurrentForgotten,
+    MemberForgotten,
+    OffsetCommitted,
+    OffsetForgotten,
+    RegexForgotten,
+    TargetEpochForgotten,
+    TargetForgotten,
+)
+from headwater.coordination.groups.migration import upgrade
+from headwater.coordination.groups.offsets import Offsets
+from headwater.errors import ErrorCode, KafkaError
+from headwater.group_config import GroupConfig
+from headwater.group_defaults import GroupDefaults
+from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup
+
+CLASSIC_EVENTS = get_args(RosterEvent)
+CONSUMER_ENDINGS = (
+    ConsumerGroupForgotten,
+    MemberForgotten,
+    TargetEpochForgotten,
+    TargetForgotten,
+    CurrentForgotten,
+    RegexForgotten,
+)
+
+
+class GroupMachine:
+    def __init__(
+        self,
+        config: GroupDefaults,
+        config_of: Callable[[GroupId], GroupConfig],
+        topics: TopicImage,
+        has_room: Callable[[], bool],
+    ) -> None:
+        self.groups: dict[GroupId, Group] = {}
+        self.offsets = Offsets(config)
+        self._config = config
+        self._config_of = config_of
+        self._topics = topics
+        self._has_room = has_room
+        self._deadlines: Deadlines[DeadlineKey] = Deadlines()
+
+    # -- the classic protocol
+
+    def decide_join(self, group_id: GroupId, join: Join, ticket: Ticket, now: Now) -> Decision[JoinResult | Waiting]:
+        group = self.groups.get(group_id)
+        events: list[object] = []
+        if isinstance(group, ConsumerGroup):
+            if group.state is not GroupState.EMPTY:
+                return group.decide_classic_join(join, ticket, now)
+            # Whoever comes first to an empty group says which protocol it speaks.
+            events += group.decide_delete()
+            group = self._new_classic(group_id)
+        elif group is None:
+            self._check_room()
+            group = self._new_classic(group_id)
+        decision = group.decide_join(join, ticket, now)
+        return decision._replace(events=[*events, *decision.events]) if events else decision
+
+    def decide_sync(self, group_id: GroupId, sync: Sync, ticket: Ticket, now: Now) -> Decision[SyncResult | Waiting]:
+        group = self._group_of(group_id, sync.member_id)
+        if isinstance(group, ConsumerGroup):
+            return group.decide_classic_sync(sync, now)
+        return group.decide_sync(sync, ticket, now)
+
+    def decide_heartbeat(
+        self, group_id: GroupId, member_id: MemberId, instance_id: str | None, generation: int, now: Now
+    ) -> Decision[ErrorCode]:
+        group = self._group_of(group_id, member_id)
+        if isinstance(group, ConsumerGroup):
+            return group.decide_classic_heartbeat(member_id, instance_id, generation, now)
+        return group.decide_heartbeat(member_id, instance_id, generation, now)
+
+    def decide_leave(self, group_id: GroupId, leaving: Sequence[Leaving], now: Now) -> Decision[Sequence[Left]]:
+        group = self.groups.get(group_id)
+        if group is None:
+            unknown = ErrorCode.UNKNOWN_MEMBER_ID
+            return Decision((), [Left(each.member_id, each.instance_id, unknown) for each in leaving])
+        if isinstance(group, ConsumerGroup):
+            return group.decide_classic_leave(leaving, now)
+        return group.decide_leave(leaving, now)
+
+    # -- the next-generation protocol
+
+    def decide_member_heartbeat(
+        self, group_id: GroupId, heartbeat: MemberHeartbeat, now: Now
+    ) -> Decision[MemberAnswer]:
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group.decide_heartbeat(heartbeat, now)
+        if heartbeat.epoch != JOIN_EPOCH:
+            raise _unknown_member(group_id, heartbeat.member_id)
+        # It is there to decide; the group itself begins when its first event is applied.
+        fresh = ConsumerGroup(group_id, self._config, self._config_of, Deadlines(), self._topics)
+        if group is not None:
+            return upgrade.decide_upgrade(group, fresh, heartbeat, now)
+        self._check_room()
+        return fresh.decide_heartbeat(heartbeat, now)
+
+    # -- offsets
+
+    def decide_commit(self, group_id: GroupId, commit: Commit, now: Now) -> Decision[Sequence[ErrorCode]]:
+        group = self.groups.get(group_id)
+        if group is not None:
+            heard = self._decide_committer(group, commit, now)
+        elif commit.generation == NO_GENERATION:
+            # A client that assigns partitions by hand, or an administrator: the group is no more than its offsets.
+            self._check_room()
+            heard = ()
+        else:
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, f"there is no group '{group_id}' with a generation {commit.generation}"
+            )
+        decision = self.offsets.decide_commit(group_id, commit.offsets, commit.retention_ms, now)
+        return decision._replace(events=[*heard, *decision.events])
+
+    def _decide_committer(self, group: Group, commit: Commit, now: Now) -> Sequence[object]:
+        member_id, instance_id, generation = commit.member_id, commit.instance_id, commit.generation
+        if isinstance(group, ClassicGroup):
+            return group.decide_commit(member_id, instance_id, generation, is_transactional=False, now=now)
+        return group.decide_commit(
+            member_id, instance_id, generation, is_transactional=False, now=now, knows_epochs=commit.knows_epochs
+        )
+
+    def committed(
+        self, group_id: GroupId, asked: OffsetsAsked
+    ) -> Decision[Sequence[tuple[TopicPartition, CommittedOffset | None]]]:
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and asked.member_id is not None:
+            group.check_fetch(asked.member_id, asked.epoch)
+        offsets = self.offsets
+        if asked.partitions is not None:
+            return Decision((), [(each, offsets.committed(group_id, *each)) for each in asked.partitions])
+        return Decision(
+            (),
+            [
+                (TopicPartition(topic, partition), committed)
+                for topic, partitions in offsets.of_group(group_id).items()
+                for partition, committed in partitions.items()
+            ],
+        )
+
+    def decide_delete_offsets(
+        self, group_id: GroupId, partitions: Sequence[TopicPartition]
+    ) -> Decision[Sequence[ErrorCode]]:
+        group = self._existing(group_id)
+        if isinstance(group, ClassicGroup):
+            group.check_offsets_deletable()
+        codes: list[ErrorCode] = []
+        deleted: list[TopicPartition] = []
+        for each in partitions:
+            if group.is_subscribed_to(each.topic):
+                codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            else:
+                codes.append(ErrorCode.NONE)
+                deleted.append(each)
+        return Decision(self.offsets.decide_delete(group_id, deleted), codes)
+
+    def decide_forget_topics(self, names: Sequence[TopicName]) -> Decision[None]:
+        """The topics are gone; so is what was committed for them."""
+        return Decision(self.offsets.decide_forget_topics(names), None)
+
+    # -- groups as wholes
+
+    def describe_classic(self, group_id: GroupId) -> ClassicDescription:
+        group = self._existing(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{group_id}' is not a classic group")
+        return group.describe()
+
+    def describe_consumer(self, group_id: GroupId) -> ConsumerDescription:
+        group = self._existing(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{group_id}' is not a consumer group")
+        return group.describe()
+
+    def listings(self) -> Sequence[GroupListing]:
+        return [
+            GroupListing(group_id, group.protocol_type, group.state, GroupType.CLASSIC)
+            if isinstance(group, ClassicGroup)
+            else GroupListing(group_id, CONSUMER_PROTOCOL_TYPE, group.state, GroupType.CONSUMER)
+            for group_id, group in self.groups.items()
+        ]
+
+    def decide_delete(self, group_id: GroupId) -> Decision[None]:
+        events = self._existing(group_id).decide_delete()
+        return Decision([*self.offsets.decide_forget_group(group_id), *events], None)
+
+    def decide_expire(self, now: Now) -> Decision[None]:
+        events: list[object] = []
+        for group_id, group in self.groups.items():
+            expired = self.offsets.decide_expire(group_id, group.expiry_rule(), now)
+            events += expired.events
+            if expired.result and group.state is GroupState.EMPTY:
+                events += group.decide_delete()
+        return Decision(events, None)
+
+    # -- time
+
+    def next_deadline_ms(self) -> int | None:
+        return self._deadlines.next_ms()
+
+    def decide_due(self, now: Now) -> Decision[None]:
+        key = self._deadlines.next_key()
+        assert key is not None, "something is due"
+        group_id, kind, member_id = key
+        return self.groups[group_id].decide_expired(kind, member_id, now)
+
+    def decide_loaded(self, now: Now) -> Decision[None]:
+        """Every session begins anew, for nobody could have been heard. Offsets of topics that are gone are forgotten:
+        the end may have come between a topic's deletion and that of its offsets."""
+        events = [event for group in self.groups.values() for event in group.decide_loaded(now)]
+        return Decision([*events, *self.offsets.decide_forget_gone(self._topics.by_name)], None)
+
+    # -- state
+
+    def apply(self, event: object) -> None:
+        if isinstance(event, OffsetCommitted):
+            self.offsets.apply(event)
+            # A group that only commits is a classic one without members.
+            if event.group_id not in self.groups:
+                self.groups[event.group_id] = self._new_classic(event.group_id)
+        elif isinstance(event, OffsetForgotten):
+            self.offsets.apply(event)
+        elif isinstance(event, CLASSIC_EVENTS):
+            self._apply_classic(cast("RosterEvent", event))
+        else:
+            self._apply_consumer(cast("ConsumerEvent", event))
+
+    def _apply_classic(self, event: RosterEvent) -> None:
+        group = self.groups.get(event.group_id)
+        if isinstance(event, ClassicGroupForgotten):
+            if isinstance(group, ClassicGroup):
+                group.apply(event)
+                del self.groups[event.group_id]
+            return
+        if not isinstance(group, ClassicGroup):
+            group = self.groups[event.group_id] = self._new_classic(event.group_id)
+        group.apply(event)
+
+    def _apply_consumer(self, event: ConsumerEvent) -> None:
+        group = self.groups.get(event.group_id)
+        if isinstance(event, CONSUMER_ENDINGS):
+            # Compaction may have left no more than this of a group.
+            if isinstance(group, ConsumerGroup):
+                group.apply(event)
+                if isinstance(event, ConsumerGroupForgotten):
+                    del self.groups[event.group_id]
+            return
+        if not isinstance(group, ConsumerGroup):
+            group = self.groups[event.group_id] = self._new_consumer(event.group_id)
+        group.apply(event)
+
+    def _new_classic(self, group_id: GroupId) -> ClassicGroup:
+        return ClassicGroup(group_id, self._config, self._deadlines)
+
+    def _new_consumer(self, group_id: GroupId) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self._config, self._config_of, self._deadlines, self._topics)
+
+    def _existing(self, group_id: GroupId) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{group_id}'")
+        return group
+
+    def _group_of(self, group_id: GroupId, member_id: MemberId) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise _unknown_member(group_id, member_id)
+        return group
+
+    def _check_room(self) -> None:
+        if not self._has_room():
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"there are {self._config.headwater_groups_max} groups already (headwater.groups.max): delete some",
+            )
+
+
+def _unknown_member(group_id: GroupId, member_id: MemberId) -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group '{group_id}' with a member '{member_id}': join it again"
+    )

@@ -1,0 +1,98 @@
+"""A consumer group becomes a classic one again, when its last member of the new protocol is gone."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from headwater.coordination.deadlines import Deadlines
+from headwater.coordination.decisions import Now
+from headwater.coordination.groups.assignment import Assignment
+from headwater.coordination.groups.classic.events import Member as ClassicMember
+from headwater.coordination.groups.classic.group import ClassicGroup
+from headwater.coordination.groups.commands import CONSUMER_PROTOCOL_TYPE, TopicImage
+from headwater.coordination.groups.consumer.classic_members import assignment_bytes, common_protocols
+from headwater.coordination.groups.consumer.members import Member
+from headwater.coordination.groups.consumer.membership import Membership
+from headwater.coordination.groups.consumer.progress import forget_member
+from headwater.coordination.groups.events import (
+    ConsumerGroupForgotten,
+    GenerationStored,
+    RegexForgotten,
+    TargetEpochForgotten,
+    TargetForgotten,
+)
+from headwater.group_defaults import GroupDefaults
+
+POLICIES = ("downgrade", "bidirectional")
+
+
+def may_downgrade(remaining: Sequence[Member], config: GroupDefaults) -> bool:
+    """Whether those that remain in a consumer group are to go on as a classic one."""
+    return (
+        0 < len(remaining) <= config.group_max_size
+        and config.group_consumer_migration_policy in POLICIES
+        and all(member.details.classic is not None for member in remaining)
+    )
+
+
+def downgrade(
+    group: Membership,
+    remaining: Sequence[tuple[Member, Assignment]],
+    topics: TopicImage,
+    config: GroupDefaults,
+    now: Now,
+    *,
+    is_rebalance_due: bool,
+) -> list[object]:
+    """`remaining` come with their targets: the generation that begins is what the consumer group was heading for."""
+    protocol = selected_protocol([member for member, _ in remaining])
+    generation = GenerationStored(
+        group_id=group.group_id,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation=group.epoch,
+        protocol=protocol,
+        leader=remaining[0][0].id,
+        state_timestamp_ms=now.wall_ms,
+        members=[_classic(member, target, protocol, topics).stored(protocol) for member, target in remaining],
+    )
+    # What follows for the classic group it decides itself, as if it had just been loaded.
+    classic = ClassicGroup(group.group_id, config, Deadlines())
+    classic.apply(generation)
+    events: list[object] = [*forget_group(group), generation, *classic.decide_loaded(now)]
+    if is_rebalance_due:
+        events.extend(classic.decide_rebalance(now).events)
+    return events
+
+
+def forget_group(group: Membership) -> list[object]:
+    """Ends all that the group has in the log; the group itself goes last, for Kafka reads no other order."""
+    events: list[object] = []
+    for member_id in group.members:
+        events.extend(forget_member(group.group_id, member_id))
+    events.extend(TargetForgotten(group.group_id, id_) for id_ in group.targets if id_ not in group.members)
+    events.extend(RegexForgotten(group.group_id, regex) for regex in group.regexes)
+    return [*events, TargetEpochForgotten(group.group_id), ConsumerGroupForgotten(group.group_id)]
+
+
+def selected_protocol(members: Sequence[Member]) -> str:
+    """Of the protocols that all know, the one that most of them like best. There is one: nobody joined without it."""
+    votes = Counter(
+        common_protocols(members, member.details.classic.protocols)[0]
+        for member in members
+        if member.details.classic is not None
+    )
+    return votes.most_common(1)[0][0]
+
+
+def _classic(member: Member, target: Assignment, protocol: str, topics: TopicImage) -> ClassicMember:
+    details = member.details
+    assert details.classic is not None
+    classic = ClassicMember(
+        details.member_id,
+        details.instance_id,
+        details.client_id,
+        details.client_host,
+        details.rebalance_timeout_ms,
+        details.classic.session_timeout_ms,
+        tuple(details.classic.protocols),
+    )
+    return classic._replace(assignment=assignment_bytes(target, classic.metadata(protocol), topics))

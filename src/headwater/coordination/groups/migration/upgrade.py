@@ -1,0 +1,114 @@
+"""A classic group becomes a consumer group, when the first client comes that speaks the new protocol.
+
+The way back is in `downgrade`: it follows from members that leave a consumer group.
+"""
+
+from collections.abc import Iterator
+
+from headwater.coordination.decisions import Decision, Now
+from headwater.coordination.groups.assignment import NOTHING, Assignment, difference, union
+from headwater.coordination.groups.classic.events import Member as ClassicMember
+from headwater.coordination.groups.classic.group import ClassicGroup
+from headwater.coordination.groups.commands import (
+    CONSUMER_PROTOCOL_TYPE,
+    GroupState,
+    MemberAnswer,
+    MemberHeartbeat,
+    TopicImage,
+)
+from headwater.coordination.groups.consumer.classic_members import partitions_by_id
+from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.consumer.subscriptions import NO_METADATA_HASH
+from headwater.coordination.groups.events import (
+    ClassicMembership,
+    ConsumerGroupStored,
+    CurrentStored,
+    MemberState,
+    MemberStored,
+    TargetEpochStored,
+    TargetStored,
+)
+from headwater.errors import ErrorCode, KafkaError, ProtocolError
+from headwater.group_defaults import GroupDefaults
+from headwater.ids import MemberId
+from headwater.protocol.consumer_protocol import read_assignment, read_subscription
+
+POLICIES = ("upgrade", "bidirectional")
+
+
+def decide_upgrade(
+    classic: ClassicGroup, fresh: ConsumerGroup, heartbeat: MemberHeartbeat, now: Now
+) -> Decision[MemberAnswer]:
+    """Decides a heartbeat that joins on a group that is converted for it. The conversion is tried on `fresh`, which the
+    caller then throws away: the group that is to be comes about when the events are applied."""
+    if classic.state is GroupState.EMPTY:
+        # Nobody is left who could object.
+        joined = fresh.decide_heartbeat(heartbeat, now)
+        return joined._replace(events=[*classic.decide_delete(), *joined.events])
+    check_upgrade(classic, fresh.config)
+    converted = list(_convert(classic, fresh.topics, now))
+    for event in converted:
+        fresh.apply(event)
+    joined = fresh.decide_heartbeat(heartbeat, now)
+    # Whoever waits for the rebalance of the classic group learns that there is another, and comes back for it.
+    dissolved = classic.decide_dissolve(ErrorCode.REBALANCE_IN_PROGRESS, now)
+    events = [*dissolved.events, *converted, *fresh.decide_loaded(now), *joined.events]
+    return Decision(events, joined.result, dissolved.answers)
+
+
+def check_upgrade(classic: ClassicGroup, config: GroupDefaults) -> None:
+    if config.group_consumer_migration_policy not in POLICIES:
+        problem = "group.consumer.migration.policy does not allow it to become a consumer group"
+    elif classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        problem = f"its members are no consumers but of type '{classic.protocol_type}'"
+    elif len(classic.roster.members) > config.group_consumer_max_size:
+        problem = "it has more members than a consumer group may have (group.consumer.max.size)"
+    else:
+        return
+    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{classic.group_id}' is a classic group, and {problem}")
+
+
+def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[object]:
+    """All members are stable with what they have, in an epoch that is their generation."""
+    group_id, roster = classic.group_id, classic.roster
+    epoch = roster.generation
+    assigned: dict[MemberId, Assignment] = {}
+    taken: Assignment = NOTHING
+    yield ConsumerGroupStored(group_id, epoch, NO_METADATA_HASH)
+    for member in roster.members.values():
+        try:
+            # Who came last may not know the protocol of the last generation.
+            subscription = read_subscription(member.metadata(roster.protocol) or member.protocols[0].metadata)
+            assignment = _assignment(member, topics)
+        except ProtocolError as error:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"classic group '{group_id}' cannot become a consumer group: what member '{member.id}' has told it "
+                f"cannot be read: {error}",
+            ) from error
+        # The leader of a classic group may give a partition to two members; here it has one owner.
+        assigned[member.id] = difference(assignment, taken)
+        taken = union(taken, assignment)
+        yield MemberStored(
+            group_id=group_id,
+            member_id=member.id,
+            instance_id=member.instance_id,
+            rack_id=subscription.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topic_names=frozenset(subscription.topics),
+            topic_regex=None,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            assignor=None,
+            classic=ClassicMembership(member.session_timeout_ms, member.protocols),
+        )
+    for member_id, partitions in assigned.items():
+        yield TargetStored(group_id, member_id, partitions)
+    yield TargetEpochStored(group_id, epoch, now.wall_ms)
+    for member_id, partitions in assigned.items():
+        yield CurrentStored(group_id, member_id, epoch, epoch, MemberState.STABLE, partitions)
+
+
+def _assignment(member: ClassicMember, topics: TopicImage) -> Assignment:
+    # Nothing at all where the member has not been given anything yet.
+    return partitions_by_id(read_assignment(member.assignment).partitions, topics) if member.assignment else NOTHING

@@ -1,0 +1,161 @@
+"""The committed offsets of all groups of a shard: how far each group has come in each partition, and for how long.
+
+Pure: no clock, no I/O. Who may commit or delete is for the group to say, and whether a topic exists for the caller.
+"""
+
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from headwater.coordination.decisions import Decision, Now
+from headwater.coordination.groups.commands import OffsetToCommit
+from headwater.coordination.groups.events import CommittedOffset, OffsetCommitted, OffsetEvent, OffsetForgotten
+from headwater.coordination.topics import Topic
+from headwater.errors import ErrorCode
+from headwater.group_defaults import GroupDefaults
+from headwater.ids import NO_TOPIC_ID, GroupId, TopicName
+from headwater.settings import INT64_MAX
+
+NO_EXPIRE_TIMESTAMP = -1
+
+
+class ExpiryRule(NamedTuple):
+    """What a group says about the age of its offsets. A group whose offsets must all be kept has no rule."""
+
+    # Since when the group has had no members; None counts the age of each offset from its commit.
+    empty_since_ms: int | None = None
+    # Topics whose offsets are kept however old they are.
+    subscribed: Container[TopicName] = frozenset[TopicName]()
+
+
+class OffsetTable:
+    """Offsets by group, topic and partition. Nothing empty is kept."""
+
+    def __init__(self) -> None:
+        self._groups: dict[GroupId, dict[TopicName, dict[int, CommittedOffset]]] = {}
+
+    def get(self, group_id: GroupId, topic: TopicName, partition: int) -> CommittedOffset | None:
+        return self.of_group(group_id).get(topic, {}).get(partition)
+
+    def of_group(self, group_id: GroupId) -> Mapping[TopicName, Mapping[int, CommittedOffset]]:
+        return self._groups.get(group_id, {})
+
+    def everything(self) -> Iterable[tuple[GroupId, TopicName, int, CommittedOffset]]:
+        for group_id, topics in self._groups.items():
+            for topic, partitions in topics.items():
+                for partition, committed in partitions.items():
+                    yield group_id, topic, partition, committed
+
+    def with_topic(self, topic: TopicName) -> Iterable[tuple[GroupId, Iterable[int]]]:
+        """The groups that have offsets of the topic, and for which partitions."""
+        return ((group_id, topics[topic]) for group_id, topics in self._groups.items() if topic in topics)
+
+    def put(self, group_id: GroupId, topic: TopicName, partition: int, committed: CommittedOffset) -> None:
+        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+
+    def remove(self, group_id: GroupId, topic: TopicName, partition: int) -> None:
+        topics = self._groups.get(group_id, {})
+        partitions = topics.get(topic, {})
+        if partitions.pop(partition, None) is None:
+            return
+        if not partitions:
+            del topics[topic]
+        if not topics:
+            del self._groups[group_id]
+
+
+class Offsets:
+    def __init__(self, config: GroupDefaults) -> None:
+        self._config = config
+        self._committed = OffsetTable()
+
+    # -- decisions
+
+    def decide_commit(
+        self, group_id: GroupId, commits: Iterable[OffsetToCommit], retention_ms: int | None, now: Now
+    ) -> Decision[Sequence[ErrorCode]]:
+        """One code for each commit. Only very old clients bring a retention of their own."""
+        expire_timestamp_ms = NO_EXPIRE_TIMESTAMP
+        if retention_ms is not None:
+            expire_timestamp_ms = min(max(now.wall_ms + retention_ms, 0), INT64_MAX)
+        events: list[OffsetEvent] = []
+        codes: list[ErrorCode] = []
+        for topic, partition, offset, leader_epoch, metadata, topic_id in commits:
+            # In characters, as Kafka counts them, whatever the name of the setting says.
+            if len(metadata) > self._config.offset_metadata_max_bytes:
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                continue
+            codes.append(ErrorCode.NONE)
+            committed = CommittedOffset(offset, leader_epoch, metadata, now.wall_ms, expire_timestamp_ms, topic_id)
+            events.append(OffsetCommitted(group_id, topic, partition, committed))
+        return Decision(events, codes)
+
+    def decide_delete(self, group_id: GroupId, partitions: Iterable[tuple[TopicName, int]]) -> Sequence[OffsetEvent]:
+        """Partitions that have no offset are passed over."""
+        return [
+            OffsetForgotten(group_id, topic, partition)
+            for topic, partition in dict.fromkeys(partitions)
+            if self.committed(group_id, topic, partition) is not None
+        ]
+
+    def decide_forget_group(self, group_id: GroupId) -> Sequence[OffsetEvent]:
+        return [
+            OffsetForgotten(group_id, topic, partition)
+            for topic, partitions in self.of_group(group_id).items()
+            for partition in partitions
+        ]
+
+    def decide_forget_topics(self, topics: Collection[TopicName]) -> Sequence[OffsetEvent]:
+        """The topics are deleted: one that is created again under the same name begins anew."""
+        return [
+            OffsetForgotten(group_id, topic, partition)
+            for topic in topics
+            for group_id, partitions in self._committed.with_topic(topic)
+            for partition in partitions
+        ]
+
+    def decide_forget_gone(self, topics: Mapping[TopicName, Topic]) -> Sequence[OffsetEvent]:
+        """Offsets of topics that are not there any more, or that are other ones of the same name."""
+        return [
+            OffsetForgotten(group_id, name, partition)
+            for group_id, name, partition, committed in self._committed.everything()
+            if name not in topics or committed.topic_id not in (NO_TOPIC_ID, topics[name].id)
+        ]
+
+    def decide_expire(self, group_id: GroupId, rule: ExpiryRule | None, now: Now) -> Decision[bool]:
+        """Forgets what is too old; the result is whether the group then has no offsets left."""
+        found = self.of_group(group_id)
+        if rule is None:
+            return Decision([], not found)
+        events: list[OffsetEvent] = []
+        for topic, partitions in found.items():
+            if topic not in rule.subscribed:
+                events += [
+                    OffsetForgotten(group_id, topic, partition)
+                    for partition, committed in partitions.items()
+                    if self._is_expired(committed, rule, now)
+                ]
+        return Decision(events, len(events) == sum(map(len, found.values())))
+
+    def _is_expired(self, committed: CommittedOffset, rule: ExpiryRule, now: Now) -> bool:
+        if committed.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
+            return now.wall_ms >= committed.expire_timestamp_ms
+        since_ms = committed.commit_timestamp_ms if rule.empty_since_ms is None else rule.empty_since_ms
+        return now.wall_ms - since_ms >= self._config.offsets_retention_ms
+
+    # -- state
+
+    def apply(self, event: OffsetEvent) -> None:
+        match event:
+            case OffsetCommitted(group_id, topic, partition, committed):
+                self._committed.put(group_id, topic, partition, committed)
+            case OffsetForgotten(group_id, topic, partition):
+                self._committed.remove(group_id, topic, partition)
+
+    def committed(self, group_id: GroupId, topic: TopicName, partition: int) -> CommittedOffset | None:
+        return self._committed.get(group_id, topic, partition)
+
+    def of_group(self, group_id: GroupId) -> Mapping[TopicName, Mapping[int, CommittedOffset]]:
+        return self._committed.of_group(group_id)
+
+    def has_offsets(self, group_id: GroupId) -> bool:
+        return bool(self.of_group(group_id))

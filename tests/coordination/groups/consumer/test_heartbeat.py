@@ -1,0 +1,493 @@
+"""ConsumerGroupHeartbeat as a table of what is refused, and the walks of single members through a group."""
+
+import pytest
+
+from headwater.coordination.groups.assignment import Assignment
+from headwater.coordination.groups.commands import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    GroupState,
+    MemberAnswer,
+    MemberHeartbeat,
+)
+from headwater.coordination.groups.consumer.events import REBALANCE, SESSION, MemberDeadlineSet, TopicsSeen
+from headwater.coordination.groups.events import (
+    ConsumerGroupStored,
+    CurrentForgotten,
+    CurrentStored,
+    MemberForgotten,
+    MemberState,
+    MemberStored,
+    RegexForgotten,
+    RegexResolved,
+    TargetEpochStored,
+    TargetForgotten,
+    TargetStored,
+)
+from headwater.errors import ErrorCode, KafkaError
+from headwater.group_defaults import GroupDefaults
+from headwater.ids import MemberId, TopicName
+from tests.coordination.groups.consumer.driver import (
+    GROUP,
+    REBALANCE_TIMEOUT_MS,
+    SESSION_TIMEOUT_MS,
+    Driver,
+    Topics,
+    heartbeat,
+)
+
+ANN, BOB = MemberId("ann"), MemberId("bob")
+
+
+@pytest.fixture
+def topics() -> Topics:
+    return Topics({"a": 4, "b": 2, "__internal": 1})
+
+
+@pytest.fixture
+def driver(topics: Topics) -> Driver:
+    return Driver(topics)
+
+
+def refused(driver: Driver, request: MemberHeartbeat) -> ErrorCode:
+    before = (dict(driver.group.membership.members), driver.group.membership.epoch)
+    with pytest.raises(KafkaError) as error:
+        driver.heartbeat(request)
+    assert (driver.group.membership.members, driver.group.membership.epoch) == before
+    return error.value.code
+
+
+def count(assignment: Assignment | None) -> int:
+    assert assignment is not None
+    return sum(map(len, assignment.values()))
+
+
+def settle(driver: Driver, *member_ids: str) -> dict[str, MemberAnswer]:
+    """All members do as they are told until nothing changes any more."""
+    membership = driver.group.membership
+    answers: dict[str, MemberAnswer] = {}
+    for _ in range(10):
+        for member_id in member_ids:
+            current = membership.members[MemberId(member_id)].current
+            answers[member_id] = driver.heartbeat(heartbeat(member_id, current.epoch, owned=current.assigned))
+        if driver.group.state is GroupState.STABLE:
+            return answers
+    raise AssertionError("the group did not settle")
+
+
+# -- requests that make no sense
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (heartbeat("", topics=["a"]), ErrorCode.INVALID_REQUEST),
+        (heartbeat("", 5, new_member_id="new"), ErrorCode.INVALID_REQUEST),
+        (heartbeat("", LEAVE_EPOCH, new_member_id="new"), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", topics=["a"], instance=""), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", topics=["a"], rack=""), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", topics=["a"], timeout_ms=-1), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", topics=["a"])._replace(owned=None), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", topics=["a"], owned={next(iter(Topics({"a": 1}).by_id)): frozenset({0})}),
+         ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann"), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", LEAVE_STATIC_EPOCH), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", -3), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", topics=["x" * 600_000, "y" * 600_000]), ErrorCode.INVALID_REQUEST),
+        (heartbeat("ann", topics=["a"], assignor="sticky"), ErrorCode.UNSUPPORTED_ASSIGNOR),
+        (heartbeat("ann", regex="("), ErrorCode.INVALID_REGULAR_EXPRESSION),
+        (heartbeat("ann", 1), ErrorCode.UNKNOWN_MEMBER_ID),
+        (heartbeat("ann", 1, instance="i"), ErrorCode.UNKNOWN_MEMBER_ID),
+        (heartbeat("ann", LEAVE_EPOCH), ErrorCode.UNKNOWN_MEMBER_ID),
+        (heartbeat("ann", LEAVE_STATIC_EPOCH, instance="i"), ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)  # fmt: skip
+def test_a_heartbeat_that_makes_no_sense_is_refused(driver: Driver, request_: MemberHeartbeat, code: ErrorCode) -> None:
+    assert refused(driver, request_) is code
+
+
+# -- joining
+
+
+def test_the_first_member_gets_all_partitions_and_each_step_is_an_event(topics: Topics, driver: Driver) -> None:
+    request = heartbeat("ann", topics=["a", "missing"], rack="east", assignor="range")
+    decision = driver.group.decide_heartbeat(request, driver.now)
+
+    all_of_a = {topics.id_of("a"): frozenset(range(4))}
+    hashed = decision.events[0]
+    assert isinstance(hashed, ConsumerGroupStored)
+    assert decision.events == [
+        ConsumerGroupStored(GROUP, 1, hashed.metadata_hash),
+        TopicsSeen(GROUP, topics.version),
+        MemberStored(
+            GROUP,
+            ANN,
+            None,
+            "east",
+            "client",
+            "/127.0.0.1",
+            frozenset({TopicName("a"), TopicName("missing")}),
+            None,
+            60_000,
+            "range",
+        ),
+        TargetStored(GROUP, ANN, all_of_a),
+        TargetEpochStored(GROUP, 1, driver.now.wall_ms),
+        CurrentStored(GROUP, ANN, 1, 0, MemberState.STABLE, all_of_a),
+        MemberDeadlineSet(GROUP, SESSION, ANN, SESSION_TIMEOUT_MS),
+    ]
+    assert decision.result == MemberAnswer(ANN, 1, 5000, all_of_a)
+    assert driver.group.state is GroupState.EMPTY, "deciding must not mutate"
+
+
+def test_a_member_without_an_id_is_given_one(driver: Driver) -> None:
+    assert driver.join("", topics=["a"], new_member_id="made-up").member_id == "made-up"
+    assert list(driver.group.membership.members) == ["made-up"]
+
+
+def test_a_member_may_join_without_any_topics(driver: Driver) -> None:
+    assert driver.join("ann", topics=[]) == MemberAnswer(ANN, 1, 5000, {})
+    assert driver.join("bob", regex="") == MemberAnswer(BOB, 1, 5000, {})
+    assert driver.group.state is GroupState.STABLE
+
+
+def test_a_second_member_waits_until_the_first_has_let_go(driver: Driver) -> None:
+    all_of_a = driver.join("ann", topics=["a"]).assignment
+    joined = driver.join("bob", topics=["a"])
+
+    assert (joined.epoch, joined.assignment) == (2, {})
+    assert driver.group.state is GroupState.RECONCILING
+    assert driver.group.membership.members[BOB].current.state is MemberState.UNRELEASED_PARTITIONS
+
+    told = driver.heartbeat(heartbeat("ann", 1))
+    assert (told.epoch, count(told.assignment)) == (1, 2), "ann is to give up two, in the epoch that she is in"
+    assert driver.heartbeat(heartbeat("ann", 1, owned=all_of_a)).assignment is None, "nothing new to tell"
+    assert driver.heartbeat(heartbeat("bob", 2)).assignment is None, "bob has nothing as long as she holds on"
+
+    done = driver.heartbeat(heartbeat("ann", 1, owned=told.assignment))
+    assert (done.epoch, done.assignment) == (2, None)
+    given = driver.heartbeat(heartbeat("bob", 2))
+    assert (given.epoch, count(given.assignment)) == (2, 2)
+    assert driver.group.state is GroupState.STABLE
+
+
+def test_a_plain_heartbeat_of_a_stable_member_only_renews_its_session(driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+    driver.advance(1000)
+
+    decision = driver.group.decide_heartbeat(heartbeat("ann", 1), driver.now)
+
+    assert decision.events == [MemberDeadlineSet(GROUP, SESSION, ANN, 1000 + SESSION_TIMEOUT_MS)]
+    assert decision.result == MemberAnswer(ANN, 1, 5000)
+
+
+def test_a_full_heartbeat_is_answered_in_full(driver: Driver) -> None:
+    assignment = driver.join("ann", topics=["a"]).assignment
+
+    full = heartbeat("ann", 1, topics=["a"], owned=assignment, timeout_ms=REBALANCE_TIMEOUT_MS)
+    assert driver.heartbeat(full).assignment == assignment
+    assert driver.heartbeat(full._replace(topic_names=None)).assignment is None
+    assert driver.heartbeat(full._replace(topic_names=None, topic_regex="")).assignment == assignment
+
+
+def test_a_change_that_is_no_subscription_is_stored_without_a_new_epoch(driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+    driver.heartbeat(heartbeat("ann", 1, rack="west", client_id="other", assignor="range", timeout_ms=7))
+
+    details = driver.group.membership.members[ANN].details
+    assert (details.rack_id, details.client_id, details.assignor, details.rebalance_timeout_ms) == (
+        "west", "other", "range", 7,
+    )  # fmt: skip
+    assert driver.group.membership.epoch == 1
+
+
+def test_a_new_subscription_gets_a_new_epoch_and_gives_up_what_it_no_longer_wants(
+    topics: Topics, driver: Driver
+) -> None:
+    owned = driver.join("ann", topics=["a"]).assignment
+    told = driver.heartbeat(heartbeat("ann", 1, topics=["b"], owned=owned))
+
+    assert (told.epoch, told.assignment) == (1, {})
+    given = driver.heartbeat(heartbeat("ann", 1, owned={}))
+    assert given == MemberAnswer(ANN, 2, 5000, {topics.id_of("b"): frozenset({0, 1})})
+
+
+def test_the_group_is_full(topics: Topics) -> None:
+    driver = Driver(topics, GroupDefaults(group_consumer_max_size=1))
+    driver.join("ann", topics=["a"], instance="one")
+
+    assert refused(driver, heartbeat("bob", topics=["a"])) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert refused(driver, heartbeat("bob", 3)) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    driver.heartbeat(heartbeat("ann", 1, instance="one"))
+    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+    assert driver.join("bob", topics=["a"], instance="one").epoch == 1, "takes the place of its former self"
+
+
+# -- epochs
+
+
+def test_an_epoch_that_is_not_the_members_is_fenced(driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+
+    assert refused(driver, heartbeat("ann", 2)) is ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_the_epoch_before_is_accepted_where_the_answer_may_have_been_lost(topics: Topics, driver: Driver) -> None:
+    owned = driver.join("ann", topics=["a"]).assignment
+    driver.heartbeat(heartbeat("ann", 1, topics=["a", "b"]))
+    assert driver.group.membership.members[ANN].current.epoch == 2
+
+    assert driver.heartbeat(heartbeat("ann", 1, owned=owned)).epoch == 2
+    assert refused(driver, heartbeat("ann", 1)) is ErrorCode.FENCED_MEMBER_EPOCH, "it does not say what it owns"
+    beyond = {**(owned or {}), topics.put("c", 1): frozenset({0})}
+    assert refused(driver, heartbeat("ann", 1, owned=beyond)) is ErrorCode.FENCED_MEMBER_EPOCH
+    driver.heartbeat(heartbeat("ann", 2, topics=["a"]))
+    settle(driver, "ann")
+    assert refused(driver, heartbeat("ann", 1, owned=owned)) is ErrorCode.FENCED_MEMBER_EPOCH, "too long ago"
+
+
+def test_a_member_that_joins_again_under_its_id_goes_on(driver: Driver) -> None:
+    assignment = driver.join("ann", topics=["a"]).assignment
+
+    assert driver.join("ann", topics=["a"]) == MemberAnswer(ANN, 1, 5000, assignment)
+
+
+# -- leaving
+
+
+def test_a_member_that_leaves_is_forgotten_and_the_next_heartbeat_brings_the_new_target(driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+    driver.join("bob", topics=["a"], regex="b.*")
+    settle(driver, "ann", "bob")
+    epoch = driver.group.membership.epoch
+
+    decision = driver.group.decide_heartbeat(heartbeat("bob", LEAVE_EPOCH), driver.now)
+    assert decision.events[1:] == [
+        RegexForgotten(GROUP, "b.*"),
+        CurrentForgotten(GROUP, BOB),
+        TargetForgotten(GROUP, BOB),
+        MemberForgotten(GROUP, BOB),
+    ]
+    assert decision.result == MemberAnswer(BOB, LEAVE_EPOCH, 0)
+
+    driver.apply(decision.events)
+    assert driver.group.state is GroupState.ASSIGNING
+    assert driver.group.membership.epoch == epoch + 1
+    assert count(settle(driver, "ann")["ann"].assignment) == 4
+    assert (GROUP, SESSION, BOB) not in driver.deadlines
+
+
+def test_the_last_member_leaves_an_empty_group(driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+    driver.heartbeat(heartbeat("ann", LEAVE_EPOCH))
+
+    assert driver.group.state is GroupState.EMPTY
+    assert len(driver.deadlines) == 0
+    assert driver.join("bob", topics=["a"]).epoch == 3
+
+
+# -- static members
+
+
+def test_a_static_member_leaves_for_a_while_and_comes_back_to_what_it_had(driver: Driver) -> None:
+    assignment = driver.join("ann", topics=["a"], instance="one").assignment
+    gone = driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+    assert gone == MemberAnswer(ANN, LEAVE_STATIC_EPOCH, 0)
+    driver.advance(SESSION_TIMEOUT_MS - 1)
+    assert refused(driver, heartbeat("ann", 1, instance="one")) is ErrorCode.FENCED_MEMBER_EPOCH
+
+    back = driver.join("bob", topics=["a"], instance="one")
+
+    assert back == MemberAnswer(BOB, 1, 5000, assignment)
+    assert driver.group.membership.epoch == 1, "nobody else noticed"
+    assert list(driver.group.membership.members) == ["bob"]
+    assert refused(driver, heartbeat("ann", 1, instance="one")) is ErrorCode.FENCED_INSTANCE_ID
+    assert refused(driver, heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one")) is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_static_member_comes_back_under_the_same_id(driver: Driver) -> None:
+    assignment = driver.join("ann", topics=["a"], instance="one").assignment
+    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+
+    assert driver.join("ann", topics=["a"], instance="one") == MemberAnswer(ANN, 1, 5000, assignment)
+    assert driver.group.state is GroupState.STABLE
+
+
+def test_a_static_member_comes_back_with_another_subscription(topics: Topics, driver: Driver) -> None:
+    driver.join("ann", topics=["a"], instance="one")
+    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+
+    back = driver.join("bob", topics=["b"], instance="one")
+
+    assert back == MemberAnswer(BOB, 2, 5000, {topics.id_of("b"): frozenset({0, 1})})
+
+
+def test_a_member_that_takes_anothers_place_leaves_its_own_to_the_others(driver: Driver) -> None:
+    driver.join("ann", topics=["a"], instance="one")
+    driver.join("bob", topics=["a"])
+    settle(driver, "ann", "bob")
+    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+
+    driver.join("bob", topics=["a"], instance="one")
+
+    assert count(settle(driver, "bob")["bob"].assignment or driver.group.membership.target_of(BOB)) == 4
+
+
+def test_an_instance_is_held_until_its_member_leaves_or_its_session_ends(driver: Driver) -> None:
+    driver.join("ann", topics=["a"], instance="one")
+    assert refused(driver, heartbeat("bob", topics=["a"], instance="one")) is ErrorCode.UNRELEASED_INSTANCE_ID
+
+    driver.advance(SESSION_TIMEOUT_MS)
+    assert driver.join("bob", topics=["a"], instance="one").epoch == 3
+
+
+def test_a_static_member_that_does_not_come_back_is_gone_when_its_session_ends(driver: Driver) -> None:
+    driver.join("ann", topics=["a"], instance="one")
+    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+    driver.advance(SESSION_TIMEOUT_MS)
+
+    assert driver.group.state is GroupState.EMPTY
+
+
+def test_a_static_member_leaves_for_good(driver: Driver) -> None:
+    driver.join("ann", topics=["a"], instance="one")
+    driver.heartbeat(heartbeat("ann", LEAVE_EPOCH, instance="one"))
+
+    assert driver.group.state is GroupState.EMPTY
+    assert driver.group.membership.static_members == {}
+
+
+def test_what_a_static_member_was_to_give_up_is_free_once_it_has_left(driver: Driver) -> None:
+    driver.join("ann", topics=["a"], instance="one")
+    driver.join("bob", topics=["a"])
+    driver.heartbeat(heartbeat("ann", 1, instance="one"))
+    assert driver.group.membership.members[ANN].current.pending_revocation
+    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+
+    assert (GROUP, REBALANCE, ANN) not in driver.deadlines
+    assert count(driver.heartbeat(heartbeat("bob", 2)).assignment) == 2
+
+
+# -- time
+
+
+def test_a_silent_member_is_removed_when_its_session_ends(driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+    driver.advance(SESSION_TIMEOUT_MS - 1)
+    driver.heartbeat(heartbeat("ann", 1))
+    driver.advance(SESSION_TIMEOUT_MS - 1)
+    assert ANN in driver.group.membership.members
+
+    driver.advance(1)
+    assert driver.group.state is GroupState.EMPTY
+    assert refused(driver, heartbeat("ann", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_does_not_let_go_in_time_is_removed(driver: Driver) -> None:
+    owned = driver.join("ann", topics=["a"], timeout_ms=20_000).assignment
+    driver.join("bob", topics=["a"])
+    driver.heartbeat(heartbeat("ann", 1, owned=owned))
+    for _ in range(19):
+        driver.advance(1000)
+        driver.heartbeat(heartbeat("ann", 1, owned=owned))
+        driver.heartbeat(heartbeat("bob", 2))
+    assert ANN in driver.group.membership.members
+
+    driver.advance(1000)
+
+    assert list(driver.group.membership.members) == [BOB]
+    assert count(driver.heartbeat(heartbeat("bob", 2)).assignment) == 4
+
+
+def test_a_member_that_lets_go_in_time_has_no_deadline_any_more(driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+    driver.join("bob", topics=["a"])
+    told = driver.heartbeat(heartbeat("ann", 1))
+    assert (GROUP, REBALANCE, ANN) in driver.deadlines
+
+    driver.heartbeat(heartbeat("ann", 1, owned=told.assignment))
+    assert (GROUP, REBALANCE, ANN) not in driver.deadlines
+
+
+# -- topics
+
+
+def test_partitions_that_come_are_given_and_those_that_go_are_taken(topics: Topics, driver: Driver) -> None:
+    driver.join("ann", topics=["a", "b"])
+    topics.put("a", 6)
+    assert count(driver.heartbeat(heartbeat("ann", 1)).assignment) == 8
+
+    topics.delete("b")
+    told = driver.heartbeat(heartbeat("ann", 2))
+    assert (told.epoch, count(told.assignment)) == (2, 6)
+    assert driver.heartbeat(heartbeat("ann", 2, owned=told.assignment)).epoch == 3
+
+
+def test_topics_that_nobody_wants_change_nothing(topics: Topics, driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+    topics.put("other", 3)
+
+    decision = driver.group.decide_heartbeat(heartbeat("ann", 1), driver.now)
+
+    assert [type(event) for event in decision.events] == [TopicsSeen, MemberDeadlineSet]
+    driver.apply(decision.events)
+    assert len(driver.group.decide_heartbeat(heartbeat("ann", 1), driver.now).events) == 1
+
+
+def test_a_topic_that_is_deleted_and_created_again_is_another_topic(topics: Topics, driver: Driver) -> None:
+    driver.join("ann", topics=["b"])
+    topics.delete("b")
+    again = topics.put("b", 2)
+
+    driver.heartbeat(heartbeat("ann", 1))
+    assert driver.heartbeat(heartbeat("ann", 1, owned={})).assignment == {again: frozenset({0, 1})}
+
+
+# -- regular expressions
+
+
+def test_a_regular_expression_follows_the_topics(topics: Topics, driver: Driver) -> None:
+    driver.join("ann", regex="a|c.*")
+    driver.join("bob", regex="a|c.*")
+    settle(driver, "ann", "bob")
+    resolved = [event for event in driver.log if isinstance(event, RegexResolved)]
+    assert [(event.regex, event.topics) for event in resolved] == [("a|c.*", {"a"})]
+
+    topics.put("c1", 2)
+    settle(driver, "ann", "bob")
+    assert sum(count(driver.group.membership.target_of(MemberId(each))) for each in ("ann", "bob")) == 6
+    assert driver.group.membership.regexes["a|c.*"].topics == {"a", "c1"}
+
+    driver.heartbeat(heartbeat("ann", driver.group.membership.epoch, regex=""))
+    assert "a|c.*" in driver.group.membership.regexes, "bob still needs it"
+    driver.heartbeat(heartbeat("bob", LEAVE_EPOCH))
+    assert driver.group.membership.regexes == {}
+
+
+def test_names_and_a_regular_expression_add_up(topics: Topics, driver: Driver) -> None:
+    assert count(driver.join("ann", topics=["b"], regex="a").assignment) == 6
+    assert driver.group.is_subscribed_to(TopicName("a"))
+
+
+def test_topics_that_change_owners_between_expressions_count_although_the_group_has_the_same(
+    topics: Topics, driver: Driver
+) -> None:
+    driver.join("ann", regex="a|x")
+    driver.join("bob", topics=["a", "b", "x"])
+    settle(driver, "ann", "bob")
+    epoch = driver.group.membership.epoch
+    topics.put("x", 1)
+    settle(driver, "ann", "bob")
+
+    assert driver.group.membership.epoch == epoch + 1
+
+
+def test_an_expression_that_can_no_longer_be_read_does_not_bother_the_others(topics: Topics, driver: Driver) -> None:
+    driver.join("ann", topics=["a"])
+    stored = driver.group.membership.members[ANN].details._replace(member_id=BOB, topic_regex="(")
+    driver.apply([stored, RegexResolved(GROUP, "(", frozenset({TopicName("b")}), 1, 0)])
+    topics.put("c", 1)
+
+    driver.heartbeat(heartbeat("ann", 1))
+
+    assert driver.group.membership.regexes["("].topics == frozenset()

@@ -1,0 +1,48 @@
+"""The set operations on assignments, against plain sets of partitions."""
+
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.coordination.groups.assignment import Assignment, contains, difference, intersection, of, union
+from headwater.ids import TopicId
+
+TOPIC_IDS = [TopicId(UUID(int=number)) for number in range(4)]
+
+Pairs = frozenset[tuple[TopicId, int]]
+pair_sets = st.frozensets(st.tuples(st.sampled_from(TOPIC_IDS), st.integers(0, 4)))
+
+
+def pairs(assignment: Assignment) -> Pairs:
+    assert all(assignment.values()), "a topic without partitions must not be there at all"
+    return frozenset((topic_id, partition) for topic_id, those in assignment.items() for partition in those)
+
+
+@given(pair_sets)
+def test_an_assignment_holds_the_partitions_that_it_was_made_of(some: Pairs) -> None:
+    assert pairs(of(some)) == some
+
+
+@given(pair_sets, pair_sets)
+def test_the_operations_are_those_of_sets(one: Pairs, other: Pairs) -> None:
+    assert pairs(union(of(one), of(other))) == one | other
+    assert pairs(intersection(of(one), of(other))) == one & other
+    assert pairs(difference(of(one), of(other))) == one - other
+    assert contains(of(one), of(other)) == (one >= other)
+    assert contains(union(of(one), of(other)), of(one))
+
+
+@given(pair_sets, pair_sets)
+def test_the_operations_leave_what_they_are_given_as_it_is(one: Pairs, other: Pairs) -> None:
+    given_one, given_other = of(one), of(other)
+    for operation in (union, intersection, difference):
+        operation(given_one, given_other)
+
+    assert (pairs(given_one), pairs(given_other)) == (one, other)
+
+
+@given(pair_sets, pair_sets)
+def test_assignments_are_equal_if_their_partitions_are(one: Pairs, other: Pairs) -> None:
+    assert (of(one) == of(other)) == (one == other)
+    assert union(of(one), of(other)) == union(of(other), of(one)) == of(one | other)

@@ -1,0 +1,199 @@
+"""The members of one group, each in its process, and what they have told so far."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+from tests.groups.clients import Options
+from tests.groups.history import Assigned, Ended, Event, Lost, Processed, Revoked, read_event
+
+PARTITIONS = 12
+SESSION_TIMEOUT_MS = 2000
+HEARTBEAT_INTERVAL_MS = 200
+# Long enough for a loaded machine; a test that waits this long has failed.
+DEADLINE_S = 40
+RECORD = bytes(100)
+
+# What the broker under test must allow so that nobody waits for long.
+SETTINGS: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_INTERVAL_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_INTERVAL_MS),
+    "offsets.topic.num.partitions": "4",
+}
+
+_ROOT = Path(__file__).parents[2]
+
+
+class Member:
+    def __init__(self, options: Options, changed: threading.Condition) -> None:
+        self.name = options["name"]
+        self.history: list[Event] = []
+        self.owned: set[int] = set()
+        # Behind the last record that it processed, by partition.
+        self.reached: Counter[int] = Counter()
+        # Whether the group shall count on it: it is neither gone nor asleep.
+        self.is_active = True
+        self._changed = changed
+        command = [sys.executable, "-m", "tests.groups.member", json.dumps(options)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def leave(self) -> None:
+        """Politely. It has told all and is gone when `wait` comes back."""
+        assert self._process.stdin is not None
+        self.is_active = False
+        self._process.stdin.write("leave\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        self.is_active = False
+        self._process.kill()
+        self._process.wait()
+
+    def fall_asleep(self) -> None:
+        self.is_active = False
+        self._process.send_signal(signal.SIGSTOP)
+
+    def wake_up(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+        self.is_active = True
+
+    def wait(self) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        code = self._process.wait(DEADLINE_S)
+        self._reader.join()
+        self._process.stdin.close()
+        self._process.stdout.close()
+        return code
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._add(read_event(line))
+        self._add(Ended(time.monotonic_ns()))
+
+    def _add(self, event: Event) -> None:
+        with self._changed:
+            self.history.append(event)
+            match event:
+                case Assigned():
+                    self.owned.update(event.partitions)
+                case Revoked() | Lost():
+                    self.owned.difference_update(event.partitions)
+                case Processed():
+                    self.reached |= Counter({partition: last + 1 for partition, _, last in event.ranges})
+                case Ended():
+                    self.owned.clear()
+                case _:
+                    pass
+            self._changed.notify()
+
+
+class Crew:
+    """`client` is one of `clients.CLIENTS`; the topic is made for this group and fed by it."""
+
+    def __init__(self, bootstrap_servers: str, client: str, group: str) -> None:
+        self._options: Options = {
+            "client": client,
+            "bootstrap_servers": bootstrap_servers,
+            "topic": f"topic-of-{group}",
+            "group": group,
+            "name": "",
+            "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+        }
+        self.topic, self.group = self._options["topic"], group
+        self.members: list[Member] = []
+        self.end_offsets: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)
+        self._changed = threading.Condition()
+        # It may be told of a broker that was killed on purpose.
+        quiet: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        self.admin = AdminClient(quiet)
+        self._producer = Producer({**quiet, "acks": "all", "linger.ms": 5, "partitioner": "murmur2_random"})
+        self._produced = 0
+        self.admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(DEADLINE_S)
+
+    def feed(self, count: int) -> None:
+        for number in range(self._produced, self._produced + count):
+            self._producer.produce(self.topic, RECORD, key=b"%d" % number)
+            if number % 10_000 == 0:
+                self._producer.poll(0)
+        self._produced += count
+        assert self._producer.flush(DEADLINE_S) == 0
+        asked: dict[Any, Any] = {TopicPartition(self.topic, index): OffsetSpec.latest() for index in range(PARTITIONS)}
+        for where, found in self.admin.list_offsets(asked).items():
+            self.end_offsets[where.partition] = found.result(DEADLINE_S).offset
+        assert sum(self.end_offsets.values()) == self._produced
+
+    def join(self, count: int) -> Sequence[Member]:
+        """One after the other, each without waiting for the one before."""
+        joined = [
+            Member({**self._options, "name": f"{self.group}-{len(self.members) + index}"}, self._changed)
+            for index in range(count)
+        ]
+        self.members += joined
+        return joined
+
+    def settle(self) -> None:
+        """Until each active member has something, together they have everything, and nothing is left to process."""
+        self.wait_until(lambda: self._is_shared_out() and self._has_caught_up())
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(holds, DEADLINE_S), self._summary()
+
+    def leave(self, *members: Member) -> None:
+        for member in members:
+            member.leave()
+        for member in members:
+            assert member.wait() == 0, f"{member.name} did not leave in peace"
+
+    def histories(self) -> dict[str, list[Event]]:
+        return {member.name: member.history for member in self.members}
+
+    def committed(self) -> dict[int, int]:
+        asked = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])
+        found = asked[self.group].result(DEADLINE_S).topic_partitions
+        return {each.partition: each.offset for each in found}
+
+    def _is_shared_out(self) -> bool:
+        active = [member for member in self.members if member.is_active]
+        owners = Counter(partition for member in active for partition in member.owned)
+        return all(member.owned for member in active) and len(owners) == PARTITIONS == owners.total()
+
+    def _has_caught_up(self) -> bool:
+        reached: Counter[int] = Counter()
+        for member in self.members:
+            reached |= member.reached
+        return all(reached[partition] >= end for partition, end in self.end_offsets.items())
+
+    def _summary(self) -> str:
+        owned = {member.name: sorted(member.owned) for member in self.members if member.is_active}
+        return f"who has what: {owned}; the ends: {self.end_offsets}; caught up: {self._has_caught_up()}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in self.members:
+            member.kill()
+            member.wait()

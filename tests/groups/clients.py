@@ -62,6 +62,8 @@ class ConfluentClient:
             "reconnect.backoff.max.ms": 100,
             "retry.backoff.ms": 20,
             "retry.backoff.max.ms": 100,
+            # A broker that comes back has the address that it had.
+            "metadata.recovery.strategy": "none",
             "log_level": 0,
             **settings,
         }

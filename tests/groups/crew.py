@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+from confluent_kafka import Producer
 
 from tests.groups.clients import Options
 from tests.groups.history import Assigned, Ended, Event, Lost, Processed, Revoked, read_event
+from tests.listeners.raw import RawClient, Reachable
+from tests.listeners.raw_groups import committed
 
 PARTITIONS = 12
 SESSION_TIMEOUT_MS = 2000
@@ -109,10 +110,11 @@ class Member:
 class Crew:
     """`client` is one of `clients.CLIENTS`; the topic is made for this group and fed by it."""
 
-    def __init__(self, bootstrap_servers: str, client: str, group: str) -> None:
+    def __init__(self, broker: Reachable, client: str, group: str) -> None:
+        self._broker = broker
         self._options: Options = {
             "client": client,
-            "bootstrap_servers": bootstrap_servers,
+            "bootstrap_servers": broker.bootstrap_servers,
             "topic": f"topic-of-{group}",
             "group": group,
             "name": "",
@@ -123,12 +125,21 @@ class Crew:
         self.members: list[Member] = []
         self.end_offsets: dict[int, int] = dict.fromkeys(range(PARTITIONS), 0)
         self._changed = threading.Condition()
-        # It may be told of a broker that was killed on purpose.
-        quiet: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
-        self.admin = AdminClient(quiet)
-        self._producer = Producer({**quiet, "acks": "all", "linger.ms": 5, "partitioner": "murmur2_random"})
+        self._producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "acks": "all",
+                "linger.ms": 5,
+                "partitioner": "murmur2_random",
+                # It may hear of a broker that was killed on purpose.
+                "log_level": 0,
+                "reconnect.backoff.max.ms": 100,
+                "metadata.recovery.strategy": "none",
+            }
+        )
         self._produced = 0
-        self.admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(DEADLINE_S)
+        with RawClient(broker) as raw:
+            raw.create(self.topic, PARTITIONS)
 
     def feed(self, count: int) -> None:
         for number in range(self._produced, self._produced + count):
@@ -137,9 +148,8 @@ class Crew:
                 self._producer.poll(0)
         self._produced += count
         assert self._producer.flush(DEADLINE_S) == 0
-        asked: dict[Any, Any] = {TopicPartition(self.topic, index): OffsetSpec.latest() for index in range(PARTITIONS)}
-        for where, found in self.admin.list_offsets(asked).items():
-            self.end_offsets[where.partition] = found.result(DEADLINE_S).offset
+        with RawClient(self._broker) as raw:
+            self.end_offsets = {index: raw.offset(self.topic, partition=index) for index in range(PARTITIONS)}
         assert sum(self.end_offsets.values()) == self._produced
 
     def join(self, count: int) -> Sequence[Member]:
@@ -169,9 +179,11 @@ class Crew:
         return {member.name: member.history for member in self.members}
 
     def committed(self) -> dict[int, int]:
-        asked = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])
-        found = asked[self.group].result(DEADLINE_S).topic_partitions
-        return {each.partition: each.offset for each in found}
+        with RawClient(self._broker) as raw:
+            return {
+                index: committed(raw, self.group, self.topic, partition=index).committed_offset
+                for index in range(PARTITIONS)
+            }
 
     def _is_shared_out(self) -> bool:
         active = [member for member in self.members if member.is_active]

@@ -29,7 +29,7 @@ def acknowledged(crew: Crew, before_ns: int) -> dict[int, int]:
 def test_a_group_goes_on_when_its_broker_comes_back(tmp_path: Path, client: str) -> None:
     with (
         BrokerProcess(tmp_path / "data", SETTINGS) as broker,
-        Crew(broker.bootstrap_servers, client, "group") as crew,
+        Crew(broker, client, "group") as crew,
     ):
         crew.join(2)
         crew.settle()
@@ -42,7 +42,7 @@ def test_a_group_goes_on_when_its_broker_comes_back(tmp_path: Path, client: str)
             ended_ns = time.monotonic_ns()
             broker.start()
             kept, acked = crew.committed(), acknowledged(crew, ended_ns)
-            lost = {index: offset for index, offset in acked.items() if kept.get(index, -1) < offset}
+            lost = {index: offset for index, offset in acked.items() if kept[index] < offset}
             assert not lost, f"acknowledged, and gone after the restart; there is {kept}"
             crew.settle()
         crew.leave(*crew.members)

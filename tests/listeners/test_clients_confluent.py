@@ -197,7 +197,7 @@ class TestConfluent(ClientCases):
         told = _done(adapter.admin.describe_configs([ConfigResource(ConfigResource.Type.GROUP, name)]))
         assert {key: (found.value, found.is_default) for key, found in told.items()} == {
             session: ("50000", False),
-            "consumer.heartbeat.interval.ms": ("5000", True),
+            "consumer.heartbeat.interval.ms": ("200", False),
         }
 
     def test_offsets_are_listed_by_their_meaning(self, adapter: ConfluentAdapter, name: str) -> None:

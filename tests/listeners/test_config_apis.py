@@ -240,12 +240,14 @@ def test_no_change_is_lost_when_many_change_at_once(broker: Broker, client: RawC
 # -- groups
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+DEFAULT, STATIC = ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER
 
 
 def test_a_group_tells_its_settings_before_there_is_such_a_group(client: RawClient, name: str) -> None:
     told = {one.name: one for one in describe(client, GROUP, name, include_documentation=True).configs}
-    assert {key: one.value for key, one in told.items()} == {SESSION: "45000", HEARTBEAT: "5000"}
-    assert {(one.config_source, one.config_type) for one in told.values()} == {(ConfigSource.DEFAULT, SettingType.INT)}
+    assert {key: one.value for key, one in told.items()} == {SESSION: "45000", HEARTBEAT: "200"}
+    assert (told[SESSION].config_source, told[HEARTBEAT].config_source) == (DEFAULT, STATIC), "tests have quick groups"
+    assert {one.config_type for one in told.values()} == {SettingType.INT}
     assert all(one.documentation and not one.read_only for one in told.values())
     assert [one.name for one in describe(client, GROUP, name, SESSION, "retention.ms").configs] == [SESSION]
 
@@ -262,7 +264,7 @@ def test_the_settings_of_a_group_are_set_and_unset(client: RawClient, name: str)
     assert setting(client, GROUP, name, SESSION).value == "45000"
     assert setting(client, GROUP, name, HEARTBEAT).value == "6000"
     assert replace(client, GROUP, name, {SESSION: "60000"}) is ErrorCode.NONE
-    assert setting(client, GROUP, name, HEARTBEAT).config_source == ConfigSource.DEFAULT
+    assert setting(client, GROUP, name, HEARTBEAT).config_source == STATIC
     assert replace(client, GROUP, name, {}) is ErrorCode.NONE
     assert setting(client, GROUP, name, SESSION).config_source == ConfigSource.DEFAULT
 
@@ -282,7 +284,7 @@ def test_a_change_of_a_group_that_is_wrong_changes_nothing(
     client: RawClient, name: str, asked: tuple[str, int, str | None], code: ErrorCode
 ) -> None:
     assert change(client, GROUP, name, (HEARTBEAT, SET, "6000"), asked)[0] is code
-    assert setting(client, GROUP, name, HEARTBEAT).config_source == ConfigSource.DEFAULT
+    assert setting(client, GROUP, name, HEARTBEAT).config_source == STATIC
 
 
 # -- ListConfigResources

@@ -37,6 +37,15 @@ public final class Interop {
         actions.put("deleteRecords", Topics::deleteRecords);
         actions.put("logSizes", Topics::logSizes);
         actions.put("offset", Topics::offset);
+        actions.put("listGroups", Groups::list);
+        actions.put("describeGroups", Groups::describe);
+        actions.put("describeClassicGroups", Groups::describeClassic);
+        actions.put("groupOffsets", Groups::offsets);
+        actions.put("alterGroupOffsets", Groups::alterOffsets);
+        actions.put("deleteGroupOffsets", Groups::deleteOffsets);
+        actions.put("deleteGroups", Groups::delete);
+        actions.put("removeMembers", Groups::removeMembers);
+        actions.put("groupsWithConfigs", Groups::configResources);
         actions.put("produce", Records::produce);
         actions.put("consume", Records::consume);
         Flood flood = new Flood();

@@ -24,7 +24,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
 
-/** What an administrator does: topics, their settings, and where their logs begin and end. */
+/** What an administrator does: topics, settings of topics and groups, and where logs begin and end. */
 final class Topics {
     private Topics() {}
 
@@ -160,10 +160,12 @@ final class Topics {
     }
 
     private static ConfigResource resource(JsonNode command) {
-        return new ConfigResource(ConfigResource.Type.TOPIC, topic(command));
+        return command.has("group")
+            ? new ConfigResource(ConfigResource.Type.GROUP, command.get("group").asText())
+            : new ConfigResource(ConfigResource.Type.TOPIC, topic(command));
     }
 
-    private static Admin admin(JsonNode command) {
+    static Admin admin(JsonNode command) {
         return Admin.create(Map.of(
             AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG, command.get("bootstrap").asText(),
             AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, Interop.TIMEOUT_MS));

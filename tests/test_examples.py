@@ -25,6 +25,16 @@ def test_the_smallest_example_reads_what_it_sent() -> None:
     assert output.splitlines() == ["0 Hello, Ann!", "1 Hello, Ben!", "2 Hello, Cleo!"]
 
 
+def test_two_members_share_the_work_and_one_takes_over() -> None:
+    with Broker() as broker:
+        output = run(str(EXAMPLES / "share_work.py"), broker.bootstrap_servers)
+
+    assert output.splitlines() == [
+        "ann has 3 partitions, ben has 3",
+        "ben has 6 partitions, and every job is done",
+    ]
+
+
 def test_the_example_of_a_test_passes() -> None:
     output = run("-m", "pytest", "-p", "no:cacheprovider", "-q", str(EXAMPLES / "test_with_headwater.py"))
 

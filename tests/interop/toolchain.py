@@ -46,9 +46,17 @@ def java_client(classes: Path) -> Sequence[str]:
 
 
 def dump_log() -> Sequence[str]:
-    """The command that runs Kafka's own tool."""
+    return _tool("DumpLogSegments")
+
+
+def consumer_groups() -> Sequence[str]:
+    return _tool("consumer.group.ConsumerGroupCommand")
+
+
+def _tool(name: str) -> Sequence[str]:
+    """The command that runs one of Kafka's own tools."""
     class_path = _class_path(_JAVA / "dump-log" / "pom.xml")
-    return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, "org.apache.kafka.tools.DumpLogSegments"]
+    return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, f"org.apache.kafka.tools.{name}"]
 
 
 def rewrite() -> Sequence[str]:

@@ -41,7 +41,7 @@ def work(consumer: Consumer) -> None:
     """Does some jobs, and commits each that is done: whoever gets the partition next goes on behind it."""
     for message in consumer.consume(10, timeout=0.1):
         done.add(message.value() or b"")
-        consumer.commit(message, asynchronous=False)
+        consumer.commit(message=message, asynchronous=False)
 
 
 ann, ben = member(), member()

@@ -15,7 +15,7 @@ from typing import Self
 from confluent_kafka import Producer
 
 from tests.groups.clients import Options
-from tests.groups.history import Assigned, Ended, Event, Lost, Processed, Revoked, read_event
+from tests.groups.history import Assigned, Committed, Ended, Event, Lost, Revoked, read_event
 from tests.listeners.raw import RawClient, Reachable
 from tests.listeners.raw_groups import committed
 
@@ -45,8 +45,8 @@ class Member:
         self.name = options["name"]
         self.history: list[Event] = []
         self.owned: set[int] = set()
-        # Behind the last record that it processed, by partition.
-        self.reached: Counter[int] = Counter()
+        # The last commit that it had the answer to, by partition.
+        self.committed: Counter[int] = Counter()
         # Whether the group shall count on it: it is neither gone nor asleep.
         self.is_active = True
         self._changed = changed
@@ -98,8 +98,8 @@ class Member:
                     self.owned.update(event.partitions)
                 case Revoked() | Lost():
                     self.owned.difference_update(event.partitions)
-                case Processed():
-                    self.reached |= Counter({partition: last + 1 for partition, _, last in event.ranges})
+                case Committed():
+                    self.committed |= Counter(dict(event.offsets))
                 case Ended():
                     self.owned.clear()
                 case _:
@@ -162,7 +162,7 @@ class Crew:
         return joined
 
     def settle(self) -> None:
-        """Until each active member has something, together they have everything, and nothing is left to process."""
+        """Until each active member has something, together they have everything, and have committed it."""
         self.wait_until(lambda: self._is_shared_out() and self._has_caught_up())
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
@@ -178,7 +178,15 @@ class Crew:
     def histories(self) -> dict[str, list[Event]]:
         return {member.name: member.history for member in self.members}
 
+    def acknowledged(self) -> Counter[int]:
+        """What the members know to be committed."""
+        acknowledged: Counter[int] = Counter()
+        for member in self.members:
+            acknowledged |= member.committed
+        return acknowledged
+
     def committed(self) -> dict[int, int]:
+        """What the broker says."""
         with RawClient(self._broker) as raw:
             return {
                 index: committed(raw, self.group, self.topic, partition=index).committed_offset
@@ -191,10 +199,7 @@ class Crew:
         return all(member.owned for member in active) and len(owners) == PARTITIONS == owners.total()
 
     def _has_caught_up(self) -> bool:
-        reached: Counter[int] = Counter()
-        for member in self.members:
-            reached |= member.reached
-        return all(reached[partition] >= end for partition, end in self.end_offsets.items())
+        return self.acknowledged() >= Counter(self.end_offsets)
 
     def _summary(self) -> str:
         owned = {member.name: sorted(member.owned) for member in self.members if member.is_active}

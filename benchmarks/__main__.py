@@ -13,7 +13,7 @@ from benchmarks.systems import SYSTEMS
 
 
 @click.command()
-@click.option("--quick", "scale_name", flag_value=QUICK.name, help="Less data and fewer rounds: about 90 seconds.")
+@click.option("--quick", "scale_name", flag_value=QUICK.name, help="Less data and fewer rounds: about three minutes.")
 @click.option("--smoke", "scale_name", flag_value=SMOKE.name, help="Only shows that every case works.")
 @click.option("--case", "case_names", metavar="NAME", multiple=True, help="Only this case; may be repeated.")
 @click.option("--rounds", type=click.IntRange(1, 100), help="How often each case runs.")

@@ -27,13 +27,14 @@ KAFKA_DEFAULTS = {
     "offsets.retention.minutes": "10080",
     "offsets.retention.check.interval.ms": "600000",
     "offsets.topic.num.partitions": "50",
-    "offsets.topic.segment.bytes": "104857600",
+    "offsets.topic.segment.bytes": "16777216",
     "offsets.topic.compression.codec": "0",
 }
 # One node has one replica.
 OUR_DEFAULTS = {
     "offsets.topic.replication.factor": "1",
     "headwater.groups.max": "100000",
+    "headwater.groups.memory.max.bytes": "268435456",
     "headwater.group.metadata.max.bytes": "1048576",
 }
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"

@@ -22,7 +22,7 @@ from headwater.protocol.messages.consumer_group_heartbeat import (
 )
 from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from headwater.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from headwater.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, LEAVE_VERSION = 9, 5, 4, 5
@@ -126,10 +126,6 @@ class Member(ABC):
         self.lost |= self.owned - owned
         self.owned = owned
 
-    def _left(self, response: bytearray) -> None:
-        del response
-        self._own(())
-
 
 class ClassicMember(Member):
     """Gives everything up when its group rebalances, as consumers with the range assignor do."""
@@ -207,6 +203,11 @@ class ClassicMember(Member):
         self._own(read_assignment(bytes(synced.assignment)).partitions[TopicName(self.plan.topic)])
         self._rest()
 
+    def _left(self, response: bytearray) -> None:
+        (left,) = frames.read_response(LeaveGroupResponse, LEAVE_VERSION, response).members
+        check(left.error_code, f"LeaveGroup of {self.id}")
+        self._own(())
+
     def _heard(self, response: bytearray) -> None:
         heard = frames.read_response(HeartbeatResponse, HEARTBEAT_VERSION, response)
         if heard.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -259,9 +260,17 @@ class ConsumerMember(Member):
         del members
         return last.waited_s
 
+    def _left(self, response: bytearray) -> None:
+        self._read(response)
+        self._own(())
+
+    def _read(self, response: bytearray) -> ConsumerGroupHeartbeatResponse:
+        read = frames.read_response(ConsumerGroupHeartbeatResponse, CONSUMER_HEARTBEAT_VERSION, response)
+        check(read.error_code, f"ConsumerGroupHeartbeat of {self.id}", read.error_message)
+        return read
+
     def _heard(self, response: bytearray) -> None:
-        heard = frames.read_response(ConsumerGroupHeartbeatResponse, CONSUMER_HEARTBEAT_VERSION, response)
-        check(heard.error_code, f"ConsumerGroupHeartbeat of {self.id}", heard.error_message)
+        heard = self._read(response)
         self._epoch = heard.member_epoch
         if heard.assignment is None:
             self._rest()

@@ -139,8 +139,9 @@ class GroupDefaults(BrokerSettings):
     offsets_topic_segment_bytes: int = setting(
         INT,
         "offsets.topic.segment.bytes",
-        104_857_600,
-        "The size at which a segment of __consumer_offsets is closed; closed ones can be compacted.",
+        16_777_216,
+        "The size at which a segment of __consumer_offsets is closed; closed ones can be compacted, which bounds what "
+        "a start has to read. (Kafka's default is 100 MiB.)",
         minimum=14,
     )
     offsets_topic_replication_factor: int = setting(
@@ -168,12 +169,19 @@ class GroupDefaults(BrokerSettings):
         "How many groups the broker keeps before it refuses new ones.",
         minimum=1,
     )
+    headwater_groups_memory_max_bytes: int = setting(
+        LONG,
+        "headwater.groups.memory.max.bytes",
+        268_435_456,
+        "About how much memory the members of all groups may take, with what they bring; who then comes is refused.",
+        minimum=1_048_576,
+    )
     headwater_group_metadata_max_bytes: int = setting(
         INT,
         "headwater.group.metadata.max.bytes",
         1_048_576,
-        "The most bytes that one member of a classic group may bring as its subscription or be given as its "
-        "assignment.",
+        "The most bytes that one member of a group may bring as its subscription or, in a classic group, be given as "
+        "its assignment.",
         minimum=1024,
     )
 

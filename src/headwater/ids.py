@@ -9,6 +9,7 @@ TopicId = NewType("TopicId", UUID)
 ProducerId = NewType("ProducerId", int)
 GroupId = NewType("GroupId", str)
 MemberId = NewType("MemberId", str)
+TransactionalId = NewType("TransactionalId", str)
 
 NO_TOPIC_ID = TopicId(UUID(int=0))
 NO_PRODUCER_ID = ProducerId(-1)

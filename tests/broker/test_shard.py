@@ -260,11 +260,13 @@ async def test_an_append_of_a_machine_that_is_gone_answers_nobody_else(tmp_path:
         stage.broker.journal.write_now()
         stage.shard.drop("for the test")
         assert refusal(await settled(first)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await run(stage.shard.load())
-        assert stage.words.seen == ["one"], "it is written, and will be on disk before anything that follows from it"
-        second = stage.shard.submit(say("two"))
+        loading = asyncio.ensure_future(stage.shard.load())
+        await asyncio.sleep(0)
+        assert refusal(await settled(stage.shard.submit(count))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         stage.disk.sync_allowed.set()
-        assert await settled(second) == 2
+        await run(loading)
+        assert stage.words.seen == ["one"], "it was written, and is on disk before anybody is told of it"
+        await stage.say("two")
         assert await stage.replayed() == ["one", "two"]
 
 
@@ -289,6 +291,34 @@ async def test_a_damaged_log_is_not_served(tmp_path: Path) -> None:
         outcome = await settled(shard.submit(count))
         assert refusal(outcome) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert "restore it from a backup" in str(outcome)
+
+
+async def test_what_a_moment_mends_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with on_stage(tmp_path) as stage:
+        await stage.say("kept")
+        shard = stage.new_shard()
+        read = type(stage.partition).read
+
+        def fail(*_: object, **__: object) -> None:
+            raise OSError(24, "too many open files")
+
+        monkeypatch.setattr(type(stage.partition), "read", fail)
+        await run(shard.load())
+        assert "too many open files" in str(await settled(shard.submit(count)))
+        monkeypatch.setattr(type(stage.partition), "read", read)
+        await until(lambda: shard.machine is not None)
+        assert await settled(shard.submit(count)) == 1
+        await run(shard.close())
+
+
+async def test_a_reply_that_nobody_can_take_keeps_no_other_from_its_own(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+
+        def burst(_: object) -> None:
+            raise ValueError("not my day")
+
+        stage.shard.submit(say("one")).then(burst)
+        assert await settled(stage.shard.submit(say("two"))) == 2
 
 
 async def test_a_shard_that_is_closed_while_it_waits_to_load_again_stays_closed(tmp_path: Path) -> None:

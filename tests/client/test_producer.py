@@ -98,7 +98,7 @@ def test_another_client_reads_exactly_what_was_written(reader: Reader, cluster: 
     assert [one.timestamp()[1] - 1_700_000_000_000 for one in messages] == list(range(len(expected)))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(
         st.tuples(

@@ -157,7 +157,7 @@ class AgainstADictionary(RuleBasedStateMachine):
 
 
 TestAgainstADictionary = AgainstADictionary.TestCase
-TestAgainstADictionary.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestAgainstADictionary.settings = settings(max_examples=50, stateful_step_count=40)
 
 
 @given(st.lists(st.tuples(KEYS, st.one_of(st.none(), TIMES)), max_size=300))

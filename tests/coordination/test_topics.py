@@ -293,7 +293,7 @@ class Life(RuleBasedStateMachine):
         assert rebuilt == expected
 
 
-Life.TestCase.settings = hypothesis_settings(max_examples=50, stateful_step_count=30, deadline=None)
+Life.TestCase.settings = hypothesis_settings(max_examples=50, stateful_step_count=30)
 TestLife = Life.TestCase
 
 

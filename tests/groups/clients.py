@@ -210,6 +210,9 @@ class KafkaPythonClient:
             reconnect_backoff_max_ms=100,
         )
         self._consumer.subscribe([self._topic], listener=_kafka_python_listener(owner))
+        # Waits for the metadata. A leader that learns of the partitions only after it joined joins again; should a poll
+        # time out meanwhile, kafka-python 3.0 never looks at the answer and sends no heartbeat any more.
+        self._consumer.topics()
 
     def generation(self) -> int:
         return self._consumer._coordinator._generation.generation_id

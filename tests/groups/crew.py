@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -152,14 +152,13 @@ class Crew:
             self.end_offsets = {index: raw.offset(self.topic, partition=index) for index in range(PARTITIONS)}
         assert sum(self.end_offsets.values()) == self._produced
 
-    def join(self, count: int) -> Sequence[Member]:
+    def join(self, count: int, client: str | None = None) -> None:
         """One after the other, each without waiting for the one before."""
-        joined = [
-            Member({**self._options, "name": f"{self.group}-{len(self.members) + index}"}, self._changed)
-            for index in range(count)
-        ]
-        self.members += joined
-        return joined
+        for _ in range(count):
+            options: Options = {**self._options, "name": f"{self.group}-{len(self.members)}"}
+            if client is not None:
+                options["client"] = client
+            self.members.append(Member(options, self._changed))
 
     def settle(self) -> None:
         """Until each active member has something, together they have everything, and have committed it."""
@@ -167,13 +166,15 @@ class Crew:
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         with self._changed:
-            assert self._changed.wait_for(holds, DEADLINE_S), self._summary()
+            self._changed.wait_for(lambda: holds() or self._is_short(), DEADLINE_S)
+            assert holds(), self._summary()
 
     def leave(self, *members: Member) -> None:
         for member in members:
             member.leave()
         for member in members:
-            assert member.wait() == 0, f"{member.name} did not leave in peace"
+            code = member.wait()
+            assert code == 0, f"{member.name} did not leave in peace but with {code}"
 
     def histories(self) -> dict[str, list[Event]]:
         return {member.name: member.history for member in self.members}
@@ -192,6 +193,12 @@ class Crew:
                 index: committed(raw, self.group, self.topic, partition=index).committed_offset
                 for index in range(PARTITIONS)
             }
+
+    def _is_short(self) -> bool:
+        """Of a member that ended by itself."""
+        return any(
+            member.is_active and isinstance(member.history[-1], Ended) for member in self.members if member.history
+        )
 
     def _is_shared_out(self) -> bool:
         active = [member for member in self.members if member.is_active]

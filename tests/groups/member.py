@@ -18,6 +18,7 @@ class Member:
     def __init__(self, options: Options) -> None:
         # Some clients call back from a thread of their own.
         self._lock = threading.RLock()
+        self._is_leaving = False
         self._owned: set[int] = set()
         self._generation = -1
         self._uncommitted: dict[int, int] = {}
@@ -28,41 +29,50 @@ class Member:
             self._process(self._client.poll())
             self._commit()
         # Nothing is processed any more, and the broker does not know it yet.
-        self.revoked(sorted(self._owned))
+        with self._lock:
+            self._is_leaving = True
+            self.revoked(sorted(self._owned))
         self._client.close()
 
     # -- what the client tells
 
     def assigned(self, partitions: Sequence[int]) -> None:
         with self._lock:
-            self._owned.update(partitions)
-            self._write("assigned", sorted(partitions))
+            # A rebalance may end while the client closes; whoever leaves wants nothing any more.
+            if not self._is_leaving:
+                self._owned.update(partitions)
+                self._write("assigned", sorted(partitions))
 
     def revoked(self, partitions: Iterable[int]) -> None:
         """A client without a generation has been put out of its group, whatever its library calls that."""
-        self._give_up("revoked" if self._client.generation() > 0 else "lost", partitions)
+        with self._lock:
+            if given_up := self._give_up(partitions):
+                self._write("revoked" if self._client.generation() > 0 else "lost", given_up)
 
     def lost(self, partitions: Iterable[int]) -> None:
-        self._give_up("lost", partitions)
-
-    def _give_up(self, how: str, partitions: Iterable[int]) -> None:
         with self._lock:
-            given_up = sorted(self._owned.intersection(partitions))
-            self._owned.difference_update(given_up)
-            for partition in given_up:
-                self._uncommitted.pop(partition, None)
-            if given_up:
-                self._write(how, given_up)
+            if given_up := self._give_up(partitions):
+                self._write("lost", given_up)
+
+    def _give_up(self, partitions: Iterable[int]) -> list[int]:
+        given_up = sorted(self._owned.intersection(partitions))
+        self._owned.difference_update(given_up)
+        for partition in given_up:
+            self._uncommitted.pop(partition, None)
+        return given_up
 
     # -- work
 
     def _process(self, batches: Mapping[int, Sequence[int]]) -> None:
         ranges: list[tuple[int, int, int]] = []
-        for partition, offsets in batches.items():
-            ranges += [(partition, first, last) for first, last in _ranges(offsets)]
-            self._uncommitted[partition] = offsets[-1] + 1
-        if ranges:
-            self._write("processed", ranges)
+        with self._lock:
+            for partition, offsets in batches.items():
+                # Some clients still hand out what they fetched before they gave a partition up.
+                if partition in self._owned:
+                    ranges += [(partition, first, last) for first, last in _ranges(offsets)]
+                    self._uncommitted[partition] = offsets[-1] + 1
+            if ranges:
+                self._write("processed", ranges)
 
     def _commit(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The members of one group, whose clients are the Java client, franz-go and those of tests/groups."""
+"""The members of one group, played by programs around the Java client and franz-go."""
 
 import json
 import subprocess
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from tests.groups.clients import Options
 from tests.groups.crew import Crew, Member
 from tests.groups.history import Event
+from tests.listeners.raw import Reachable
 
 
 class ProgramMember(Member):
@@ -18,7 +19,7 @@ class ProgramMember(Member):
         self.name = options["name"]
         self.history: list[Event] = []
         self.owned: set[int] = set()
-        self.reached: Counter[int] = Counter()
+        self.committed: Counter[int] = Counter()
         self.is_active = True
         self._changed = changed
         self._process = subprocess.Popen(
@@ -31,8 +32,8 @@ class ProgramMember(Member):
 class MixedCrew(Crew):
     """`programs` are the commands that play a member, by the first word of a client's name."""
 
-    def __init__(self, bootstrap_servers: str, group: str, programs: Mapping[str, Sequence[str]]) -> None:
-        super().__init__(bootstrap_servers, "", group)
+    def __init__(self, broker: Reachable, group: str, programs: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(broker, "", group)
         self._programs = programs
 
     def join_as(self, *clients: str) -> Sequence[Member]:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -244,23 +243,28 @@ def test_settings_of_a_group_are_changed_described_and_listed(admin: GroupAdmin,
 # -- kafka-consumer-groups
 
 
-@each_protocol
-def test_the_command_of_kafka_lists_and_describes_a_group(
-    tool: ConsumerGroups, broker: BrokerProcess, topic: str, group: str, protocol: str
+def test_the_command_of_kafka_lists_and_describes_groups(
+    tool: ConsumerGroups, broker: BrokerProcess, topic: str, new_topic: Callable[[str], str]
 ) -> None:
-    with joined(broker, group, topic, protocol) as consumer:
-        consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+    classic, modern = new_topic("classic"), new_topic("consumer")
+    with joined(broker, classic, topic, "classic") as one, joined(broker, modern, topic, "consumer") as other:
+        one.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+        other.commit(offsets=[TopicPartition(topic, 1, RECORDS)], asynchronous=False)
 
-        states = tool("--list", "--state", "--type").rows
-        assert {"GROUP": group, "TYPE": protocol.capitalize(), "STATE": "Stable"} in states
+        listed = tool("--list", "--state", "--type").rows
+        assert {"GROUP": classic, "TYPE": "Classic", "STATE": "Stable"} in listed
+        assert {"GROUP": modern, "TYPE": "Consumer", "STATE": "Stable"} in listed
 
-        rows = tool("--describe", "--group", group).rows
-        columns = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "HOST", "CLIENT-ID")
-        # What nobody has committed has no lag either.
-        assert [tuple(row[column] for column in columns) for row in sorted(rows, key=lambda row: row["PARTITION"])] == [
-            (topic, str(partition), offset, str(RECORDS), lag, "/127.0.0.1", f"client-of-{group}")
-            for partition, (offset, lag) in enumerate([("4", "6"), ("-", "-"), ("-", "-")])
-        ]
+        described = tool("--describe", "--group", classic, "--group", modern).rows
+    columns = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "HOST", "CLIENT-ID")
+    # What nobody has committed has no lag either.
+    known = {(classic, 0): ("4", "6"), (modern, 1): (str(RECORDS), "0")}
+    for group in (classic, modern):
+        for partition in range(PARTITIONS):
+            offset, lag = known.get((group, partition), ("-", "-"))
+            host, client = "/127.0.0.1", f"client-of-{group}"
+            row = (group, topic, str(partition), offset, str(RECORDS), lag, host, client)
+            assert row in [tuple(row[column] for column in columns) for row in described]
 
 
 def test_the_command_of_kafka_resets_offsets(tool: ConsumerGroups, admin: GroupAdmin, topic: str, group: str) -> None:

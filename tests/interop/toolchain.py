@@ -59,11 +59,11 @@ def _tool(name: str) -> Sequence[str]:
     return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, f"org.apache.kafka.tools.{name}"]
 
 
-def rewrite() -> Sequence[str]:
-    """The command that runs our program around the classes of Kafka's broker."""
+def rewrite(topic: str) -> Sequence[str]:
+    """The command that runs our program around the classes of Kafka's broker which know that internal topic."""
     _find("javac", _JAVA_HINT)
     class_path = _class_path(_JAVA / "dump-log" / "pom.xml")
-    return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, str(_JAVA / "dump-log" / "Rewrite.java")]
+    return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, str(_JAVA / "dump-log" / "Rewrite.java"), topic]
 
 
 def go_client(program: Path) -> Sequence[str]:

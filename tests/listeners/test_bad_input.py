@@ -403,7 +403,7 @@ def test_bytes_behind_a_message_are_ignored(client: RawClient) -> None:
     assert client.receive(MetadataResponse, 4)[1].topics == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(garbage=st.binary(min_size=1, max_size=200), key=st.integers(0, 80), version=st.integers(-1, 20))
 def test_any_garbage_leaves_the_broker_standing(
     broker: Broker, client: RawClient, garbage: bytes, key: int, version: int

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.errors import ErrorCode
 from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headwater.protocol.messages.fetch import FetchResponse
@@ -16,6 +17,7 @@ from headwater.protocol.messages.metadata import MetadataRequest, MetadataReques
 from headwater.protocol.messages.produce import ProduceResponse
 from headwater.storage.disk import Disk, File
 from headwater.testing import Broker
+from tests.listeners import raw_groups
 from tests.listeners.on_loop import connection_of, eventually, on_loop
 from tests.listeners.raw import (
     MIB,
@@ -69,6 +71,20 @@ def test_nothing_waits_for_a_client_that_is_gone(broker: Broker, client: RawClie
     eventually(broker, lambda: not partition.watchers)
 
     assert client.produce(topic, BATCH).error_code == 0
+
+
+def test_a_connection_does_not_outlive_its_client_because_a_group_rebalances(
+    broker: Broker, client: RawClient, name: str
+) -> None:
+    """A rebalance may take minutes, and it goes on without the one that asked for it."""
+    place = raw_groups.only_member(client, name)
+    with RawClient(broker) as gone:
+        connection = connection_of(broker, gone)
+        gone.send(raw_groups.join_request(name), 3)
+        eventually(broker, lambda: connection._slots)
+
+    eventually(broker, lambda: connection.is_closed)
+    assert raw_groups.heartbeat(client, name, place) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_records_sent_without_wish_for_an_answer_outlive_their_sender(

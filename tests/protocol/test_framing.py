@@ -67,7 +67,7 @@ frame_lists = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(frame_lists, st.data())
 def test_any_split_of_a_stream_gives_the_same_frames(sent: list[bytes], data: st.DataObject) -> None:
     stream = stream_of(*sent)
@@ -89,7 +89,7 @@ def test_any_split_of_a_stream_gives_the_same_frames(sent: list[bytes], data: st
     assert frames.capacity == IDLE
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(frame_lists, st.integers(0, 5000))
 def test_memory_is_given_back_whenever_the_end_comes(sent: list[bytes], end: int) -> None:
     budget = Budget()
@@ -99,7 +99,7 @@ def test_memory_is_given_back_whenever_the_end_comes(sent: list[bytes], end: int
     assert (budget.used, frames.capacity, frames.partial_bytes) == (0, 0, 0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(IDLE, 1 << 22), st.integers(1, 3000))
 def test_the_buffer_grows_with_what_arrived_and_not_with_what_is_announced(announced: int, sent: int) -> None:
     frames = reader()

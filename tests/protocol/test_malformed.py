@@ -180,7 +180,7 @@ def test_trailing_bytes_are_ignored_where_the_caller_allows_them(message: Messag
 
 
 @each_version
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(changes=st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=5)), min_size=1, max_size=4))
 def test_mutated_messages_are_read_or_refused(message: Message, version: int, changes: list[tuple[int, bytes]]) -> None:
     data = bytearray(encode(filled(message, version), version))
@@ -199,7 +199,7 @@ def test_every_byte_may_hold_any_extreme(message: Message) -> None:
             read_or_refuse(message, version, data[:position] + bytes([byte]) + data[position + 1 :])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(chosen=st.sampled_from(MESSAGE_VERSIONS), data=st.binary(max_size=200))
 def test_arbitrary_bytes_are_read_or_refused(chosen: tuple[Message, int], data: bytes) -> None:
     message, version = chosen

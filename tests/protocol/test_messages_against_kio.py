@@ -4,7 +4,7 @@ from dataclasses import MISSING
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.protocol.codec import Request, Response, Struct, decode, encode
@@ -70,7 +70,7 @@ def assert_same_fields(struct: type[Struct], entity_class: type[Any], version: i
 
 
 @each_version
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12)
 @given(data=st.data())
 def test_bytes_and_values_agree_with_kio_both_ways(data: st.DataObject, message: Message, version: int) -> None:
     entity_class = kio_class(message, version)

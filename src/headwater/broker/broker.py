@@ -118,6 +118,8 @@ class Broker:
     async def delete_records(self, topic: str, index: int, offset: int) -> int:
         """Moves the log's start up to `offset` (-1: the high watermark); gives the new start."""
         partition = self.partition(topic, index)
+        if partition.is_internal:
+            raise _internal(topic)
         partition.check_online()
         if not partition.config.is_deleted_by_retention:
             raise KafkaError(
@@ -130,7 +132,7 @@ class Broker:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{partition.id} has offsets {partition.start_offset} to {partition.high_watermark}, not {target}",
             )
-        garbage = partition.log.advance_start(max(target, partition.start_offset))
+        garbage = partition.advance_start(max(target, partition.start_offset))
         try:
             await self.housekeeping.collect(garbage)
             await self.housekeeping.checkpoint_start_offsets()
@@ -139,6 +141,17 @@ class Broker:
         return partition.start_offset
 
     # -- settings
+
+    async def configure_topic(self, name: str, change: Change, *, validate_only: bool) -> None:
+        def checked(before: Mapping[str, str]) -> Mapping[str, str]:
+            after = change(before)
+            if is_internal(name) and after.get("cleanup.policy") != "compact":
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG, f"the cleanup.policy of '{name}' stays 'compact': it holds what is known"
+                )
+            return after
+
+        await self.catalog.configure(name, checked, validate_only=validate_only)
 
     async def configure_broker(self, change: Change, *, validate_only: bool) -> None:
         """Changes the settings that lie over those of files and environment."""

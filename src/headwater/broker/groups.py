@@ -45,6 +45,7 @@ logger = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")
 
 PROGRESS_INTERVAL_MS = 2000
+GROUP_ID_LENGTH_MAX = 1000
 
 
 class Groups:
@@ -87,12 +88,19 @@ class Groups:
         ]
 
     def _new_machine(self) -> GroupMachine:
-        return GroupMachine(self._config(), self._catalog.group_config, self._catalog.topics, self._has_room)
+        return GroupMachine(
+            self._config(), self._catalog.group_config, self._catalog.topics, self._has_room, self._bytes_left
+        )
 
     def _has_room(self) -> bool:
         """Whether one more group may begin."""
         total = sum(len(shard.machine.groups) for shard in self.shards if shard.machine is not None)
         return total < self._config().headwater_groups_max
+
+    def _bytes_left(self) -> int:
+        """What the members of all groups may still take."""
+        taken = sum(shard.machine.weight for shard in self.shards if shard.machine is not None)
+        return self._config().headwater_groups_memory_max_bytes - taken
 
     async def _load(self) -> None:
         began_ms = reported_ms = self._clock.monotonic_ms()
@@ -119,11 +127,20 @@ class Groups:
             await shard.close()
 
     def _submit(
-        self, group_id: GroupId, decide: Decide[GroupMachine, ResultT], *, may_be_nameless: bool = False
+        self,
+        group_id: GroupId,
+        decide: Decide[GroupMachine, ResultT],
+        *,
+        nameless: ErrorCode | None = ErrorCode.INVALID_GROUP_ID,
     ) -> Pending[Outcome[ResultT]]:
+        """`nameless` is the refusal of a group without a name, None where Kafka allows one."""
         refusal = None
-        if not group_id and not may_be_nameless:
-            refusal = KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has a name (group.id)")
+        if not group_id and nameless is not None:
+            refusal = KafkaError(nameless, "a group has a name (group.id)")
+        elif len(group_id) > GROUP_ID_LENGTH_MAX:
+            refusal = KafkaError(
+                ErrorCode.INVALID_GROUP_ID, f"a group's name has at most {GROUP_ID_LENGTH_MAX} characters (group.id)"
+            )
         elif not self.shards:
             refusal = KafkaError(ErrorCode.NOT_COORDINATOR, "look for the coordinator first: no group has begun yet")
         if refusal is not None:
@@ -154,44 +171,42 @@ class Groups:
     # -- the next-generation protocol
 
     def member_heartbeat(self, group_id: GroupId, heartbeat: MemberHeartbeat) -> Pending[Outcome[MemberAnswer]]:
-        return self._submit(group_id, lambda machine, _, now: machine.decide_member_heartbeat(group_id, heartbeat, now))
+        return self._submit(
+            group_id,
+            lambda machine, _, now: machine.decide_member_heartbeat(group_id, heartbeat, now),
+            nameless=ErrorCode.INVALID_REQUEST,
+        )
 
     # -- offsets
 
     def commit(self, group_id: GroupId, commit: Commit) -> Pending[Outcome[Sequence[ErrorCode]]]:
         """An error code for each of the offsets, in their order."""
         return self._submit(
-            group_id, lambda machine, _, now: machine.decide_commit(group_id, commit, now), may_be_nameless=True
+            group_id, lambda machine, _, now: machine.decide_commit(group_id, commit, now), nameless=None
         )
 
     def committed(
         self, group_id: GroupId, asked: OffsetsAsked
     ) -> Pending[Outcome[Sequence[tuple[TopicPartition, CommittedOffset | None]]]]:
-        return self._submit(
-            group_id, lambda machine, _ticket, _now: machine.committed(group_id, asked), may_be_nameless=True
-        )
+        return self._submit(group_id, lambda machine, _ticket, _now: machine.committed(group_id, asked), nameless=None)
 
     def delete_offsets(
         self, group_id: GroupId, partitions: Sequence[TopicPartition]
     ) -> Pending[Outcome[Sequence[ErrorCode]]]:
         return self._submit(
-            group_id,
-            lambda machine, _ticket, _now: machine.decide_delete_offsets(group_id, partitions),
-            may_be_nameless=True,
+            group_id, lambda machine, _ticket, _now: machine.decide_delete_offsets(group_id, partitions)
         )
 
     # -- groups as wholes
 
     def describe_classic(self, group_id: GroupId) -> Pending[Outcome[ClassicDescription]]:
-        return self._question(group_id, lambda machine: machine.describe_classic(group_id))
+        return self._question(group_id, lambda machine: machine.describe_classic(group_id), nameless=None)
 
     def describe_consumer(self, group_id: GroupId) -> Pending[Outcome[ConsumerDescription]]:
         return self._question(group_id, lambda machine: machine.describe_consumer(group_id))
 
     def delete(self, group_id: GroupId) -> Pending[Outcome[None]]:
-        return self._submit(
-            group_id, lambda machine, _ticket, _now: machine.decide_delete(group_id), may_be_nameless=True
-        )
+        return self._submit(group_id, lambda machine, _ticket, _now: machine.decide_delete(group_id), nameless=None)
 
     async def list(self) -> list[GroupListing]:
         """Of all shards; one that cannot answer makes the whole a refusal, because a part would look like all."""
@@ -216,11 +231,17 @@ class Groups:
         for shard in self.shards:
             await shard.submit(lambda machine, _ticket, now: machine.decide_expire(now)).wait()
 
-    def _question(self, group_id: GroupId, ask: Callable[[GroupMachine], ResultT]) -> Pending[Outcome[ResultT]]:
+    def _question(
+        self,
+        group_id: GroupId,
+        ask: Callable[[GroupMachine], ResultT],
+        *,
+        nameless: ErrorCode | None = ErrorCode.INVALID_GROUP_ID,
+    ) -> Pending[Outcome[ResultT]]:
         def decide(machine: GroupMachine, _ticket: Ticket, _now: Now) -> Decision[ResultT]:
             return Decision((), ask(machine))
 
-        return self._submit(group_id, decide, may_be_nameless=True)
+        return self._submit(group_id, decide, nameless=nameless)
 
 
 def _listing(machine: GroupMachine, _ticket: Ticket, _now: Now) -> Decision[Sequence[GroupListing]]:

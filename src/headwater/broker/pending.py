@@ -40,8 +40,8 @@ class Pending(Generic[T]):
         else:
             self._callback = callback
 
-    def map(self, translate: Callable[[T], U]) -> "Pending[U]":
-        mapped: Pending[U] = Pending()
+    def map(self, translate: Callable[[T], U], *, is_abandonable: bool = False) -> "Pending[U]":
+        mapped: Pending[U] = Abandonable() if is_abandonable else Pending()
         self.then(lambda outcome: mapped.resolve(translate(outcome)))
         return mapped
 
@@ -54,3 +54,12 @@ class Pending(Generic[T]):
             self.then(lambda outcome: None if future.done() else future.set_result(outcome))
             return await future
         return self._outcome  # pyright: ignore[reportReturnType]
+
+
+class Abandonable(Pending[T]):
+    """May be long in coming, and is no reason to keep the connection of a client that has left: it then comes to
+    nobody."""
+
+    __slots__ = ()
+
+    is_abandonable = True

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 # Read and applied in one go while loading: a few milliseconds, in which nobody else is served.
 LOAD_STEP_BYTES = 128 << 10
 RELOAD_PAUSE_S = 0.1
+RELOAD_PAUSE_S_MAX = 10
 
 
 class Machine(Protocol):
@@ -56,7 +57,11 @@ class _Reply(NamedTuple):
     outcome: object
 
     def send(self) -> None:
-        self.pending.resolve(self.outcome)
+        try:
+            self.pending.resolve(self.outcome)
+        except Exception:
+            # Whoever cannot take its result must not keep the others from theirs.
+            logger.exception("an outcome could not be told")
 
 
 class Shard(Generic[MachineT]):
@@ -81,6 +86,8 @@ class Shard(Generic[MachineT]):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._reloading: asyncio.Task[None] | None = None
+        self._reload_pause_s = RELOAD_PAUSE_S
+        self._is_closed = False
 
     @property
     def name(self) -> str:
@@ -99,9 +106,16 @@ class Shard(Generic[MachineT]):
                     machine.apply(event)
                 count += len(events)
                 await asyncio.sleep(0)
+            await self._log.settle()
         except HeadwaterError as error:
             logger.error("%s cannot be loaded: %s", self.name, error)
             self._trouble = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+            return count
+        except Exception as error:
+            # Too many open files, for one: it may well be over soon.
+            logger.exception("%s cannot be loaded and is tried again", self.name)
+            self._trouble = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.name} cannot be loaded: {error}")
+            self._load_later()
             return count
         self.machine = machine
         self._take(machine, machine.decide_loaded(self._now()))
@@ -120,16 +134,17 @@ class Shard(Generic[MachineT]):
         self._in_flight.clear()
         self._waiting.clear()
         for pending in waiting:
-            pending.resolve(self._trouble)
+            _Reply(pending, self._trouble).send()
 
     def end_waits(self) -> None:
         """Whoever waits for a decision that may be long in coming is told to look for its coordinator again."""
         stopping = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker stops")
         waiting, self._waiting = self._waiting, {}
         for pending in waiting.values():
-            pending.resolve(stopping)
+            _Reply(pending, stopping).send()
 
     async def close(self) -> None:
+        self._is_closed = True
         self.drop(f"{self.name} is closed, for the broker stops")
         if self._reloading is not None:
             self._reloading.cancel()
@@ -242,17 +257,23 @@ class Shard(Generic[MachineT]):
             self._lost(str(append.error))
             return
         self._in_flight.popleft()
+        self._reload_pause_s = RELOAD_PAUSE_S
         for reply in replies:
             reply.send()
 
     def _lost(self, reason: str) -> None:
         logger.error("%s is dropped and loaded again: %s", self.name, reason)
         self.drop(f"{self.name} is loaded again: {reason}")
-        self._reloading = self._loop.create_task(self._reload(), name=f"load {self.name}")
+        self._load_later()
+
+    def _load_later(self) -> None:
+        if not self._is_closed:
+            self._reloading = self._loop.create_task(self._reload(), name=f"load {self.name}")
 
     async def _reload(self) -> None:
         # What is wrong, a full disk for one, will hardly be right at once.
-        await asyncio.sleep(RELOAD_PAUSE_S)
+        pause_s, self._reload_pause_s = self._reload_pause_s, min(2 * self._reload_pause_s, RELOAD_PAUSE_S_MAX)
+        await asyncio.sleep(pause_s)
         await self.load()
 
     # -- time

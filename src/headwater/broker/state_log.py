@@ -1,5 +1,6 @@
 """The log of one machine: its events as records of an internal partition, read back in order, appended in batches."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -14,6 +15,7 @@ EventT = TypeVar("EventT")
 
 # Batches of a state log are built by this process alone; the bound only keeps a damaged one from filling the memory.
 REPLAY_BATCH_BYTES_MAX = 1 << 30
+SETTLE_STEP_S = 0.005
 
 
 class DamagedState(HeadwaterError):
@@ -65,6 +67,14 @@ class StateLog(Generic[EventT]):
         records = [Record(index, now_ms, *encode(event)) for index, event in enumerate(events)]
         batch = memoryview(batches.build(records, codec=self._codec))
         self.partition.stage(batches.read_header(batch), batch, append, acks=ACKS_ALL, now_ms=now_ms)
+
+    async def settle(self) -> None:
+        """Waits until all that is written is also on disk: what was replayed from it may then be told."""
+        partition = self.partition
+        end_offset = partition.log.end_offset
+        while partition.high_watermark < end_offset:
+            partition.check_online()
+            await asyncio.sleep(SETTLE_STEP_S)
 
     async def commit(self, events: Sequence[EventT], now_ms: int) -> None:
         """Appends, and returns when they are on disk; an event that a full disk refused has never happened."""

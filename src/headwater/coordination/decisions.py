@@ -42,3 +42,5 @@ class Decision(NamedTuple, Generic[ResultT_co]):
     result: ResultT_co
     # Requests that waited and now have their answer.
     answers: Sequence[Answer] = ()
+    # What the driver is to do once the events are on disk.
+    effects: Sequence[object] = ()

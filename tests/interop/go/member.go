@@ -37,14 +37,17 @@ type memberOptions struct {
 // member is one of a group in a process of its own: reads, commits what it read, and writes down all that happens to
 // it, as tests/groups/member.py does. It leaves its group when it reads a line, and is gone when whoever started it is.
 type member struct {
-	topic string
+	topic              string
+	sessionNanoseconds int64
 
 	// Rebalances happen on a goroutine of the client, though never while records are processed.
-	lock        sync.Mutex
-	owned       map[int32]bool
-	generation  int32
-	uncommitted map[int32]kgo.EpochOffset
-	events      *json.Encoder
+	lock         sync.Mutex
+	owned        map[int32]bool
+	generation   int32
+	uncommitted  map[int32]kgo.EpochOffset
+	events       *json.Encoder
+	awakeAt      int64
+	hasOverslept bool
 }
 
 // The clock of the machine, which members in other languages read too.
@@ -65,11 +68,13 @@ func runMember(text string) {
 		isToldToLeave.Store(true)
 	}()
 	m := &member{
-		topic:       options.Topic,
-		owned:       map[int32]bool{},
-		generation:  -1,
-		uncommitted: map[int32]kgo.EpochOffset{},
-		events:      json.NewEncoder(os.Stdout),
+		topic:              options.Topic,
+		sessionNanoseconds: int64(options.SessionTimeoutMs) * int64(time.Millisecond),
+		owned:              map[int32]bool{},
+		generation:         -1,
+		uncommitted:        map[int32]kgo.EpochOffset{},
+		events:             json.NewEncoder(os.Stdout),
+		awakeAt:            monotonicNanoseconds(),
 	}
 	client, err := kgo.NewClient(m.settings(options)...)
 	if err != nil {
@@ -83,6 +88,14 @@ func runMember(text string) {
 	// Nothing is processed any more, and the broker does not know it yet.
 	m.giveUp(client, "revoked", map[string][]int32{m.topic: m.partitions()})
 	client.CloseAllowingRebalance()
+}
+
+// stayAwake notices whether the member stood still for a session. It is out of its group then, although its client may
+// have to learn that yet.
+func (m *member) stayAwake() {
+	now := monotonicNanoseconds()
+	m.hasOverslept = m.hasOverslept || now-m.awakeAt > m.sessionNanoseconds
+	m.awakeAt = now
 }
 
 func (m *member) settings(options memberOptions) []kgo.Opt {
@@ -121,6 +134,7 @@ func (m *member) settings(options memberOptions) []kgo.Opt {
 func (m *member) assigned(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
+	m.hasOverslept = false
 	given := partitions[m.topic]
 	for _, partition := range given {
 		m.owned[partition] = true
@@ -131,6 +145,10 @@ func (m *member) assigned(_ context.Context, client *kgo.Client, partitions map[
 func (m *member) giveUp(client *kgo.Client, how string, partitions map[string][]int32) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
+	m.stayAwake()
+	if m.hasOverslept {
+		how = "lost"
+	}
 	var givenUp []int32
 	for _, partition := range partitions[m.topic] {
 		if m.owned[partition] {
@@ -172,6 +190,7 @@ func poll(client *kgo.Client) kgo.Fetches {
 func (m *member) process(client *kgo.Client, fetches kgo.Fetches) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
+	m.stayAwake()
 	var ranges [][3]int64
 	fetches.EachPartition(func(fetched kgo.FetchTopicPartition) {
 		if fetched.Topic != m.topic || len(fetched.Records) == 0 {

@@ -37,11 +37,15 @@ final class Member implements ConsumerRebalanceListener {
     private final PrintStream events = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final String topic;
+    private final long sessionNs;
     private final TreeSet<Integer> owned = new TreeSet<>();
     private final Map<TopicPartition, OffsetAndMetadata> uncommitted = new HashMap<>();
+    private long awakeNs = System.nanoTime();
+    private boolean hasOverslept;
 
     private Member(JsonNode options) {
         topic = options.get("topic").asText();
+        sessionNs = Duration.ofMillis(options.get("session_timeout_ms").asLong()).toNanos();
         consumer = new KafkaConsumer<>(settings(options), new ByteArrayDeserializer(), new ByteArrayDeserializer());
         if (options.get("client").asText().equals("java-regex")) {
             consumer.subscribe(new SubscriptionPattern(topic + ".*"), this);
@@ -94,6 +98,7 @@ final class Member implements ConsumerRebalanceListener {
 
     private void work() {
         while (!isToldToLeave) {
+            stayAwake();
             process(consumer.poll(POLL));
             commit();
         }
@@ -102,12 +107,20 @@ final class Member implements ConsumerRebalanceListener {
         consumer.close();
     }
 
+    /** Whoever stood still for a session is out of its group, although its client may have to learn that yet. */
+    private void stayAwake() {
+        long now = System.nanoTime();
+        hasOverslept |= now - awakeNs > sessionNs;
+        awakeNs = now;
+    }
+
     // -- what the client tells, always within poll or close
 
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
         TreeSet<Integer> assigned = numbers(partitions);
         owned.addAll(assigned);
+        hasOverslept = false;
         write("assigned", Interop.JSON.valueToTree(assigned));
     }
 
@@ -122,12 +135,13 @@ final class Member implements ConsumerRebalanceListener {
     }
 
     private void giveUp(String how, Collection<TopicPartition> partitions) {
+        stayAwake();
         TreeSet<Integer> givenUp = numbers(partitions);
         givenUp.retainAll(owned);
         owned.removeAll(givenUp);
         uncommitted.keySet().removeAll(partitions);
         if (!givenUp.isEmpty()) {
-            write(how, Interop.JSON.valueToTree(givenUp));
+            write(hasOverslept ? "lost" : how, Interop.JSON.valueToTree(givenUp));
         }
     }
 

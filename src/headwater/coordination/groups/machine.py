@@ -4,7 +4,7 @@ Pure: no clock, no I/O. It finds the group that a command names, begins and ends
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast, get_args
+from typing import TypeAlias, TypeVar, cast, get_args
 
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
@@ -13,7 +13,7 @@ from headwater.coordination.groups.classic.group import ClassicGroup
 from headwater.coordination.groups.commands import (
     CONSUMER_PROTOCOL_TYPE,
     JOIN_EPOCH,
-    NO_GENERATION,
+    NO_MEMBER,
     ClassicDescription,
     Commit,
     ConsumerDescription,
@@ -51,9 +51,10 @@ from headwater.coordination.groups.offsets import Offsets
 from headwater.errors import ErrorCode, KafkaError
 from headwater.group_config import GroupConfig
 from headwater.group_defaults import GroupDefaults
-from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
+from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TopicPartition
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
+GroupT = TypeVar("GroupT", ClassicGroup, ConsumerGroup)
 
 CLASSIC_EVENTS = get_args(RosterEvent)
 CONSUMER_ENDINGS = (
@@ -73,19 +74,25 @@ class GroupMachine:
         config_of: Callable[[GroupId], GroupConfig],
         topics: TopicImage,
         has_room: Callable[[], bool],
+        bytes_left: Callable[[], int],
     ) -> None:
         self.groups: dict[GroupId, Group] = {}
+        # About how much memory all members take.
+        self.weight = 0
         self.offsets = Offsets(config)
         self._config = config
         self._config_of = config_of
         self._topics = topics
         self._has_room = has_room
+        self._bytes_left = bytes_left
         self._deadlines: Deadlines[DeadlineKey] = Deadlines()
 
     # -- the classic protocol
 
     def decide_join(self, group_id: GroupId, join: Join, ticket: Ticket, now: Now) -> Decision[JoinResult | Waiting]:
         group = self.groups.get(group_id)
+        brought = sum(len(name) + len(metadata) for name, metadata in join.protocols)
+        self._check_memory(brought, group, join.member_id)
         events: list[object] = []
         if isinstance(group, ConsumerGroup):
             if group.state is not GroupState.EMPTY:
@@ -103,6 +110,7 @@ class GroupMachine:
         group = self._group_of(group_id, sync.member_id)
         if isinstance(group, ConsumerGroup):
             return group.decide_classic_sync(sync, now)
+        self._check_memory(sum(len(sync.assignments[each]) - group.weight_of(each) for each in sync.assignments))
         return group.decide_sync(sync, ticket, now)
 
     def decide_heartbeat(
@@ -128,6 +136,8 @@ class GroupMachine:
         self, group_id: GroupId, heartbeat: MemberHeartbeat, now: Now
     ) -> Decision[MemberAnswer]:
         group = self.groups.get(group_id)
+        if heartbeat.topic_names is not None:
+            self._check_memory(sum(map(len, heartbeat.topic_names)), group, heartbeat.member_id)
         if isinstance(group, ConsumerGroup):
             return group.decide_heartbeat(heartbeat, now)
         if heartbeat.epoch != JOIN_EPOCH:
@@ -145,13 +155,15 @@ class GroupMachine:
         group = self.groups.get(group_id)
         if group is not None:
             heard = self._decide_committer(group, commit, now)
-        elif commit.generation == NO_GENERATION:
+        elif commit.generation < 0:
             # A client that assigns partitions by hand, or an administrator: the group is no more than its offsets.
             self._check_room()
             heard = ()
         else:
+            # Older clients know only that their generation is over.
             raise KafkaError(
-                ErrorCode.ILLEGAL_GENERATION, f"there is no group '{group_id}' with a generation {commit.generation}"
+                ErrorCode.GROUP_ID_NOT_FOUND if commit.knows_epochs else ErrorCode.ILLEGAL_GENERATION,
+                f"there is no group '{group_id}' with a generation or epoch {commit.generation}: join it again",
             )
         decision = self.offsets.decide_commit(group_id, commit.offsets, commit.retention_ms, now)
         return decision._replace(events=[*heard, *decision.events])
@@ -170,17 +182,19 @@ class GroupMachine:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and asked.member_id is not None:
             group.check_fetch(asked.member_id, asked.epoch)
-        offsets = self.offsets
-        if asked.partitions is not None:
-            return Decision((), [(each, offsets.committed(group_id, *each)) for each in asked.partitions])
-        return Decision(
-            (),
-            [
-                (TopicPartition(topic, partition), committed)
-                for topic, partitions in offsets.of_group(group_id).items()
-                for partition, committed in partitions.items()
-            ],
-        )
+        partitions = asked.partitions
+        if partitions is None:
+            of_group = self.offsets.of_group(group_id)
+            partitions = [TopicPartition(topic, partition) for topic, found in of_group.items() for partition in found]
+        return Decision((), [(each, self._committed(group_id, each)) for each in partitions])
+
+    def _committed(self, group_id: GroupId, where: TopicPartition) -> CommittedOffset | None:
+        committed = self.offsets.committed(group_id, *where)
+        topic = self._topics.by_name.get(where.topic)
+        if committed is None or topic is None or committed.topic_id in (NO_TOPIC_ID, topic.id):
+            return committed
+        # Of a topic that had this name before.
+        return None
 
     def decide_delete_offsets(
         self, group_id: GroupId, partitions: Sequence[TopicPartition]
@@ -274,24 +288,47 @@ class GroupMachine:
         if isinstance(event, ClassicGroupForgotten):
             if isinstance(group, ClassicGroup):
                 group.apply(event)
-                del self.groups[event.group_id]
+                self._end(event.group_id)
             return
         if not isinstance(group, ClassicGroup):
-            group = self.groups[event.group_id] = self._new_classic(event.group_id)
+            group = self._replace(event.group_id, self._new_classic(event.group_id))
+        before = group.weight
         group.apply(event)
+        self.weight += group.weight - before
+        if group.roster.is_unborn and not self.offsets.has_offsets(event.group_id):
+            # Whoever asked for an id and never came leaves nothing behind.
+            del self.groups[event.group_id]
 
     def _apply_consumer(self, event: ConsumerEvent) -> None:
         group = self.groups.get(event.group_id)
         if isinstance(event, CONSUMER_ENDINGS):
             # Compaction may have left no more than this of a group.
             if isinstance(group, ConsumerGroup):
+                before = group.weight
                 group.apply(event)
+                self.weight += group.weight - before
                 if isinstance(event, ConsumerGroupForgotten):
-                    del self.groups[event.group_id]
+                    self._end(event.group_id)
             return
         if not isinstance(group, ConsumerGroup):
-            group = self.groups[event.group_id] = self._new_consumer(event.group_id)
+            group = self._replace(event.group_id, self._new_consumer(event.group_id))
+        before = group.weight
         group.apply(event)
+        self.weight += group.weight - before
+
+    def _replace(self, group_id: GroupId, group: GroupT) -> GroupT:
+        former = self.groups.get(group_id)
+        if former is not None:
+            self.weight -= former.weight
+        self.groups[group_id] = group
+        return group
+
+    def _end(self, group_id: GroupId) -> None:
+        self.weight -= self.groups.pop(group_id).weight
+        # It ended for one of the other protocol, of which the log may know nothing yet. Without a group that they
+        # belong to, its offsets would be neither listed nor deleted nor ever expire.
+        if self.offsets.has_offsets(group_id):
+            self.groups[group_id] = self._new_classic(group_id)
 
     def _new_classic(self, group_id: GroupId) -> ClassicGroup:
         return ClassicGroup(group_id, self._config, self._deadlines)
@@ -316,6 +353,15 @@ class GroupMachine:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"there are {self._config.headwater_groups_max} groups already (headwater.groups.max): delete some",
+            )
+
+    def _check_memory(self, brought: int, group: Group | None = None, member_id: MemberId = NO_MEMBER) -> None:
+        """Refuses what does not fit beside all the rest. Whoever brings no more than before is always welcome."""
+        more = brought - (0 if group is None else group.weight_of(member_id))
+        if more > 0 and more > self._bytes_left():
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                "the members of all groups take as much memory as they may (headwater.groups.memory.max.bytes)",
             )
 
 

@@ -77,7 +77,8 @@ class Offsets:
         expire_timestamp_ms = NO_EXPIRE_TIMESTAMP
         if retention_ms is not None:
             expire_timestamp_ms = min(max(now.wall_ms + retention_ms, 0), INT64_MAX)
-        events: list[OffsetEvent] = []
+        # A partition that is named twice has what is named last.
+        events: dict[tuple[TopicName, int], OffsetEvent] = {}
         codes: list[ErrorCode] = []
         for topic, partition, offset, leader_epoch, metadata, topic_id in commits:
             # In characters, as Kafka counts them, whatever the name of the setting says.
@@ -86,8 +87,8 @@ class Offsets:
                 continue
             codes.append(ErrorCode.NONE)
             committed = CommittedOffset(offset, leader_epoch, metadata, now.wall_ms, expire_timestamp_ms, topic_id)
-            events.append(OffsetCommitted(group_id, topic, partition, committed))
-        return Decision(events, codes)
+            events[topic, partition] = OffsetCommitted(group_id, topic, partition, committed)
+        return Decision(list(events.values()), codes)
 
     def decide_delete(self, group_id: GroupId, partitions: Iterable[tuple[TopicName, int]]) -> Sequence[OffsetEvent]:
         """Partitions that have no offset are passed over."""
@@ -114,11 +115,12 @@ class Offsets:
         ]
 
     def decide_forget_gone(self, topics: Mapping[TopicName, Topic]) -> Sequence[OffsetEvent]:
-        """Offsets of topics that are not there any more, or that are other ones of the same name."""
+        """Offsets of topics whose name another topic has now. One that is not known at all may be restored yet: its
+        offsets expire as any others."""
         return [
             OffsetForgotten(group_id, name, partition)
             for group_id, name, partition, committed in self._committed.everything()
-            if name not in topics or committed.topic_id not in (NO_TOPIC_ID, topics[name].id)
+            if name in topics and committed.topic_id not in (NO_TOPIC_ID, topics[name].id)
         ]
 
     def decide_expire(self, group_id: GroupId, rule: ExpiryRule | None, now: Now) -> Decision[bool]:

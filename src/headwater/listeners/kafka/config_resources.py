@@ -47,7 +47,7 @@ async def change_overrides(
 ) -> None:
     match resource_type:
         case ResourceType.TOPIC:
-            await broker.catalog.configure(name, change, validate_only=validate_only)
+            await broker.configure_topic(name, change, validate_only=validate_only)
         case ResourceType.GROUP:
             await broker.catalog.configure_group(GroupId(name), change, validate_only=validate_only)
         case _:

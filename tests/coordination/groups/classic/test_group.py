@@ -239,10 +239,18 @@ def stored(*members: StoredMember, leader: str | None, protocol: str | None = "r
     )
 
 
+def test_a_generation_without_a_leader_is_followed_by_another() -> None:
+    ann = StoredMember(MemberId("ann"), None, "c", "/h", SESSION_MS, SESSION_MS, RANGE[0].metadata, b"1")
+
+    loaded = ClassicDriver().reload([stored(ann, leader=None)])
+
+    assert loaded.group.state is GroupState.PREPARING_REBALANCE
+
+
 def test_records_of_old_brokers_are_understood() -> None:
     ann = StoredMember(MemberId("ann"), None, "c", "/h", -1, SESSION_MS, RANGE[0].metadata, b"1")
 
-    loaded = ClassicDriver().reload([stored(ann, leader=None)])
+    loaded = ClassicDriver().reload([stored(ann, leader="ann")])
 
     assert loaded.group.roster.leader == "ann"
     assert loaded.group.roster.members[MemberId("ann")].rebalance_timeout_ms == SESSION_MS

@@ -255,7 +255,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(max_examples=100, stateful_step_count=40)
 
 
 def test_every_request_of_a_group_that_dies_out_is_answered_exactly_once() -> None:

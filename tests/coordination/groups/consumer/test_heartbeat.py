@@ -11,6 +11,7 @@ from headwater.coordination.groups.commands import (
     MemberHeartbeat,
 )
 from headwater.coordination.groups.consumer.events import REBALANCE, SESSION, MemberDeadlineSet, TopicsSeen
+from headwater.coordination.groups.consumer.subscriptions import REGEXES_MAX
 from headwater.coordination.groups.events import (
     ConsumerGroupStored,
     CurrentForgotten,
@@ -244,6 +245,29 @@ def test_the_epoch_before_is_accepted_where_the_answer_may_have_been_lost(topics
     driver.heartbeat(heartbeat("ann", 2, topics=["a"]))
     settle(driver, "ann")
     assert refused(driver, heartbeat("ann", 1, owned=owned)) is ErrorCode.FENCED_MEMBER_EPOCH, "too long ago"
+
+
+def test_who_missed_an_answer_is_told_again_what_it_has(topics: Topics, driver: Driver) -> None:
+    driver.heartbeat(heartbeat("ann", topics=("orders",)))
+    before = driver.heartbeat(heartbeat("ann", 1)).epoch
+    topics.put("orders", 12)
+    lost = driver.heartbeat(heartbeat("ann", before, owned={}))
+
+    again = driver.heartbeat(heartbeat("ann", before, owned={}))
+
+    assert again.epoch == lost.epoch == before + 1
+    assert again.assignment == lost.assignment is not None
+
+
+def test_a_group_has_a_bounded_number_of_different_expressions(driver: Driver) -> None:
+    for number in range(REGEXES_MAX):
+        driver.heartbeat(heartbeat(f"m{number}", topics=(), regex=f"orders-{number}"))
+    driver.heartbeat(heartbeat("same", topics=(), regex="orders-0"))
+
+    with pytest.raises(KafkaError) as refused:
+        driver.heartbeat(heartbeat("more", topics=(), regex="another"))
+
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_a_member_that_joins_again_under_its_id_goes_on(driver: Driver) -> None:

@@ -101,7 +101,10 @@ def converge(driver: Driver, clients: list[Client], topics: Topics) -> None:
             check_owners(driver.group)
         driver.advance(10_000)
         ids = {client.member_id for client in clients}
-        is_settled = all(client.owned == membership.target_of(MemberId(client.member_id)) for client in clients)
+        is_settled = all(
+            client.epoch > JOIN_EPOCH and client.owned == membership.target_of(MemberId(client.member_id))
+            for client in clients
+        )
         if (
             driver.group.state in (GroupState.STABLE, GroupState.EMPTY)
             and is_settled

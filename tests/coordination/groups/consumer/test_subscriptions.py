@@ -39,7 +39,20 @@ def test_a_regular_expression_matches_whole_names_and_no_internal_topics(regex: 
     assert resolve(regex, topics) == found
 
 
-@pytest.mark.parametrize("regex", ["(", "a{1000}{1000}", "(?P<name>x", "(?=look)", "\\1", "a\ud800", "x" * 1025])
+@pytest.mark.parametrize(
+    "regex",
+    [
+        "(",
+        "a{1000}{1000}",
+        "(?P<name>x",
+        "(?=look)",
+        "\\1",
+        "a\ud800",
+        "x" * 1025,
+        "(?:[a-z0-9]?){1000}b",
+        "(x|[a-z0-9]{1,20}){20}b",
+    ],
+)
 def test_what_is_not_a_regular_expression_of_re2_is_refused(regex: str) -> None:
     with pytest.raises(KafkaError) as refused:
         resolve(regex, Topics())

@@ -17,6 +17,11 @@ JOIN_PHASE = "classic-join"
 SYNC_PHASE = "classic-sync"
 
 
+# What a member takes beside what it brings, and an id that was given out: names, a deadline, places in tables.
+MEMBER_BYTES = 1000
+AWAITED_BYTES = 600
+
+
 class Member(NamedTuple):
     id: MemberId
     # A static member has one, and keeps its place under it when it comes back with another id.
@@ -28,6 +33,11 @@ class Member(NamedTuple):
     # Best liked first, each name once.
     protocols: tuple[ClassicProtocol, ...]
     assignment: bytes = b""
+
+    @property
+    def weight(self) -> int:
+        """About how much memory it takes."""
+        return MEMBER_BYTES + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
         for name, metadata in self.protocols:

@@ -58,6 +58,15 @@ class ClassicGroup:
         return self.roster.state
 
     @property
+    def weight(self) -> int:
+        """About how much memory the group takes."""
+        return self.roster.weight
+
+    def weight_of(self, member_id: MemberId) -> int:
+        member = self.roster.members.get(member_id)
+        return 0 if member is None else member.weight
+
+    @property
     def protocol_type(self) -> str:
         """Empty where nobody has ever joined: offsets may be committed by whoever needs no group."""
         return self.roster.protocol_type or ""
@@ -181,8 +190,10 @@ class ClassicGroup:
         for member in self.roster.members.values():
             for event in self._extend_session(member, now):
                 draft.happen(event)
-        if len(self.roster.members) > self._config.group_max_size:
-            # The limit is lower now. All join again, and those that come last find no room.
+        roster = self.roster
+        # A generation without a leader is one that was to be followed by another. Where the limit is lower now all join
+        # again, too, and those that come last find no room.
+        if roster.members and (roster.leader is None or len(roster.members) > self._config.group_max_size):
             draft.begin_rebalance()
         return draft.events
 

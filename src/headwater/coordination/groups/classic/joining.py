@@ -22,6 +22,9 @@ NEWCOMER_TIMEOUT_MS = 300_000
 # Ids of a group that are given out and not yet used: whoever only ever asks for one must not fill the memory.
 AWAITED_MAX = 10_000
 
+# A consumer brings one for each of its assignors, which are a handful.
+PROTOCOLS_MAX = 100
+
 Joined = Decision[JoinResult | Waiting]
 
 
@@ -33,6 +36,12 @@ def check_join(join: Join, config: GroupDefaults) -> None:
             ErrorCode.INVALID_SESSION_TIMEOUT,
             f"the session timeout of {join.session_timeout_ms} ms is not between {shortest_ms} "
             f"(group.min.session.timeout.ms) and {longest_ms} (group.max.session.timeout.ms)",
+        )
+    if join.instance_id == "":
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a group.instance.id must not be empty")
+    if len(join.protocols) > PROTOCOLS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"a member may bring {PROTOCOLS_MAX} protocols, not {len(join.protocols)}"
         )
     bytes_total = sum(len(protocol.name) + len(protocol.metadata) for protocol in join.protocols)
     check_metadata_bytes(bytes_total, "the protocols of a member", config)
@@ -49,7 +58,9 @@ def check_metadata_bytes(bytes_total: int, what: str, config: GroupDefaults) -> 
 
 def decide_join(draft: Draft, join: Join, ticket: Ticket) -> Joined:
     roster = draft.roster
-    known_id = join.member_id or roster.id_of_instance.get(join.instance_id or "", NO_MEMBER)
+    known_id = join.member_id
+    if known_id == NO_MEMBER and join.instance_id is not None:
+        known_id = roster.id_of_instance.get(join.instance_id, NO_MEMBER)
     if not _has_room(draft, known_id):
         draft.remove_all([known_id] if known_id else [])
         return draft.decision(JoinResult(NO_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED))

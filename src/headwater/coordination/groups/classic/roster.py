@@ -11,6 +11,7 @@ from typing import NamedTuple
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Ticket
 from headwater.coordination.groups.classic.events import (
+    AWAITED_BYTES,
     JOIN_PHASE,
     SESSION,
     SYNC_PHASE,
@@ -65,6 +66,7 @@ class Roster:
     has_newcomer: bool = False
     # What the members of the last generation subscribed to; None where that cannot be known.
     subscriptions: Sequence[bytes] | None = None
+    members_weight: int = 0
 
     def copy(self) -> "Roster":
         return replace(
@@ -80,6 +82,16 @@ class Roster:
         )
 
     # -- questions
+
+    @property
+    def weight(self) -> int:
+        """About how much memory the group takes."""
+        return self.members_weight + AWAITED_BYTES * len(self.awaited)
+
+    @property
+    def is_unborn(self) -> bool:
+        """Nobody is in it, and nobody has ever been."""
+        return self.state is GroupState.EMPTY and not (self.generation or self.members or self.awaited)
 
     @property
     def has_everyone_joined(self) -> bool:
@@ -225,7 +237,8 @@ class Roster:
         self._cancel_deadline(SESSION, member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
-            self.supporters -= _names(member)
+            self._support(member, -1)
+            self.members_weight -= member.weight
             if member.instance_id is not None and self.id_of_instance[member.instance_id] == member_id:
                 del self.id_of_instance[member.instance_id]
             if self.leader == member_id:
@@ -246,14 +259,14 @@ class Roster:
 
     def _apply_stored(self, event: GenerationStored) -> None:
         known = self.members
-        self.members, self.id_of_instance, self.supporters = {}, {}, Counter()
+        self.members, self.id_of_instance, self.supporters, self.members_weight = {}, {}, Counter(), 0
         for stored in event.members:
             self._put(_member(stored, event.protocol, known.get(stored.member_id)))
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         self.generation = event.generation
         self.protocol_type = event.protocol_type or None
         self.protocol = event.protocol
-        self.leader = event.leader if event.leader in self.members else next(iter(self.members), None)
+        self.leader = event.leader if event.leader in self.members else None
         self.state_timestamp_ms = event.state_timestamp_ms if event.state_timestamp_ms >= 0 else None
         if not self.members:
             self._cancel_deadline(JOIN_PHASE)
@@ -269,11 +282,20 @@ class Roster:
     def _put(self, member: Member) -> None:
         before = self.members.get(member.id)
         if before is not None:
-            self.supporters -= _names(before)
-        self.supporters += _names(member)
+            self._support(before, -1)
+            self.members_weight -= before.weight
+        self._support(member, 1)
+        self.members_weight += member.weight
         self.members[member.id] = member
         if member.instance_id is not None:
             self.id_of_instance[member.instance_id] = member.id
+
+    def _support(self, member: Member, change: int) -> None:
+        supporters = self.supporters
+        for protocol in member.protocols:
+            supporters[protocol.name] += change
+            if not supporters[protocol.name]:
+                del supporters[protocol.name]
 
     def _subscribe(self) -> None:
         is_known = self.protocol is not None or not self.members
@@ -298,10 +320,6 @@ class Roster:
     def _cancel_deadline(self, kind: str, member_id: MemberId = NO_MEMBER) -> None:
         if self.deadlines is not None:
             self.deadlines.cancel((self.group_id, kind, member_id))
-
-
-def _names(member: Member) -> Counter[str]:
-    return Counter(protocol.name for protocol in member.protocols)
 
 
 def _member(stored: StoredMember, protocol: str | None, known: Member | None) -> Member:

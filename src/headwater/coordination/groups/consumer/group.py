@@ -39,7 +39,7 @@ from headwater.coordination.groups.consumer.classic_members import (
 )
 from headwater.coordination.groups.consumer.events import SESSION, MemberDeadlineCancelled, MemberDeadlineSet
 from headwater.coordination.groups.consumer.heartbeat import arrive, check_heartbeat, existing_member, is_full
-from headwater.coordination.groups.consumer.members import Member
+from headwater.coordination.groups.consumer.members import Member, weight_of
 from headwater.coordination.groups.consumer.membership import Membership
 from headwater.coordination.groups.consumer.progress import Arrival, advance, rebalance_deadline, remove
 from headwater.coordination.groups.consumer.subscriptions import subscribed_names
@@ -71,6 +71,15 @@ class ConsumerGroup:
     def state(self) -> GroupState:
         return self.membership.state
 
+    @property
+    def weight(self) -> int:
+        """About how much memory the group takes."""
+        return self.membership.weight
+
+    def weight_of(self, member_id: MemberId) -> int:
+        member = self.membership.members.get(member_id)
+        return 0 if member is None else weight_of(member.details)
+
     def apply(self, event: object) -> None:
         self.membership.apply(event)
 
@@ -88,7 +97,9 @@ class ConsumerGroup:
         due_ms = now.monotonic_ms + config.consumer_session_timeout_ms
         progress.events.append(MemberDeadlineSet(self.group_id, SESSION, member.id, due_ms))
         assigned = member.current.assigned
-        is_told = is_full(heartbeat) or assigned != arrival.before.current.assigned
+        before = arrival.before.current
+        # Whoever still has the epoch before has missed an answer, and with it perhaps what it has now.
+        is_told = is_full(heartbeat) or assigned != before.assigned or heartbeat.epoch != before.epoch
         interval_ms = config.consumer_heartbeat_interval_ms
         answer = MemberAnswer(member.id, member.current.epoch, interval_ms, assigned if is_told else None)
         return Decision(progress.events, answer)

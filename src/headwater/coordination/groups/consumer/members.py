@@ -14,6 +14,7 @@ from headwater.coordination.groups.events import CurrentStored, MemberState, Mem
 from headwater.ids import GroupId, MemberId
 
 # The request says nothing: what was said before still holds.
+MEMBER_BYTES = 2000
 UNCHANGED_TIMEOUT = -1
 
 
@@ -64,6 +65,14 @@ class Member(NamedTuple):
             target=target,
             is_classic=details.classic is not None,
         )
+
+
+def weight_of(details: MemberStored) -> int:
+    """About how much memory a member takes: what it brings, and its places in tables."""
+    brought = len(details.topic_regex or "") + sum(map(len, details.topic_names))
+    if details.classic is not None:
+        brought += sum(len(name) + len(metadata) for name, metadata in details.classic.protocols)
+    return MEMBER_BYTES + brought
 
 
 def new_details(group_id: GroupId, member_id: MemberId) -> MemberStored:

@@ -16,7 +16,7 @@ from headwater.coordination.groups.consumer.events import (
     MemberDeadlineSet,
     TopicsSeen,
 )
-from headwater.coordination.groups.consumer.members import Member, new_current, new_details
+from headwater.coordination.groups.consumer.members import Member, new_current, new_details, weight_of
 from headwater.coordination.groups.consumer.subscriptions import (
     NO_METADATA_HASH,
     Subscription,
@@ -58,6 +58,7 @@ class Membership:
         self.static_members: dict[str, MemberId] = {}
         self.subscribers: dict[Subscription, int] = {}
         self.classic_count = 0
+        self.weight = 0
         self._owners: dict[TopicId, dict[int, MemberId]] = {}
         self._deadlines = deadlines
 
@@ -150,6 +151,7 @@ class Membership:
         self.members[after.id] = after
         self.subscribers = resubscribe(self.subscribers, (), (after.subscription,))
         self.classic_count += after.details.classic is not None
+        self.weight += weight_of(after.details)
         if after.details.instance_id is not None:
             self.static_members[after.details.instance_id] = after.id
         self._hold(after)
@@ -164,6 +166,7 @@ class Membership:
     def _remove_from_indexes(self, member: Member) -> None:
         self.subscribers = resubscribe(self.subscribers, (member.subscription,), ())
         self.classic_count -= member.details.classic is not None
+        self.weight -= weight_of(member.details)
         instance_id = member.details.instance_id
         # A member that has been replaced leaves its instance to the one that came.
         if instance_id is not None and self.static_members.get(instance_id) == member.id:

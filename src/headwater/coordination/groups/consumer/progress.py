@@ -15,6 +15,7 @@ from headwater.coordination.groups.consumer.members import Member
 from headwater.coordination.groups.consumer.membership import Membership
 from headwater.coordination.groups.consumer.reconciliation import Goal, reconcile
 from headwater.coordination.groups.consumer.subscriptions import (
+    REGEXES_MAX,
     Regexes,
     Subscribers,
     metadata_hash,
@@ -35,7 +36,7 @@ from headwater.coordination.groups.events import (
     TargetForgotten,
     TargetStored,
 )
-from headwater.errors import KafkaError
+from headwater.errors import ErrorCode, KafkaError
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
 
 
@@ -127,8 +128,10 @@ def remove(group: Membership, members: Sequence[Member], topics: TopicImage) -> 
     """What follows when members are gone. The new target is computed when another member shows itself."""
     subscribers = resubscribe(group.subscribers, (member.subscription for member in members), ())
     in_use = regexes_of(subscribers)
-    names = subscribed_names(subscribers, group.regexes)
-    events: list[object] = [ConsumerGroupStored(group.group_id, group.epoch + 1, metadata_hash(names, topics))]
+    hashed = group.metadata_hash
+    if subscribers.keys() != group.subscribers.keys():
+        hashed = metadata_hash(subscribed_names(subscribers, group.regexes), topics)
+    events: list[object] = [ConsumerGroupStored(group.group_id, group.epoch + 1, hashed)]
     events.extend(RegexForgotten(group.group_id, regex) for regex in group.regexes if regex not in in_use)
     for member in members:
         events.extend(forget_member(group.group_id, member.id))
@@ -155,6 +158,11 @@ def _subscribe(
     """`regex` is the arriving member's own: if that cannot be understood the member is told so."""
     is_stale = group.topics_version != topics.version
     in_use = regexes_of(subscribers)
+    if len(in_use) > REGEXES_MAX and regex is not None and regex not in group.regexes:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"the members of group '{group.group_id}' have {REGEXES_MAX} different regular expressions already",
+        )
     regexes = {known: resolved for known, resolved in group.regexes.items() if known in in_use}
     events: list[object] = [RegexForgotten(group.group_id, known) for known in group.regexes if known not in in_use]
     for pattern in sorted(in_use):

@@ -50,17 +50,15 @@ def downgrade(
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=group.epoch,
         protocol=protocol,
-        leader=remaining[0][0].id,
+        # Without a leader, every load of the group begins with the rebalance that is due.
+        leader=None if is_rebalance_due else remaining[0][0].id,
         state_timestamp_ms=now.wall_ms,
         members=[_classic(member, target, protocol, topics).stored(protocol) for member, target in remaining],
     )
     # What follows for the classic group it decides itself, as if it had just been loaded.
     classic = ClassicGroup(group.group_id, config, Deadlines())
     classic.apply(generation)
-    events: list[object] = [*forget_group(group), generation, *classic.decide_loaded(now)]
-    if is_rebalance_due:
-        events.extend(classic.decide_rebalance(now).events)
-    return events
+    return [*forget_group(group), generation, *classic.decide_loaded(now)]
 
 
 def forget_group(group: Membership) -> list[object]:

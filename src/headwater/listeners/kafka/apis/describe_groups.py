@@ -18,7 +18,9 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
 async def handle(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
-    asked = [(group_id, context.broker.groups.describe_classic(GroupId(group_id))) for group_id in request.groups]
+    # Once each: whoever names a group a thousand times would get its members a thousand times.
+    names = dict.fromkeys(request.groups)
+    asked = [(group_id, context.broker.groups.describe_classic(GroupId(group_id))) for group_id in names]
     return DescribeGroupsResponse(
         groups=[_described(group_id, await outcome.wait(), context) for group_id, outcome in asked]
     )

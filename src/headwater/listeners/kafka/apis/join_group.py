@@ -42,7 +42,7 @@ def handle(request: JoinGroupRequest, context: Context) -> Pending[JoinGroupResp
         reason=request.reason or "",
     )
     outcome = context.broker.groups.join(GroupId(request.group_id), join)
-    return outcome.map(lambda result: _response(result, request.member_id, version))
+    return outcome.map(lambda result: _response(result, request.member_id, version), is_abandonable=True)
 
 
 def _response(outcome: JoinResult | HeadwaterError, member_id: str, version: int) -> JoinGroupResponse:

@@ -31,7 +31,9 @@ NOTHING_COMMITTED = CommittedOffset(-1, -1, "", -1)
 
 async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     if context.api_version >= FIRST_VERSION_WITH_MANY_GROUPS:
-        groups = [await _group(asked, request.require_stable, context) for asked in request.groups]
+        # Once each: whoever names a group a thousand times would get its offsets a thousand times.
+        once = {asked.group_id: asked for asked in request.groups}
+        groups = [await _group(asked, request.require_stable, context) for asked in once.values()]
         return OffsetFetchResponse(groups=groups)
     asked = None
     if request.topics is not None:

@@ -19,7 +19,7 @@ def handle(request: SyncGroupRequest, context: Context) -> Pending[SyncGroupResp
         protocol=request.protocol_name,
         assignments={MemberId(each.member_id): bytes(each.assignment) for each in request.assignments},
     )
-    return context.broker.groups.sync(GroupId(request.group_id), sync).map(_response)
+    return context.broker.groups.sync(GroupId(request.group_id), sync).map(_response, is_abandonable=True)
 
 
 def _response(outcome: SyncResult | HeadwaterError) -> SyncGroupResponse:

@@ -1,0 +1,52 @@
+"""InitProducerId for a transactional id: may this client have it, and under which producer id and epoch.
+
+Whoever comes with nothing but the id takes it over. A client that goes on after an error says who it has been
+(KIP-360), and gets the id only if nobody took it over meanwhile.
+"""
+
+from headwater.coordination.decisions import Now
+from headwater.coordination.transactions.commands import InitProducer, TransactionSettings
+from headwater.coordination.transactions.events import TransactionStored
+from headwater.coordination.transactions.refusals import fenced_producer
+from headwater.coordination.transactions.transitions import (
+    EPOCH_MAX,
+    identity_after,
+    identity_before,
+    identity_of,
+    initialized,
+)
+from headwater.errors import ErrorCode, KafkaError
+
+
+def check_init(init: InitProducer, settings: TransactionSettings) -> None:
+    # Two-phase commit is not offered, and these are the codes by which Kafka says so.
+    if init.enable_two_phase:
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is not enabled on this broker"
+        )
+    if init.keep_prepared:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "a prepared transaction cannot be kept")
+    if not 0 < init.timeout_ms <= settings.transaction_max_timeout_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            f"a time-out of {init.timeout_ms} ms is not between 1 and {settings.transaction_max_timeout_ms} "
+            "(transaction.max.timeout.ms)",
+        )
+
+
+def check_taker(transaction: TransactionStored, init: InitProducer) -> None:
+    """May this client end the transaction that is open, in order to go on?"""
+    if init.expected is not None and init.expected != identity_of(transaction):
+        raise fenced_producer(init.transactional_id)
+
+
+def reinitialized(transaction: TransactionStored, init: InitProducer, now: Now) -> TransactionStored:
+    """No transaction is open: the client gets the next epoch, and again the same if it asks the same again."""
+    held = identity_of(transaction)
+    if init.expected is not None and init.expected != held:
+        if init.expected != identity_before(transaction):
+            raise fenced_producer(init.transactional_id)
+        # That one is not for clients: its transaction timed out in the last epoch of its producer id.
+        if held.epoch != EPOCH_MAX:
+            return initialized(transaction, init, held, now)
+    return initialized(transaction, init, identity_after(transaction, init.new_producer_id), now)

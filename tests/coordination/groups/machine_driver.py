@@ -1,0 +1,362 @@
+"""Drives the machine of a shard as the shard does: decides, applies, writes records, answers tickets, moves time.
+
+Every decision is checked to leave the machine as it was, and every ticket to be answered once. The log is what its
+records say when they are read back.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from random import Random
+from typing import Any, NamedTuple, TypeVar
+
+from headwater.broker.group_format import GroupFormat
+from headwater.coordination.decisions import Decision, Now, Ticket, Volatile, Waiting
+from headwater.coordination.groups.classic.group import ClassicGroup
+from headwater.coordination.groups.commands import (
+    NO_GENERATION,
+    NO_MEMBER,
+    Commit,
+    DeadlineKey,
+    GroupState,
+    Join,
+    JoinResult,
+    Leaving,
+    MemberAnswer,
+    MemberHeartbeat,
+    OffsetsAsked,
+    OffsetToCommit,
+    Sync,
+    SyncResult,
+)
+from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.events import CommittedOffset, Event
+from headwater.coordination.groups.machine import Group, GroupMachine
+from headwater.errors import ErrorCode
+from headwater.group_config import GroupConfig
+from headwater.group_defaults import GroupDefaults
+from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TopicPartition
+from tests.coordination.groups.consumer.driver import Topics, heartbeat
+from tests.coordination.groups.migration.driver import join_request
+
+ResultT = TypeVar("ResultT")
+
+FORMAT = GroupFormat()
+START = Now(1_700_000_000_000, 0)
+# A classic group is complete as soon as its first member has joined, once time moves at all.
+SETTINGS = GroupDefaults(group_initial_rebalance_delay_ms=0)
+
+
+class Record(NamedTuple):
+    """An event as the log has it."""
+
+    key: bytes
+    is_tombstone: bool
+    event: Event
+
+
+class MachineDriver:
+    def __init__(self, topics: Topics, config: GroupDefaults = SETTINGS) -> None:
+        self.topics = topics
+        self.config = config
+        self.groups_max = 100
+        self.bytes_max = 1 << 30
+        group_config = GroupConfig.from_overrides({}, config)
+        self.machine = GroupMachine(
+            config,
+            lambda _: group_config,
+            topics,
+            lambda: len(self.machine.groups) < self.groups_max,
+            lambda: self.bytes_max - self.machine.weight,
+        )
+        self.now = START
+        self.records: list[Record] = []
+        # What requests that waited were told in the end, and those that still wait.
+        self.answers: dict[Ticket, Any] = {}
+        self.waiting: set[Ticket] = set()
+        self._tickets = 0
+
+    def group(self, group_id: str) -> "OneGroup":
+        return OneGroup(self, GroupId(group_id))
+
+    # -- deciding
+
+    def perform(self, decide: Callable[[], Decision[ResultT]]) -> ResultT:
+        return self.take(decide).result
+
+    def take(self, decide: Callable[[], Decision[ResultT]]) -> Decision[ResultT]:
+        before = self.snapshot()
+        try:
+            decision = decide()
+        finally:
+            assert self.snapshot() == before, "deciding must not mutate"
+        for event in decision.events:
+            self.machine.apply(event)
+            if not isinstance(event, Volatile):
+                self._write(event)
+        for ticket, result in decision.answers:
+            self.waiting.remove(ticket)
+            self.answers[ticket] = result
+        return decision
+
+    def request(self, decide: Callable[[Ticket], Decision[ResultT | Waiting]]) -> ResultT | Ticket:
+        """The result, or the ticket under which it will come."""
+        self._tickets += 1
+        ticket = Ticket(self._tickets)
+        result = self.perform(lambda: decide(ticket))
+        if not isinstance(result, Waiting):
+            return result
+        self.waiting.add(ticket)
+        return ticket
+
+    def _write(self, event: Any) -> None:
+        key, value = FORMAT.encode(event)
+        read = FORMAT.decode(key, value)
+        assert read is not None
+        self.records.append(Record(key, value is None, read))
+
+    @property
+    def log(self) -> Sequence[Event]:
+        return [record.event for record in self.records]
+
+    # -- groups as wholes
+
+    def delete(self, group_id: str) -> Sequence[object]:
+        return self.take(lambda: self.machine.decide_delete(GroupId(group_id))).events
+
+    def expire(self) -> Sequence[object]:
+        return self.take(lambda: self.machine.decide_expire(self.now)).events
+
+    def forget_topics(self, *names: str) -> None:
+        self.perform(lambda: self.machine.decide_forget_topics([TopicName(name) for name in names]))
+
+    # -- time
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Moves time, and lets every deadline on the way take effect."""
+        until_ms = self.now.monotonic_ms + milliseconds
+        seen: Counter[tuple[DeadlineKey | None, int]] = Counter()
+        while (due_ms := self.machine.next_deadline_ms()) is not None and due_ms <= until_ms:
+            self._move_to(max(due_ms, self.now.monotonic_ms))
+            due = self.machine._deadlines.next_key(), due_ms
+            seen[due] += 1
+            # A first rebalance that has no delay is prolonged by nothing, once for everybody who came.
+            assert seen[due] <= 2, "the shard would spin"
+            assert self.take(lambda: self.machine.decide_due(self.now)).events, "a deadline that is due must move or go"
+        self._move_to(until_ms)
+
+    def _move_to(self, monotonic_ms: int) -> None:
+        self.now = Now(self.now.wall_ms + monotonic_ms - self.now.monotonic_ms, monotonic_ms)
+
+    @property
+    def deadlines(self) -> Mapping[DeadlineKey, int]:
+        return self.machine._deadlines._due_ms
+
+    # -- restarts
+
+    def replayed(self, records: Sequence[Record] | None = None) -> "MachineDriver":
+        """Another machine, which knows what is in the log and no more."""
+        other = MachineDriver(self.topics, self.config)
+        other.now, other._tickets = self.now, self._tickets
+        other.records = list(self.records if records is None else records)
+        for record in other.records:
+            other.machine.apply(record.event)
+        assert not other.deadlines, "a log that is read knows no time"
+        return other
+
+    def restarted(self, records: Sequence[Record] | None = None) -> "MachineDriver":
+        other = self.replayed(records)
+        other.perform(lambda: other.machine.decide_loaded(other.now))
+        return other
+
+    def compacted(self, random: Random, *, tombstones_kept: float) -> Sequence[Record]:
+        """The last record of each key; some of those that only say that a key is gone are gone as well."""
+        last = {record.key: index for index, record in enumerate(self.records)}
+        return [
+            record
+            for index, record in enumerate(self.records)
+            if last[record.key] == index and (not record.is_tombstone or random.random() < tombstones_kept)
+        ]
+
+    # -- what it knows
+
+    def snapshot(self) -> object:
+        groups = {group_id: _everything_of(group) for group_id, group in self.machine.groups.items()}
+        return groups, _copied(self.machine.offsets._committed._groups), dict(self.deadlines)
+
+    def offsets(self) -> Mapping[tuple[str, str, int], CommittedOffset]:
+        """All that is committed, as far as its records tell it."""
+        return {
+            (group_id, topic, partition): committed
+            if committed.expire_timestamp_ms == -1
+            else committed._replace(topic_id=NO_TOPIC_ID)
+            for group_id, topic, partition, committed in self.machine.offsets._committed.everything()
+        }
+
+    def durable(self) -> Mapping[str, object]:
+        """What a log must rebuild of groups, beside those that are no more than their offsets."""
+        views = {group_id: _durable_of(group) for group_id, group in self.machine.groups.items()}
+        return {group_id: view for group_id, view in views.items() if view is not None}
+
+
+class OneGroup:
+    """The requests of clients of one group."""
+
+    def __init__(self, driver: MachineDriver, group_id: GroupId) -> None:
+        self.driver = driver
+        self.group_id = group_id
+        self.topics = driver.topics
+        self.answers = driver.answers
+
+    @property
+    def machine(self) -> GroupMachine:
+        return self.driver.machine
+
+    @property
+    def group(self) -> Group | None:
+        return self.machine.groups.get(self.group_id)
+
+    @property
+    def state(self) -> GroupState | None:
+        return None if self.group is None else self.group.state
+
+    @property
+    def consumer(self) -> ConsumerGroup:
+        assert isinstance(self.group, ConsumerGroup)
+        return self.group
+
+    @property
+    def classic(self) -> ClassicGroup:
+        assert isinstance(self.group, ClassicGroup)
+        return self.group
+
+    def join(self, join: Join) -> JoinResult | Ticket:
+        driver = self.driver
+        return driver.request(lambda ticket: self.machine.decide_join(self.group_id, join, ticket, driver.now))
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        *,
+        instance: str | None = None,
+        assignments: Mapping[MemberId, bytes] | None = None,
+    ) -> SyncResult | Ticket:
+        driver = self.driver
+        sync = Sync(MemberId(member_id), instance, generation, None, None, assignments or {})
+        return driver.request(lambda ticket: self.machine.decide_sync(self.group_id, sync, ticket, driver.now))
+
+    def beat(self, member_id: str, generation: int, instance: str | None = None) -> ErrorCode:
+        return self.driver.perform(
+            lambda: self.machine.decide_heartbeat(
+                self.group_id, MemberId(member_id), instance, generation, self.driver.now
+            )
+        )
+
+    def leave(self, *leaving: tuple[str, str | None]) -> list[ErrorCode]:
+        asked = [Leaving(MemberId(member_id), instance) for member_id, instance in leaving]
+        left = self.driver.perform(lambda: self.machine.decide_leave(self.group_id, asked, self.driver.now))
+        return [each.error for each in left]
+
+    def heartbeat(self, heartbeat: MemberHeartbeat) -> MemberAnswer:
+        return self.driver.perform(
+            lambda: self.machine.decide_member_heartbeat(self.group_id, heartbeat, self.driver.now)
+        )
+
+    def commit(
+        self,
+        *offsets: OffsetToCommit,
+        member_id: str = NO_MEMBER,
+        generation: int = NO_GENERATION,
+        instance: str | None = None,
+        retention_ms: int | None = None,
+        knows_epochs: bool = True,
+    ) -> Sequence[ErrorCode]:
+        commit = Commit(MemberId(member_id), instance, generation, offsets, retention_ms, knows_epochs)
+        return self.driver.perform(lambda: self.machine.decide_commit(self.group_id, commit, self.driver.now))
+
+    def committed(
+        self, *partitions: tuple[str, int], member_id: str | None = None, epoch: int = -1
+    ) -> dict[tuple[str, int], int | None]:
+        """Of all partitions where none is named."""
+        named = [TopicPartition(TopicName(topic), partition) for topic, partition in partitions]
+        asked = OffsetsAsked(named or None, None if member_id is None else MemberId(member_id), epoch)
+        found = self.driver.perform(lambda: self.machine.committed(self.group_id, asked))
+        return {(where.topic, where.partition): committed and committed.offset for where, committed in found}
+
+    def delete_offsets(self, *partitions: tuple[str, int]) -> Sequence[ErrorCode]:
+        named = [TopicPartition(TopicName(topic), partition) for topic, partition in partitions]
+        return self.driver.perform(lambda: self.machine.decide_delete_offsets(self.group_id, named))
+
+    # -- what tests begin with
+
+    def stable_classic(self, member_id: str = "bob", *, topics: Iterable[str] = ("a",), assigned: bytes = b"") -> None:
+        """A group of one member, at generation 1."""
+        ticket = self.join(join_request(new_member_id=member_id, topics=topics))
+        self.driver.pass_time(0)
+        assert isinstance(ticket, int)
+        assert self.answers[ticket].error is ErrorCode.NONE
+        self.sync(member_id, 1, assignments={MemberId(member_id): assigned})
+        assert self.classic.state is GroupState.STABLE
+
+    def stable_consumer(self, member_id: str = "ann", *, topics: Iterable[str] = ("a",)) -> None:
+        """A group of one member, at epoch 1."""
+        assert self.heartbeat(heartbeat(member_id, topics=topics)).epoch == 1
+        assert self.consumer.state is GroupState.STABLE
+
+    def empty_consumer(self) -> None:
+        self.stable_consumer()
+        self.heartbeat(heartbeat("ann", -1))
+        assert self.consumer.state is GroupState.EMPTY
+
+    def empty_classic(self) -> None:
+        self.stable_classic()
+        self.leave(("bob", None))
+        assert self.classic.state is GroupState.EMPTY
+
+
+def offset(topic: str, partition: int, offset: int, *, topics: Topics | None = None, note: str = "") -> OffsetToCommit:
+    known = None if topics is None else topics.by_name.get(TopicName(topic))
+    return OffsetToCommit(TopicName(topic), partition, offset, -1, note, NO_TOPIC_ID if known is None else known.id)
+
+
+def _everything_of(group: Group) -> object:
+    if isinstance(group, ClassicGroup):
+        roster = group.roster
+        return {each.name: _copied(getattr(roster, each.name)) for each in fields(roster) if each.name != "deadlines"}
+    return {name: _copied(value) for name, value in vars(group.membership).items() if name != "_deadlines"}
+
+
+def _copied(value: Any) -> object:
+    """What is held in containers cannot change."""
+    if isinstance(value, dict):
+        return {key: _copied(held) for key, held in value.items()}
+    return value.copy() if isinstance(value, set | list) else value
+
+
+def _durable_of(group: Group) -> object | None:
+    """None where there is nothing but what a restart may forget."""
+    if isinstance(group, ClassicGroup):
+        roster = group.roster
+        if roster.state is not GroupState.STABLE:
+            return None
+        members = [member.stored(roster.protocol) for member in roster.members.values()]
+        return "classic", roster.generation, roster.protocol_type, roster.protocol, roster.leader, members
+    membership = group.membership
+    members = {}
+    for member_id, (details, current) in membership.members.items():
+        classic = details.classic and details.classic._replace(protocols=tuple(details.classic.protocols))
+        members[member_id] = details._replace(classic=classic), current
+    return (
+        "consumer",
+        membership.epoch,
+        membership.metadata_hash,
+        membership.assignment_epoch,
+        members,
+        membership.targets,
+        membership.regexes,
+        membership.static_members,
+        membership.subscribers,
+        membership.classic_count,
+        membership._owners,
+    )

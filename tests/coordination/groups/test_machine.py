@@ -1,0 +1,464 @@
+"""Which group a command reaches, of which protocol, and how groups begin and end."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater.coordination.decisions import Ticket
+from headwater.coordination.groups.classic.group import ClassicGroup
+from headwater.coordination.groups.commands import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    GroupListing,
+    GroupState,
+    GroupType,
+    JoinResult,
+    Sync,
+    SyncResult,
+)
+from headwater.coordination.groups.events import (
+    ClassicGroupForgotten,
+    ConsumerGroupForgotten,
+    ConsumerGroupStored,
+    MemberForgotten,
+    MemberStored,
+    OffsetForgotten,
+    RegexForgotten,
+)
+from headwater.errors import ErrorCode, KafkaError
+from headwater.group_defaults import GroupDefaults
+from headwater.ids import GroupId, MemberId, TopicName
+from headwater.protocol.consumer_protocol import write_assignment
+from tests.coordination.groups.consumer.driver import SESSION_TIMEOUT_MS, Topics, heartbeat
+from tests.coordination.groups.machine_driver import MachineDriver, OneGroup, offset
+from tests.coordination.groups.migration.driver import CLASSIC_SESSION_TIMEOUT_MS, join_request
+
+NAME = "payments"
+PAYMENTS = GroupId(NAME)
+
+Request = Callable[[OneGroup], object]
+
+
+@pytest.fixture
+def driver() -> MachineDriver:
+    return MachineDriver(Topics({"a": 2, "b": 1}))
+
+
+@pytest.fixture
+def group(driver: MachineDriver) -> OneGroup:
+    return driver.group(NAME)
+
+
+def refusal(request: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        request()
+    return refused.value.code
+
+
+# -- groups that are not there
+
+MEMBERS_REQUESTS: dict[str, Request] = {
+    "sync": lambda group: group.sync("bob", 1),
+    "heartbeat": lambda group: group.beat("bob", 1),
+    "heartbeat of the next generation": lambda group: group.heartbeat(heartbeat("bob", 1)),
+    "leave of the next generation": lambda group: group.heartbeat(heartbeat("bob", LEAVE_EPOCH)),
+    "leave for a while": lambda group: group.heartbeat(heartbeat("bob", LEAVE_STATIC_EPOCH, instance="i")),
+    "join under an id": lambda group: group.join(join_request("bob")),
+}
+
+
+@pytest.mark.parametrize("request_", MEMBERS_REQUESTS.values(), ids=MEMBERS_REQUESTS.keys())
+def test_who_is_a_member_of_no_group_is_told_to_join_and_leaves_no_group_behind(
+    driver: MachineDriver, group: OneGroup, request_: Request
+) -> None:
+    assert refusal(lambda: request_(group)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.machine.groups == {}
+
+
+def test_everybody_who_leaves_a_group_that_is_not_there_is_unknown(driver: MachineDriver, group: OneGroup) -> None:
+    assert group.leave(("bob", None), ("", "instance")) == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
+    assert driver.machine.groups == {}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda group: group.machine.describe_classic(PAYMENTS),
+        lambda group: group.machine.describe_consumer(PAYMENTS),
+        lambda group: group.driver.delete(NAME),
+        lambda group: group.delete_offsets(("a", 0)),
+    ],
+    ids=["describe classic", "describe consumer", "delete", "delete offsets"],
+)
+def test_a_group_that_is_not_there_is_not_found(group: OneGroup, ask: Request) -> None:
+    assert refusal(lambda: ask(group)) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+# -- the group decides which protocol is spoken
+
+
+def test_requests_of_classic_members_reach_the_classic_group(driver: MachineDriver, group: OneGroup) -> None:
+    group.stable_classic(assigned=b"all of it")
+
+    assert group.beat("bob", 1) is ErrorCode.NONE
+    assert group.sync("bob", 1) == SyncResult(ErrorCode.NONE, "consumer", "range", b"all of it")
+    assert refusal(lambda: group.beat("bob", 0)) is ErrorCode.ILLEGAL_GENERATION
+    assert refusal(lambda: group.heartbeat(heartbeat("bob", 1))) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.leave(("bob", None)) == [ErrorCode.NONE]
+    assert group.state is GroupState.EMPTY
+    assert not driver.deadlines
+
+
+def test_requests_of_classic_members_reach_the_consumer_group(driver: MachineDriver, group: OneGroup) -> None:
+    group.stable_consumer()
+
+    joined = group.join(join_request(new_member_id="bob"))
+    assert isinstance(joined, JoinResult)
+    assert (joined.member_id, joined.generation) == (MemberId("bob"), 2)
+    assert group.sync("bob", 2) == SyncResult(ErrorCode.NONE, assignment=write_assignment({}, 3))
+    assert group.beat("bob", 2) is ErrorCode.NONE
+    assert group.leave(("bob", None), ("ann", None)) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert group.consumer.state is GroupState.EMPTY
+    assert not driver.deadlines
+
+
+def test_a_member_of_the_next_generation_turns_a_classic_group_with_members_into_its_own(group: OneGroup) -> None:
+    group.stable_classic(assigned=write_assignment({TopicName("a"): [0, 1]}))
+
+    assert group.heartbeat(heartbeat("ann", topics=["a"])).epoch == 2
+    assert set(group.consumer.membership.members) == {"bob", "ann"}
+
+
+def test_a_consumer_group_that_only_classic_members_are_left_in_is_classic_again(
+    driver: MachineDriver, group: OneGroup
+) -> None:
+    group.stable_consumer()
+    group.join(join_request(new_member_id="bob"))
+    group.heartbeat(heartbeat("ann", LEAVE_EPOCH))
+
+    assert list(group.classic.roster.members) == ["bob"]
+    assert {kind for _, kind, _ in driver.deadlines} == {"classic-session", "classic-join"}
+
+
+def test_an_empty_consumer_group_is_classic_for_the_classic_client_that_comes_next(
+    driver: MachineDriver, group: OneGroup
+) -> None:
+    group.empty_consumer()
+    start = len(driver.log)
+
+    group.join(join_request(new_member_id="bob"))
+
+    assert list(group.classic.roster.members) == ["bob"]
+    assert isinstance(driver.log[-1], ConsumerGroupForgotten)
+    assert driver.restarted().machine.groups == {}, "so far nobody has been told of the classic group"
+    assert len(driver.log) > start
+
+
+def test_an_empty_consumer_group_stays_what_it_is_where_the_classic_client_is_refused(
+    driver: MachineDriver, group: OneGroup
+) -> None:
+    group.empty_consumer()
+    events = len(driver.log)
+    assert refusal(lambda: group.join(join_request("bob"))) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.consumer.membership.epoch == 2
+    assert len(driver.log) == events
+
+
+def test_an_empty_classic_group_is_a_consumer_group_for_the_next_client_of_that_protocol(
+    driver: MachineDriver, group: OneGroup
+) -> None:
+    group.empty_classic()
+    start = len(driver.log)
+
+    assert group.heartbeat(heartbeat("ann", topics=["a"])).epoch == 1
+
+    assert isinstance(driver.log[start], ClassicGroupForgotten)
+    assert isinstance(driver.log[start + 1], ConsumerGroupStored)
+    assert driver.restarted().group(NAME).consumer.describe() == group.consumer.describe()
+
+
+@pytest.mark.parametrize("begin", [OneGroup.empty_classic, OneGroup.empty_consumer])
+def test_a_group_that_changes_its_protocol_keeps_its_offsets_and_so_does_its_log(
+    driver: MachineDriver, group: OneGroup, begin: Callable[[OneGroup], None]
+) -> None:
+    begin(group)
+    group.commit(offset("a", 0, 7))
+    if isinstance(group.group, ClassicGroup):
+        group.heartbeat(heartbeat("ann", topics=["a"]))
+    else:
+        group.join(join_request(new_member_id="bob"))
+
+    restarted = driver.restarted()
+    for known in (driver, restarted):
+        assert known.group(NAME).committed() == {("a", 0): 7}
+        assert [listing.group_id for listing in known.machine.listings()] == [NAME]
+
+
+def test_offsets_whose_group_was_lost_between_two_protocols_can_be_deleted_and_expire(
+    driver: MachineDriver, group: OneGroup
+) -> None:
+    group.empty_consumer()
+    group.commit(offset("a", 0, 7))
+    # A client that never comes back: the log knows the end of the one group, and nothing of the other.
+    group.join(join_request(new_member_id="bob", is_member_id_required=True))
+
+    restarted = driver.restarted()
+    restarted.pass_time(driver.config.offsets_retention_ms)
+    assert [type(event) for event in restarted.expire()] == [OffsetForgotten, ClassicGroupForgotten]
+    driver.restarted().delete(NAME)
+
+
+# -- how many groups there may be
+
+BEGINNINGS: dict[str, Request] = {
+    "join": lambda group: group.join(join_request(new_member_id="bob")),
+    "join that is first told its id": lambda group: group.join(join_request(is_member_id_required=True)),
+    "heartbeat": lambda group: group.heartbeat(heartbeat("ann", topics=["a"])),
+    "commit": lambda group: group.commit(offset("a", 0, 1)),
+}
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS.keys())
+def test_no_group_begins_beyond_the_limit_but_those_that_are_there_go_on(
+    driver: MachineDriver, group: OneGroup, begin: Request
+) -> None:
+    begin(group)
+    driver.groups_max = 1
+
+    with pytest.raises(KafkaError, match=r"headwater\.groups\.max") as refused:
+        begin(driver.group("another"))
+    assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert list(driver.machine.groups) == [NAME]
+    group.commit(offset("a", 0, 1)) if group.state is GroupState.EMPTY else begin(group)
+
+    driver.groups_max = 2
+    begin(driver.group("another"))
+    assert list(driver.machine.groups) == [NAME, "another"]
+
+
+def test_a_group_may_change_its_protocol_at_the_limit(driver: MachineDriver, group: OneGroup) -> None:
+    group.empty_consumer()
+    driver.groups_max = 1
+    group.stable_classic()
+    assert group.heartbeat(heartbeat("ann", topics=["a"])).epoch == 2
+
+
+# -- questions
+
+
+def test_a_group_is_described_as_what_it_is_and_not_found_as_the_other(driver: MachineDriver) -> None:
+    driver.group("classic").stable_classic()
+    driver.group("consumer").stable_consumer()
+    machine = driver.machine
+
+    assert machine.describe_classic(GroupId("classic")).members[0].member_id == "bob"
+    assert machine.describe_consumer(GroupId("consumer")).members[0].member_id == "ann"
+    with pytest.raises(KafkaError, match="is not a consumer group") as refused:
+        machine.describe_consumer(GroupId("classic"))
+    assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    with pytest.raises(KafkaError, match="is not a classic group") as refused:
+        machine.describe_classic(GroupId("consumer"))
+    assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_all_groups_are_listed_with_their_types_and_states(driver: MachineDriver) -> None:
+    driver.group("stable").stable_classic()
+    driver.group("empty").empty_classic()
+    driver.group("new").stable_consumer()
+    driver.group("no members").commit(offset("a", 0, 1))
+    driver.group("other").join(join_request(new_member_id="connect", protocol_type="connect"))
+
+    assert driver.machine.listings() == [
+        GroupListing(GroupId("stable"), "consumer", GroupState.STABLE, GroupType.CLASSIC),
+        GroupListing(GroupId("empty"), "consumer", GroupState.EMPTY, GroupType.CLASSIC),
+        GroupListing(GroupId("new"), "consumer", GroupState.STABLE, GroupType.CONSUMER),
+        GroupListing(GroupId("no members"), "", GroupState.EMPTY, GroupType.CLASSIC),
+        GroupListing(GroupId("other"), "connect", GroupState.PREPARING_REBALANCE, GroupType.CLASSIC),
+    ]
+
+
+# -- the end of a group
+
+
+@pytest.mark.parametrize("begin", [OneGroup.stable_classic, OneGroup.stable_consumer])
+def test_a_group_with_members_is_not_deleted(
+    driver: MachineDriver, group: OneGroup, begin: Callable[[OneGroup], None]
+) -> None:
+    begin(group)
+    before = driver.snapshot()
+    assert refusal(lambda: driver.delete(NAME)) is ErrorCode.NON_EMPTY_GROUP
+    assert driver.snapshot() == before
+
+
+def test_a_deleted_classic_group_takes_its_offsets_first(driver: MachineDriver, group: OneGroup) -> None:
+    group.empty_classic()
+    group.commit(offset("a", 0, 1), offset("b", 0, 2))
+
+    assert driver.delete(NAME) == [
+        OffsetForgotten(PAYMENTS, TopicName("a"), 0),
+        OffsetForgotten(PAYMENTS, TopicName("b"), 0),
+        ClassicGroupForgotten(PAYMENTS),
+    ]
+    for known in (driver, driver.restarted()):
+        assert known.machine.groups == {}
+        assert known.offsets() == {}
+
+
+def test_a_deleted_consumer_group_takes_its_offsets_first_and_all_else_with_it(
+    driver: MachineDriver, group: OneGroup
+) -> None:
+    group.heartbeat(heartbeat("ann", topics=[], regex="a|b"))
+    group.heartbeat(heartbeat("ann", LEAVE_EPOCH))
+    group.commit(offset("a", 0, 1))
+
+    kinds = [type(event) for event in driver.delete(NAME)]
+    assert (kinds[0], kinds[-1]) == (OffsetForgotten, ConsumerGroupForgotten)
+    assert RegexForgotten not in kinds, "it went with its last member"
+    for known in (driver, driver.restarted()):
+        assert known.machine.groups == {}
+        assert known.offsets() == {}
+    assert refusal(lambda: driver.delete(NAME)) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_that_is_only_offsets_is_deleted_too(driver: MachineDriver, group: OneGroup) -> None:
+    group.commit(offset("a", 0, 1))
+    driver.delete(NAME)
+    assert driver.machine.groups == driver.offsets() == {}
+
+
+# -- what is left of a group in a log
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ClassicGroupForgotten(PAYMENTS),
+        ConsumerGroupForgotten(PAYMENTS),
+        MemberForgotten(PAYMENTS, MemberId("ann")),
+        OffsetForgotten(PAYMENTS, TopicName("a"), 0),
+    ],
+)
+def test_the_end_of_what_compaction_has_removed_begins_nothing(driver: MachineDriver, event: object) -> None:
+    driver.machine.apply(event)
+    assert driver.machine.groups == {}
+
+
+def test_the_end_of_a_group_does_not_concern_its_successor_of_the_other_protocol(driver: MachineDriver) -> None:
+    driver.group("classic").stable_classic()
+    driver.group("consumer").stable_consumer()
+    before = driver.snapshot()
+    driver.machine.apply(MemberForgotten(GroupId("classic"), MemberId("bob")))
+    driver.machine.apply(ConsumerGroupForgotten(GroupId("classic")))
+    driver.machine.apply(ClassicGroupForgotten(GroupId("consumer")))
+    assert driver.snapshot() == before
+
+
+def test_a_restart_brings_back_groups_of_both_protocols_and_starts_their_sessions(driver: MachineDriver) -> None:
+    driver.group("classic").stable_classic(assigned=b"all")
+    driver.group("consumer").stable_consumer()
+    driver.pass_time(20_000)
+
+    restarted = driver.restarted()
+
+    assert restarted.durable() == driver.durable()
+    assert restarted.deadlines == {
+        (GroupId("classic"), "classic-session", "bob"): 20_000 + CLASSIC_SESSION_TIMEOUT_MS,
+        (GroupId("consumer"), "consumer-session", "ann"): 20_000 + SESSION_TIMEOUT_MS,
+    }
+
+
+# -- time
+
+
+def test_deadlines_of_all_groups_come_in_their_order(driver: MachineDriver) -> None:
+    driver.group("classic").stable_classic()
+    driver.pass_time(1000)
+    driver.group("consumer").stable_consumer()
+    driver.group("waiting").join(join_request(is_member_id_required=True))
+    machine = driver.machine
+    assert machine.next_deadline_ms() == CLASSIC_SESSION_TIMEOUT_MS
+
+    driver.pass_time(CLASSIC_SESSION_TIMEOUT_MS - 1000)
+    assert driver.group("classic").state is GroupState.EMPTY
+    assert len(driver.group("consumer").consumer.membership.members) == 1
+    assert machine.next_deadline_ms() == 1000 + CLASSIC_SESSION_TIMEOUT_MS
+
+    driver.pass_time(SESSION_TIMEOUT_MS)
+    assert {listing.state for listing in machine.listings()} == {GroupState.EMPTY}
+    assert machine.next_deadline_ms() is None
+    with pytest.raises(AssertionError):
+        machine.decide_due(driver.now)
+
+
+def test_two_deadlines_of_the_same_instant_are_decided_one_after_the_other(driver: MachineDriver) -> None:
+    for name in ("one", "two"):
+        driver.group(name).stable_consumer()
+    machine = driver.machine
+    driver._move_to(SESSION_TIMEOUT_MS)
+
+    first = driver.take(lambda: machine.decide_due(driver.now))
+    assert {event.group_id for event in first.events if isinstance(event, ConsumerGroupStored)} == {GroupId("one")}
+    assert machine.next_deadline_ms() == SESSION_TIMEOUT_MS
+    second = driver.take(lambda: machine.decide_due(driver.now))
+    assert {event.group_id for event in second.events if isinstance(event, ConsumerGroupStored)} == {GroupId("two")}
+    assert machine.next_deadline_ms() is None
+
+
+def test_a_group_has_the_settings_of_its_broker() -> None:
+    driver = MachineDriver(Topics({"a": 1}), GroupDefaults(group_max_size=1, group_initial_rebalance_delay_ms=0))
+    group = driver.group(NAME)
+    group.stable_classic()
+    full = group.join(join_request(new_member_id="cid"))
+    assert isinstance(full, JoinResult)
+    assert full.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_member_is_stored_before_it_is_answered(driver: MachineDriver, group: OneGroup) -> None:
+    group.stable_consumer()
+    assert [event.member_id for event in driver.log if isinstance(event, MemberStored)] == ["ann"]
+
+
+# -- memory
+
+
+def test_what_members_take_is_counted_and_given_back(driver: MachineDriver) -> None:
+    """Whatever they bring, hold or wait for, in both protocols, and after they have changed from one to the other."""
+    for begin in (OneGroup.stable_classic, OneGroup.stable_consumer):
+        group = driver.group(begin.__name__)
+        begin(group)
+    assert driver.machine.weight == sum(group.weight for group in driver.machine.groups.values()) > 0
+    driver.pass_time(10 * CLASSIC_SESSION_TIMEOUT_MS)
+    assert driver.machine.weight == 0
+
+
+def test_members_that_would_take_more_memory_than_there_is_are_refused(driver: MachineDriver, group: OneGroup) -> None:
+    group.stable_classic()
+    driver.bytes_max = driver.machine.weight + 10
+
+    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes") as refused:
+        group.join(join_request(new_member_id="more"))
+    assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes"):
+        driver.group("another").heartbeat(heartbeat("ann", topics=["a" * 20]))
+    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes"):
+        group.machine.decide_sync(
+            group.group_id,
+            Sync(MemberId("bob"), None, 1, None, None, {MemberId("bob"): b"x" * 5000}),
+            Ticket(99),
+            driver.now,
+        )
+    group.join(join_request(member_id="bob"))
+
+
+def test_a_group_in_which_nobody_ever_was_leaves_nothing_behind(driver: MachineDriver) -> None:
+    request = join_request(new_member_id="bob")._replace(is_member_id_required=True)
+    told = driver.group("unborn").join(request)
+    assert isinstance(told, JoinResult)
+    assert told.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert driver.machine.groups
+
+    driver.pass_time(10 * CLASSIC_SESSION_TIMEOUT_MS)
+
+    assert not driver.machine.groups
+    assert driver.machine.next_deadline_ms() is None
+    assert not driver.records

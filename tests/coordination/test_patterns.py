@@ -1,0 +1,21 @@
+"""Regular expressions of clients: the whole text must match, and what costs too much is refused."""
+
+import pytest
+
+from headwater.coordination.patterns import LENGTH_MAX, whole_matcher
+from headwater.errors import ErrorCode, KafkaError
+
+
+def test_the_whole_text_must_match() -> None:
+    matches = whole_matcher("a+")
+
+    assert matches("aaa") is not None
+    assert matches("aaab") is None
+    assert matches("") is None
+
+
+@pytest.mark.parametrize("regex", ["(", "a{1000}{1000}{1000}", "\ud800", "(?=a)", "a" * (LENGTH_MAX + 1)])
+def test_what_cannot_be_matched_in_bounds_is_refused(regex: str) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        whole_matcher(regex)
+    assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

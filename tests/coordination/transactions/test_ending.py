@@ -1,0 +1,188 @@
+"""Commit and abort in both protocols: the decision, its markers, and requests that are repeated or late."""
+
+import pytest
+
+from headwater.coordination.transactions.commands import ProducerIdentity, WriteMarkers
+from headwater.coordination.transactions.events import TransactionState
+from headwater.coordination.transactions.transitions import EPOCH_MAX, EPOCH_OF_CLIENT_MAX
+from headwater.errors import ErrorCode, KafkaError
+from tests.coordination.transactions.driver import ORDERS, START, TIMEOUT_MS, A, B, Driver, markers_in, producer, stored
+
+CLIENT = producer(7, 5)
+LAST = producer(7, EPOCH_OF_CLIENT_MAX)
+
+
+def refused_end(driver: Driver, who: ProducerIdentity, *, is_commit: bool, protocol_version: int) -> ErrorCode:
+    before = driver.transaction
+    with pytest.raises(KafkaError) as refusal:
+        driver.end(who, is_commit=is_commit, protocol_version=protocol_version)
+    assert driver.transaction == before
+    return refusal.value.code
+
+
+def test_in_protocol_1_the_epoch_stays_for_the_next_transaction() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.add(CLIENT, A, B)
+    decision = driver.end(CLIENT, is_commit=True)
+
+    assert decision.result == CLIENT
+    assert decision.effects == [WriteMarkers(ORDERS, CLIENT.producer_id, 5, True, frozenset({A, B}), 1, START.wall_ms)]
+    driver.write_markers(decision)
+    assert driver.transaction.state is TransactionState.COMPLETE_COMMIT
+    assert not driver.transaction.partitions
+    driver.add(CLIENT, A)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_in_protocol_2_every_end_brings_the_next_epoch(is_commit: bool) -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.add(CLIENT, A, protocol_version=2)
+    decision = driver.end(CLIENT, is_commit=is_commit, protocol_version=2)
+
+    assert decision.result == producer(7, 6)
+    assert decision.effects == [
+        WriteMarkers(ORDERS, CLIENT.producer_id, 6, is_commit, frozenset({A}), 2, START.wall_ms)
+    ]
+    driver.write_markers(decision)
+    assert driver.transaction.state.name == ("COMPLETE_COMMIT" if is_commit else "COMPLETE_ABORT")
+    again = driver.end(CLIENT, is_commit=is_commit, protocol_version=2)
+    assert (again.events, again.result, again.effects) == ([], producer(7, 6), ())
+
+
+def test_in_protocol_2_an_end_that_was_held_back_cannot_decide_the_next_transaction() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.add(CLIENT, A, protocol_version=2)
+    driver.write_markers(driver.end(CLIENT, is_commit=False, protocol_version=2))
+    driver.add(producer(7, 6), B, protocol_version=2)
+
+    for is_commit in (True, False):
+        assert refused_end(driver, CLIENT, is_commit=is_commit, protocol_version=2) is ErrorCode.PRODUCER_FENCED
+
+
+def test_in_protocol_1_it_can_which_is_the_known_limit_of_it() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.add(CLIENT, A)
+    driver.write_markers(driver.end(CLIENT, is_commit=True))
+    driver.add(CLIENT, B)
+
+    assert driver.end(CLIENT, is_commit=True).effects, "nothing tells it from one that is meant for this transaction"
+
+
+def test_whoever_knows_the_next_epoch_already_waits_for_the_markers() -> None:
+    driver = Driver(stored(TransactionState.ONGOING, protocol_version=2))
+    decision = driver.end(CLIENT, is_commit=True, protocol_version=2)
+
+    with pytest.raises(KafkaError) as refusal:
+        driver.add(producer(7, 6), B, protocol_version=2)
+    assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    driver.write_markers(decision)
+    driver.add(producer(7, 6), B, protocol_version=2)
+    assert driver.transaction.partitions == {B}
+
+
+def test_where_no_epoch_is_left_the_client_is_told_its_new_producer_id_at_once() -> None:
+    driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_OF_CLIENT_MAX))
+    decision = driver.end(LAST, is_commit=True, protocol_version=2)
+
+    assert decision.result == producer(100, 0)
+    assert [(each.producer_id, each.producer_epoch) for each in markers_in(decision)] == [(7, EPOCH_MAX)]
+    with pytest.raises(KafkaError) as refusal:
+        driver.add(producer(100, 0), A, protocol_version=2)
+    assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS, "it is known, though not yet its turn"
+    assert refused_end(driver, LAST, is_commit=True, protocol_version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
+
+    driver.new_producer_id = 101
+    driver.write_markers(decision)
+    again = driver.end(LAST, is_commit=True, protocol_version=2)
+    assert (again.events, again.result) == ([], producer(100, 0))
+    driver.add(producer(100, 0), A, protocol_version=2)
+    assert refused_end(driver, LAST, is_commit=True, protocol_version=2) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_in_protocol_1_no_epoch_is_used_by_an_end() -> None:
+    driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_OF_CLIENT_MAX))
+
+    assert driver.end(LAST, is_commit=True).result == LAST
+
+
+def test_aborting_what_was_never_begun_needs_no_markers_but_takes_an_epoch() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    decision = driver.end(CLIENT, is_commit=False, protocol_version=2)
+
+    assert (decision.result, decision.effects) == (producer(7, 6), ())
+    assert driver.transaction.state is TransactionState.COMPLETE_ABORT
+    assert driver.transaction.start_timestamp_ms == START.wall_ms
+    assert driver.end(CLIENT, is_commit=False, protocol_version=2).result == producer(7, 6)
+    assert refused_end(driver, CLIENT, is_commit=True, protocol_version=2) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_aborting_what_was_never_begun_may_need_a_new_producer_id() -> None:
+    driver = Driver(stored(TransactionState.COMPLETE_COMMIT, epoch=EPOCH_OF_CLIENT_MAX))
+
+    assert driver.end(LAST, is_commit=False, protocol_version=2).result == producer(100, 0)
+    driver.new_producer_id = 101
+    assert driver.end(LAST, is_commit=False, protocol_version=2).result == producer(100, 0)
+    assert driver.end(producer(100, 0), is_commit=False, protocol_version=2).result == producer(100, 1)
+
+
+def test_a_client_of_protocol_2_recovers_from_a_time_out_by_its_abort() -> None:
+    driver = Driver(stored(TransactionState.ONGOING))
+    driver.loaded()
+    driver.advance(TIMEOUT_MS)
+    (decision,) = driver.due()
+
+    assert refused_end(driver, CLIENT, is_commit=True, protocol_version=2) is ErrorCode.INVALID_TXN_STATE
+    assert refused_end(driver, CLIENT, is_commit=False, protocol_version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
+    driver.write_markers(decision)
+    assert refused_end(driver, CLIENT, is_commit=True, protocol_version=2) is ErrorCode.INVALID_TXN_STATE
+    assert driver.end(CLIENT, is_commit=False, protocol_version=2).result == producer(7, 6)
+
+
+def test_that_goes_for_the_last_epoch_as_well() -> None:
+    driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_OF_CLIENT_MAX))
+    driver.loaded()
+    driver.advance(TIMEOUT_MS)
+    for decision in driver.due():
+        driver.write_markers(decision)
+
+    assert driver.end(LAST, is_commit=False, protocol_version=2).result == producer(100, 0)
+    driver.new_producer_id = 101
+    assert driver.end(LAST, is_commit=False, protocol_version=2).result == producer(100, 0)
+
+
+def test_a_client_of_protocol_1_is_fenced_by_a_time_out() -> None:
+    driver = Driver(stored(TransactionState.ONGOING))
+    driver.loaded()
+    driver.advance(TIMEOUT_MS)
+    driver.due()
+
+    for is_commit in (True, False):
+        assert refused_end(driver, CLIENT, is_commit=is_commit, protocol_version=1) is ErrorCode.PRODUCER_FENCED
+
+
+def test_an_end_of_protocol_2_is_not_taken_for_one_of_protocol_1_that_another_client_made() -> None:
+    """A client at epoch 5 is taken over by an older client at 6, which commits. The epoch alone would suggest that the
+    first one repeats its commit."""
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.init()
+    driver.add(producer(7, 6), A)
+    driver.write_markers(driver.end(producer(7, 6), is_commit=True))
+
+    assert refused_end(driver, CLIENT, is_commit=True, protocol_version=2) is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("protocol_version", [1, 2])
+def test_markers_of_one_transaction_never_complete_another(protocol_version: int) -> None:
+    """A marker task from before a reload may end at any time. In protocol 1 epoch and partitions can be the same."""
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.add(CLIENT, A, protocol_version=protocol_version)
+    first = driver.end(CLIENT, is_commit=True, protocol_version=protocol_version)
+    driver.write_markers(first)
+    driver.add(first.result, A, protocol_version=protocol_version)
+    second = driver.end(first.result, is_commit=True, protocol_version=protocol_version)
+
+    (late,) = markers_in(first)
+    assert driver.written(late).events == []
+    assert driver.transaction.state is TransactionState.PREPARE_COMMIT
+    driver.write_markers(second)
+    assert driver.transaction.state is TransactionState.COMPLETE_COMMIT

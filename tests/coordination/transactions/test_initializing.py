@@ -1,0 +1,187 @@
+"""Who gets a transactional id, under which producer id and epoch, and who is shut out by it."""
+
+import pytest
+
+from headwater.coordination.transactions.commands import ProducerIdentity
+from headwater.coordination.transactions.events import TransactionState
+from headwater.coordination.transactions.transitions import EPOCH_MAX, EPOCH_OF_CLIENT_MAX
+from headwater.errors import ErrorCode, KafkaError
+from headwater.ids import TransactionalId
+from tests.coordination.transactions.driver import (
+    ORDERS,
+    TIMEOUT_MS,
+    A,
+    B,
+    Driver,
+    Settings,
+    markers_in,
+    producer,
+    stored,
+)
+
+
+def refused(driver: Driver, expected: ProducerIdentity | None = None, **fields: object) -> ErrorCode:
+    with pytest.raises(KafkaError) as refusal:
+        driver.init(expected, **fields)
+    return refusal.value.code
+
+
+def test_a_new_id_begins_with_the_producer_id_it_is_given() -> None:
+    driver = Driver()
+
+    assert driver.init().result == producer(100, 0)
+    assert driver.transaction.state is TransactionState.EMPTY
+    assert driver.transaction.timeout_ms == TIMEOUT_MS
+
+
+def test_an_id_that_was_forgotten_is_given_to_a_client_that_says_who_it_was() -> None:
+    assert Driver().init(producer(7, 5)).result == producer(100, 0)
+
+
+def test_a_restarted_client_gets_the_next_epoch_and_its_own_time_out() -> None:
+    driver = Driver(stored(TransactionState.COMPLETE_COMMIT))
+
+    assert driver.init(timeout_ms=5_000).result == producer(7, 6)
+    assert driver.transaction.timeout_ms == 5_000
+    assert driver.transaction.start_timestamp_ms == -1
+
+
+def test_taking_over_aborts_what_the_other_has_open_and_succeeds_once_that_is_done() -> None:
+    driver = Driver(stored(TransactionState.ONGOING))
+
+    decision = driver.init()
+    assert isinstance(decision.result, KafkaError)
+    assert decision.result.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert [(each.producer_epoch, each.is_commit, each.partitions) for each in markers_in(decision)] == [
+        (6, False, frozenset({A}))
+    ]
+    assert refused(driver) is ErrorCode.CONCURRENT_TRANSACTIONS, "the markers are not written yet"
+
+    driver.write_markers(decision)
+    assert driver.init().result == producer(7, 7)
+
+
+def test_a_client_that_asks_again_because_it_heard_no_answer_gets_the_same_answer() -> None:
+    driver = Driver(stored(TransactionState.COMPLETE_ABORT))
+
+    assert driver.init(producer(7, 5)).result == producer(7, 6)
+    assert driver.init(producer(7, 5)).result == producer(7, 6)
+    assert driver.init(producer(7, 6)).result == producer(7, 7)
+    assert driver.init(producer(7, 6)).result == producer(7, 7)
+    assert refused(driver, producer(7, 5)) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_client_that_was_taken_over_does_not_come_back() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    assert driver.init().result == producer(7, 6)
+
+    assert refused(driver, producer(7, 5)) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_request_that_was_held_back_does_not_disturb_the_transaction_that_followed_it() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.init(producer(7, 5))
+    driver.add(producer(7, 6), A)
+
+    assert refused(driver, producer(7, 5)) is ErrorCode.PRODUCER_FENCED
+    assert driver.transaction.state is TransactionState.ONGOING
+
+    driver.write_markers(driver.end(producer(7, 6), is_commit=True))
+    assert refused(driver, producer(7, 5)) is ErrorCode.PRODUCER_FENCED
+    assert driver.transaction.state is TransactionState.COMPLETE_COMMIT, "so that a repeated end is still recognized"
+
+
+@pytest.mark.parametrize("expected", [None, producer(7, EPOCH_OF_CLIENT_MAX)])
+def test_where_no_epoch_is_left_a_new_producer_id_follows(expected: ProducerIdentity | None) -> None:
+    driver = Driver(stored(TransactionState.COMPLETE_COMMIT, epoch=EPOCH_OF_CLIENT_MAX))
+
+    assert driver.init(expected).result == producer(100, 0)
+
+
+def test_a_client_that_missed_its_new_producer_id_is_told_again() -> None:
+    last = producer(7, EPOCH_OF_CLIENT_MAX)
+    driver = Driver(stored(TransactionState.EMPTY, epoch=EPOCH_OF_CLIENT_MAX))
+    driver.init(last)
+    driver.new_producer_id = 101
+
+    assert driver.init(last).result == producer(100, 0)
+    assert driver.init(producer(100, 0)).result == producer(100, 1)
+    assert refused(driver, last) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_client_that_missed_the_last_epoch_is_told_again() -> None:
+    driver = Driver(stored(TransactionState.EMPTY, epoch=EPOCH_OF_CLIENT_MAX - 1))
+    last = producer(7, EPOCH_OF_CLIENT_MAX)
+
+    assert driver.init(producer(7, EPOCH_OF_CLIENT_MAX - 1)).result == last
+    assert driver.init(producer(7, EPOCH_OF_CLIENT_MAX - 1)).result == last
+
+
+def test_a_client_that_timed_out_in_the_last_epoch_goes_on_with_a_new_producer_id() -> None:
+    last = producer(7, EPOCH_OF_CLIENT_MAX)
+    driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_OF_CLIENT_MAX))
+    driver.loaded()
+    driver.advance(TIMEOUT_MS)
+    for decision in driver.due():
+        driver.write_markers(decision)
+    assert driver.transaction.producer_epoch == EPOCH_MAX
+
+    assert driver.init(last).result == producer(100, 0), "the highest epoch is no client's"
+    assert driver.init(last).result == producer(100, 0)
+
+
+def test_a_log_with_the_highest_epoch_of_all_is_survived() -> None:
+    driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_MAX))
+
+    driver.write_markers(driver.init())
+    assert driver.transaction.producer_epoch == EPOCH_MAX
+    assert driver.init().result == producer(100, 0)
+
+
+@pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
+def test_a_time_out_must_be_within_the_brokers(timeout_ms: int) -> None:
+    assert refused(Driver(), timeout_ms=timeout_ms) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 900_000])
+def test_both_bounds_of_the_time_out_are_within(timeout_ms: int) -> None:
+    assert Driver().init(timeout_ms=timeout_ms).result == producer(100, 0)
+
+
+def test_two_phase_commit_is_refused_as_kafka_refuses_it() -> None:
+    driver = Driver()
+
+    assert refused(driver, enable_two_phase=True) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert refused(driver, keep_prepared=True) is ErrorCode.UNSUPPORTED_VERSION
+    assert (
+        refused(driver, enable_two_phase=True, keep_prepared=True, timeout_ms=0)
+        is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    )
+    assert not driver.machine.transactions
+
+
+def test_an_empty_id_is_refused() -> None:
+    assert refused(Driver(), transactional_id=TransactionalId("")) is ErrorCode.INVALID_REQUEST
+
+
+def test_only_so_many_ids_are_kept_and_known_ones_go_on() -> None:
+    driver = Driver(settings=Settings(headwater_transactions_max=2))
+    driver.init()
+    driver.init(transactional_id=TransactionalId("second"))
+
+    assert refused(driver, transactional_id=TransactionalId("third")) is ErrorCode.POLICY_VIOLATION
+    assert driver.init().result == producer(100, 1)
+    assert list(driver.machine.transactions) == [ORDERS, "second"]
+
+
+def test_the_zombie_of_a_takeover_cannot_go_on() -> None:
+    driver = Driver(stored(TransactionState.ONGOING))
+    driver.write_markers(driver.init())
+    driver.init()
+
+    for version in (1, 2):
+        with pytest.raises(KafkaError) as adding:
+            driver.add(producer(7, 5), B, protocol_version=version)
+        with pytest.raises(KafkaError) as ending:
+            driver.end(producer(7, 5), is_commit=True, protocol_version=version)
+        assert adding.value.code is ending.value.code is ErrorCode.PRODUCER_FENCED

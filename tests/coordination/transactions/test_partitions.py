@@ -1,0 +1,86 @@
+"""AddPartitionsToTxn and its verify-only form: what belongs to a transaction."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater.coordination.transactions.events import TimeLimitSet, TransactionState, TransactionStored
+from headwater.errors import ErrorCode, KafkaError
+from headwater.ids import TopicName, TopicPartition
+from tests.coordination.transactions.driver import ORDERS, START, TIMEOUT_MS, A, B, Driver, Settings, producer, stored
+
+CLIENT = producer(7, 5)
+
+
+def test_the_first_partition_begins_a_transaction_and_its_time() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.advance(40)
+
+    begun, limit = driver.add(CLIENT, A, protocol_version=2).events
+    assert isinstance(begun, TransactionStored)
+    assert (begun.partitions, begun.protocol_version, begun.start_timestamp_ms) == ({A}, 2, START.wall_ms + 40)
+    assert limit == TimeLimitSet(ORDERS, 40 + TIMEOUT_MS)
+
+
+def test_further_partitions_neither_begin_nor_prolong_it() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.add(CLIENT, A)
+    driver.advance(1_000)
+
+    (extended,) = driver.add(CLIENT, A, B).events
+    assert isinstance(extended, TransactionStored)
+    assert extended.partitions == {A, B}
+    assert extended.start_timestamp_ms == START.wall_ms
+    assert extended.update_timestamp_ms == START.wall_ms + 1_000
+    assert driver.machine.next_deadline_ms() == TIMEOUT_MS
+
+
+def test_what_is_in_it_already_is_not_written_again() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    driver.add(CLIENT, A, B)
+
+    assert driver.add(CLIENT, B).events == []
+
+
+def test_transactions_of_one_epoch_differ_in_their_start_whatever_the_clock_does() -> None:
+    driver = Driver(stored(TransactionState.EMPTY))
+    starts: list[int] = []
+    for step_ms in (0, 0, -5_000, 0):
+        driver.advance(step_ms)
+        driver.add(CLIENT, A)
+        starts.append(driver.transaction.start_timestamp_ms)
+        driver.write_markers(driver.end(CLIENT, is_commit=True))
+
+    assert starts == [START.wall_ms + count for count in range(4)]
+
+
+def test_a_transaction_has_only_so_many_partitions() -> None:
+    driver = Driver(stored(TransactionState.EMPTY), settings=Settings(headwater_transaction_partitions_max=3))
+    many = [TopicPartition(TopicName("t"), number) for number in range(4)]
+    driver.add(CLIENT, *many[:3])
+
+    with pytest.raises(KafkaError, match="at most 3 partitions") as refusal:
+        driver.add(CLIENT, many[3])
+    assert refusal.value.code is ErrorCode.TRANSACTION_ABORTABLE
+    driver.add(CLIENT, *many[:2])
+
+
+def test_each_partition_is_verified_by_itself() -> None:
+    driver = Driver(stored(TransactionState.ONGOING))
+
+    assert driver.verify(CLIENT, B, A) == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE]
+    assert driver.verify(CLIENT) == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda driver: driver.add(CLIENT, A, of=""),
+        lambda driver: driver.verify(CLIENT, A, of=""),
+        lambda driver: driver.end(CLIENT, is_commit=True, of=""),
+    ],
+)
+def test_an_empty_id_is_refused(ask: Callable[[Driver], object]) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        ask(Driver())
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST

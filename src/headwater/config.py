@@ -23,6 +23,7 @@ from headwater.settings import (
     settings_of,
 )
 from headwater.topic_defaults import TopicDefaults
+from headwater.transaction_defaults import TransactionDefaults
 
 # Settings that stand in for one another, strongest first, as DescribeConfigs tells them.
 _SYNONYMS = {
@@ -37,7 +38,7 @@ _SYNONYMS = {
 
 
 @broker_settings_class
-class BrokerConfig(TopicDefaults, GroupDefaults):
+class BrokerConfig(TopicDefaults, GroupDefaults, TransactionDefaults):
     # Who and where
     node_id: int = setting(INT, "node.id", 1, "The number of this broker, unlike that of every other.", minimum=0)
     broker_rack: str | None = setting(

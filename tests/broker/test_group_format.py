@@ -24,6 +24,7 @@ from headwater.coordination.groups.events import (
     MemberStored,
     OffsetCommitted,
     OffsetForgotten,
+    OffsetPended,
     RegexForgotten,
     RegexResolved,
     StoredMember,
@@ -31,8 +32,9 @@ from headwater.coordination.groups.events import (
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
+    TransactionEnded,
 )
-from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName
+from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicId, TopicName
 from headwater.protocol.codec import encode
 from headwater.protocol.stored.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -90,7 +92,7 @@ member_events = st.builds(
 currents = st.builds(
     CurrentStored, groups, members, int32s, int32s, st.sampled_from(MemberState), assignments, assignments
 )
-EVENTS = {
+EVENTS: dict[type[Event], st.SearchStrategy[Event]] = {
     OffsetCommitted: st.builds(OffsetCommitted, groups, topics, int32s, committed | expiring),
     OffsetForgotten: st.builds(OffsetForgotten, groups, topics, int32s),
     GenerationStored: generations,
@@ -123,7 +125,14 @@ each_stored = pytest.mark.parametrize("event_class", FORGETS, ids=lambda event_c
 
 
 def test_every_event_has_its_record() -> None:
-    assert set(EVENTS) == set(Event.__args__)
+    # Those of transactions are told by the batches that they are in.
+    assert {*EVENTS, OffsetPended, TransactionEnded} == set(Event.__args__)
+
+
+@given(EVENTS[OffsetCommitted])
+def test_an_offset_inside_a_transaction_has_the_record_of_any_other(event: Event) -> None:
+    assert isinstance(event, OffsetCommitted)
+    assert FORMAT.encode(OffsetPended(ProducerId(7), 1, *event)) == FORMAT.encode(event)
 
 
 @each_event

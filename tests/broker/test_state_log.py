@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.partition import Partition
+from headwater.broker.partition import Append, Partition
+from headwater.broker.pending import Pending
 from headwater.broker.state_log import StateLog
 from headwater.errors import HeadwaterError
+from headwater.protocol.batch import Marker
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.broker.running import NOW_MS, batch_of, create, produce, run, running
 
@@ -64,6 +66,17 @@ async def test_records_that_are_no_events_are_passed_over(tmp_path: Path) -> Non
         await produce(broker, partition, batch_of(b"UNKNOWN"))
         await commit(log_of(partition), ["known"])
         assert replayed(partition) == ["known"]
+
+
+async def test_the_ends_of_transactions_are_no_events_of_most_machines(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "words")
+        done: Pending[Append] = Pending()
+        partition.stage_marker(7, 0, Marker(True, 0), Append(done.resolve), NOW_MS)
+        await run(done.wait())
+        log_of(partition).check(["anything"])
+        await commit(log_of(partition), ["word"])
+        assert replayed(partition) == ["word"]
 
 
 async def test_what_a_full_disk_refused_has_not_happened(tmp_path: Path) -> None:

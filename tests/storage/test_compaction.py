@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader, Marker
+from headwater.protocol.batch import BatchHeader
 from headwater.protocol.compression import Codec
 from headwater.protocol.records import Record
 from headwater.storage import compaction, inspect
@@ -281,25 +280,6 @@ def test_a_key_is_never_taken_for_the_digest_of_another() -> None:
     assert len(offset_map) == 3
 
 
-def test_transactions_and_markers_are_kept_whole(tmp_path: Path) -> None:
-    log = compacted(tmp_path)
-    log.append(
-        [staged([record(0, b"a")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)], NOW_MS
-    )
-    marker = batches.build_marker(
-        Marker(committed=True, coordinator_epoch=0),
-        base_offset=1,
-        timestamp_ms=NOW_MS,
-        producer_id=7,
-        producer_epoch=0,
-    )
-    log.append([(batches.read_header(marker), marker)], NOW_MS)
-    put(log, (b"a", b"2"))
-    seal(log)
-    assert clean(log)
-    assert [(h.base_offset, h.is_control) for h in headers(log)] == [(0, False), (1, True), (2, False)]
-
-
 def test_records_without_a_key_are_dropped(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     log.append([staged([record(0, None), record(1, b"a")])], NOW_MS)
@@ -393,7 +373,7 @@ def test_the_first_dirty_offset_survives_a_restart(tmp_path: Path) -> None:
     assert reopen(log, clean=True).first_dirty_offset == 0, "beyond the end: it speaks of another log"
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=4), min_size=1, max_size=40),
     st.integers(1, 8),

@@ -8,10 +8,12 @@ import pytest
 from headwater.protocol import batch as batches
 from headwater.protocol.records import Record
 from headwater.storage import compaction
+from headwater.storage import log as log_module
 from headwater.storage.log import Log
 from headwater.topic_config import TopicConfig
 from tests.storage.builders import NOW_MS, contents, create, flush, numbered, produced, record, settings, staged
 from tests.storage.crashes import MODES, Mode, RecordingDisk, crash, materialize
+from tests.storage.transacting import Writer, account, read_committed, stable
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Promise:
     step: int
     start_offset: int
     flushed_offset: int
+    recovery_point: int
     end_offset: int
 
 
@@ -41,13 +44,20 @@ class Life:
             self.appended.append(bytes(data))
         self.promise()
 
+    def write(self, writer: Writer) -> None:
+        self.appended += [bytes(data) for _, data in writer.staged]
+        writer.write()
+        self.promise()
+
     def flush(self) -> None:
         flush(self.log)
         self.promise()
 
     def promise(self) -> None:
         log = self.log
-        self.promises.append(Promise(len(self.disk.steps), log.start_offset, log.flushed_offset, log.end_offset))
+        self.promises.append(
+            Promise(len(self.disk.steps), log.start_offset, log.flushed_offset, log.recovery_point, log.end_offset)
+        )
 
     def at(self, step: int) -> tuple[Promise, Promise]:
         """The last promise before the crash, and what was under way."""
@@ -139,7 +149,7 @@ def test_after_a_crash_at_any_step_only_an_unflushed_suffix_is_missing(
 ) -> None:
     for step in range(plain_life.promises[0].step, len(plain_life.disk.steps) + 1):
         past, _ = plain_life.at(step)
-        recovery_point = (0, past.flushed_offset // 2, past.flushed_offset)[step % 3]
+        recovery_point = (0, past.recovery_point // 2, past.recovery_point)[step % 3]
         log = reopen_after(plain_life, step, mode, tmp_path / "crashed" / "orders-0", recovery_point)
         check_prefix(plain_life, log, step, mode)
         check_usable(log)
@@ -150,7 +160,7 @@ def test_a_crash_inside_the_recovery_is_recovered_from(plain_life: Life, tmp_pat
     for step in range(10, len(plain_life.disk.steps) + 1, 7):
         past, _ = plain_life.at(step)
         directory = tmp_path / "crashed" / "orders-0"
-        first = reopen_after(plain_life, step, mode, directory, past.flushed_offset)
+        first = reopen_after(plain_life, step, mode, directory, past.recovery_point)
         before = crash(plain_life.disk.steps[:step], mode, seed=step)
         disk = first.disk
         assert isinstance(disk, RecordingDisk)
@@ -164,7 +174,7 @@ def test_a_crash_inside_the_recovery_is_recovered_from(plain_life: Life, tmp_pat
                     again,
                     plain_life.log.config,
                     clean=False,
-                    recovery_point=past.flushed_offset,
+                    recovery_point=past.recovery_point,
                     start_offset=past.start_offset,
                     now_ms=NOW_MS,
                     report=[].append,
@@ -201,10 +211,109 @@ def test_a_crash_while_compaction_installs_its_segments_loses_no_key(tmp_path: P
 
     for step in range(start + MODES.index(mode) % 2, len(life.disk.steps) + 1, 2):
         past, coming = life.at(step)
-        recovery_point = 0 if step % 4 < 2 else past.flushed_offset
+        recovery_point = 0 if step % 4 < 2 else past.recovery_point
         log = reopen_after(life, step, mode, tmp_path / "crashed" / "orders-0", recovery_point)
         assert past.flushed_offset <= log.end_offset <= coming.end_offset
         # Which value each key has is a matter of how far the log goes, compacted or not.
         expected = {b"key%d" % (offset % 5): b"%d" % offset for offset in range(log.end_offset)}
         assert latest(contents(log)) == expected
         check_usable(log)
+
+
+# -- transactions
+
+
+@pytest.fixture
+def transactional_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
+    """Three producers, of which one ends its transactions late, and flushes that write indexes and snapshots."""
+    monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES", 200)
+    monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
+    life = Life(tmp_path, settings(segment_bytes=700, index_interval_bytes=100))
+    writer = Writer(life.log)
+    for turn in range(16):
+        for producer_id in range(2):
+            writer.data([(b"k%d" % producer_id, b"%d" % turn)], producer_id, transactional=True)
+        if turn % 7 == 0:
+            writer.data([(b"late", b"%d" % turn)], 9, transactional=True)
+        writer.end(0, committed=turn % 3 == 0)
+        if turn % 5 == 4:
+            life.write(writer)  # the other's marker comes with the next write
+        writer.data([(b"plain", b"%d" % turn)])
+        writer.end(1, committed=turn % 2 == 0)
+        if turn % 7 == 5:
+            writer.end(9, committed=False)
+        life.write(writer)
+        if turn % 2:
+            life.flush()
+        if turn == 10:
+            life.log.advance_start(12).run()
+            life.promise()
+    return life
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_after_a_crash_at_any_step_nothing_but_committed_records_is_read(
+    transactional_life: Life, tmp_path: Path, mode: Mode
+) -> None:
+    life = transactional_life
+    assert any(step.path.endswith(".txnindex") for step in life.disk.steps)
+    for step in range(life.promises[0].step, len(life.disk.steps) + 1):
+        past, _ = life.at(step)
+        recovery_point = (0, past.recovery_point // 2, past.recovery_point, past.recovery_point)[step % 4]
+        log = reopen_after(life, step, mode, tmp_path / "crashed" / "orders-0", recovery_point)
+        check_prefix(life, log, step, mode)
+        committed, stable_offset, opened = account(life.appended, log.end_offset)
+        assert stable(log) == stable_offset
+        assert {
+            s.producer_id: s.current_txn_first_offset for s in log.producers if s.current_txn_first_offset >= 0
+        } == (opened)
+        expected = [record for record in committed if record.offset >= log.start_offset]
+        assert read_committed(log, bytes_max=200) == expected
+        log.close()
+        again = Log.open(
+            recording_over(log.directory),
+            log.directory,
+            log.config,
+            clean=True,
+            recovery_point=log.end_offset,
+            start_offset=log.start_offset,
+            now_ms=NOW_MS,
+            report=[].append,
+        )
+        assert (read_committed(again), stable(again)) == (expected, stable_offset)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_crash_while_transactions_are_compacted_brings_no_aborted_record_back(tmp_path: Path, mode: Mode) -> None:
+    config = settings(
+        segment_bytes=500,
+        cleanup_policy=frozenset({"compact"}),
+        min_cleanable_dirty_ratio=0.0,
+        delete_retention_ms=0,
+    )
+    life = Life(tmp_path, config)
+    writer = Writer(life.log)
+    start = 0
+    for turn in range(24):
+        writer.data([(b"key%d" % (turn % 5), b"%d" % turn)], turn % 3, transactional=True)
+        writer.end(turn % 3, committed=turn % 4 != 0)
+        life.write(writer)
+        if turn % 6 == 5:
+            life.flush()
+            start = start or len(life.disk.steps)
+            task = compaction.plan(life.log, NOW_MS, stable(life.log))
+            assert task is not None
+            task.run(1 << 20, lambda: False)
+            life.log.install(task).run()
+            life.promise()
+
+    for step in range(start, len(life.disk.steps) + 1):
+        past, coming = life.at(step)
+        recovery_point = 0 if step % 4 < 2 else past.recovery_point
+        log = reopen_after(life, step, mode, tmp_path / "crashed" / "orders-0", recovery_point)
+        assert past.flushed_offset <= log.end_offset <= coming.end_offset
+        committed, stable_offset, _ = account(life.appended, log.end_offset)
+        assert stable(log) == stable_offset
+        found = read_committed(log)
+        assert latest(found) == latest(committed)
+        assert {record.offset for record in found} <= {record.offset for record in committed}

@@ -206,7 +206,7 @@ def test_a_batch_larger_than_asked_for_is_given_whole_only_where_progress_needs_
         assert 0 < len(log.read(offset, 1, limit_offset=300, first_batch_whole=True)) <= size + 8
 
 
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40)
 @given(st.data())
 def test_every_read_is_the_longest_run_of_whole_batches_that_fits(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

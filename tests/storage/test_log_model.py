@@ -106,4 +106,4 @@ class LogAgainstList(RuleBasedStateMachine):
 
 
 TestLogAgainstList = LogAgainstList.TestCase
-TestLogAgainstList.settings = hypothesis_settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestLogAgainstList.settings = hypothesis_settings(max_examples=60, stateful_step_count=25)

@@ -57,7 +57,7 @@ def test_a_lookup_outlives_the_segments_it_looks_at(tmp_path: Path) -> None:
     assert found.offset == 0
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=60)
 @given(
     st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=3), min_size=1, max_size=60),
     st.integers(0, 41),

@@ -10,12 +10,16 @@ from headwater.broker.groups import Groups
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.journal import Journal
 from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.transactions import Joining, Transactions
 from headwater.clock import Clock
 from headwater.config import BrokerConfig
 from headwater.coordination.topics import Topic, is_internal
-from headwater.errors import ErrorCode, KafkaError
-from headwater.ids import TopicId, TopicName
+from headwater.coordination.transactions.commands import ProducerIdentity
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.ids import ProducerId, TopicId, TopicName
+from headwater.protocol import batch as batches
 from headwater.storage.data_directory import DataDirectory
+from headwater.storage.producers import NO_OFFSET
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +45,7 @@ class Broker:
             self.journal.close()
             raise
         self.groups = Groups(self.catalog, lambda: self.config, self.journal, clock)
+        self.transactions = Transactions(self.catalog, self.groups, lambda: self.config, self.journal, clock)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
 
@@ -68,7 +73,9 @@ class Broker:
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         return self.catalog.topics.by_id.get(topic_id)
 
-    def produce(self, partition: Partition, records: memoryview, append: Append, *, acks: int) -> None:
+    def produce(
+        self, partition: Partition, records: memoryview, append: Append, *, acks: int, in_transaction: bool = False
+    ) -> None:
         """Checks and stages one batch; `append` hears when it is acknowledged. A refusal is raised at once."""
         if partition.is_internal:
             raise _internal(partition.id.topic)
@@ -80,7 +87,39 @@ class Broker:
             )
         now_ms = self.clock.now_ms()
         header, batch = intake.admit(records, partition.config, self.config, now_ms)
+        if header.is_transactional is not in_transaction:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, "a batch is transactional where its request names a transactional id"
+            )
         partition.stage(header, batch, append, acks=acks, now_ms=now_ms)
+
+    def produce_in_transaction(
+        self, partition: Partition, records: memoryview, append: Append, *, acks: int, joining: Joining
+    ) -> None:
+        """The first batch that a transaction writes to a partition waits until the coordinator knows of the partition:
+        otherwise a batch that comes too late would open a transaction there that nobody ends."""
+        header = batches.read_header(records)
+        state = partition.log.producers.get(header.producer_id)
+        if (
+            state is not None
+            and state.producer_epoch == header.producer_epoch
+            and state.current_txn_first_offset != NO_OFFSET
+        ) or not self.config.transaction_partition_verification_enable:
+            self.produce(partition, records, append, acks=acks, in_transaction=True)
+            return
+        # What was received stays where it is only until the end of the turn.
+        kept = memoryview(bytearray(records))
+        producer = ProducerIdentity(ProducerId(header.producer_id), header.producer_epoch)
+
+        def joined(refusal: HeadwaterError | None) -> None:
+            try:
+                if refusal is not None:
+                    raise refusal
+                self.produce(partition, kept, append, acks=acks, in_transaction=True)
+            except HeadwaterError as error:
+                append.fail(error)
+
+        self.transactions.join(joining, producer, partition.id).then(joined)
 
     def fetch(
         self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
@@ -186,6 +225,7 @@ class Broker:
     async def stop(self) -> None:
         """Flushes everything and marks the data directory as cleanly closed."""
         await self.housekeeping.stop()
+        await self.transactions.stop()
         await self.groups.stop()
         await self.catalog.settle()
         await self.journal.drain()
@@ -195,6 +235,7 @@ class Broker:
     def end_waits(self) -> None:
         """Ends long polls with what they have, and waits for a rebalance, because the broker is about to stop."""
         self.groups.end_waits()
+        self.transactions.end_waits()
         for partition in self.catalog.all_partitions():
             for watcher in tuple(partition.watchers):
                 watcher.expire()

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError
-from headwater.storage.segment import FileRange
+from headwater.storage.file_range import FileRange
+from headwater.storage.transaction_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 
@@ -31,11 +32,19 @@ class PartitionFetch(NamedTuple):
 class PartitionRead:
     """What one partition gave."""
 
-    __slots__ = ("error", "high_watermark", "last_stable_offset", "log_start_offset", "records")
+    __slots__ = ("aborted", "error", "high_watermark", "last_stable_offset", "log_start_offset", "records")
 
-    def __init__(self, partition: Partition, error: ErrorCode, records: FileRange | None) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        error: ErrorCode,
+        records: FileRange | None,
+        aborted: Sequence[AbortedTransaction] | None,
+    ) -> None:
         self.error = error
         self.records = records
+        # Whose records are not to be seen; None where the client sees them all.
+        self.aborted = aborted
         if error is ErrorCode.NONE:
             self.high_watermark = partition.high_watermark
             self.last_stable_offset = partition.last_stable_offset
@@ -102,19 +111,23 @@ class Fetch(Pending[list[PartitionRead]]):
         left = self._bytes_max
         total = 0
         failed = False
+        committed_only = self._committed_only
         reads: list[PartitionRead] = []
         for fetch in self._fetches:
             partition = fetch.partition
             records = None
+            aborted = () if committed_only else None
             error = ErrorCode.NONE
             try:
                 records = partition.read(
                     fetch.offset,
                     min(fetch.bytes_max, left),
-                    limit_offset=partition.last_stable_offset if self._committed_only else partition.high_watermark,
+                    limit_offset=partition.last_stable_offset if committed_only else partition.high_watermark,
                     # One batch must always fit, or a consumer could never pass it.
                     first_batch_whole=total == 0,
                 )
+                if committed_only and records is not None:
+                    aborted = partition.aborted(records, fetch.offset)
             except HeadwaterError as refusal:
                 error = refusal.code
                 failed = True
@@ -125,5 +138,5 @@ class Fetch(Pending[list[PartitionRead]]):
             if records is not None:
                 total += len(records)
                 left = max(0, left - len(records))
-            reads.append(PartitionRead(partition, error, records))
+            reads.append(PartitionRead(partition, error, records, aborted))
         return reads, failed or total >= self._bytes_min

@@ -26,6 +26,7 @@ from headwater.coordination.groups.events import (
     MemberStored,
     OffsetCommitted,
     OffsetForgotten,
+    OffsetPended,
     RegexForgotten,
     RegexResolved,
     StoredMember,
@@ -33,6 +34,7 @@ from headwater.coordination.groups.events import (
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
+    TransactionEnded,
 )
 from headwater.errors import HeadwaterError, ProtocolError
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
@@ -65,8 +67,12 @@ class DamagedGroups(HeadwaterError):
 
 class GroupFormat:
     def encode(self, event: Event) -> tuple[bytes, bytes | None]:
+        assert not isinstance(event, TransactionEnded), "a transaction ends with a batch of another kind"
         match event:
             case OffsetCommitted(group_id, topic, partition, committed):
+                return pack_key(group_id, topic, partition), _offset(committed)
+            case OffsetPended(_, _, group_id, topic, partition, committed):
+                # By what batch it is in, it is told from any other commit.
                 return pack_key(group_id, topic, partition), _offset(committed)
             case OffsetForgotten(group_id, topic, partition):
                 return pack_key(group_id, topic, partition), None

@@ -41,6 +41,12 @@ class Housekeeping:
         self._every(
             "offset expiry", delay_ms, lambda: config.offsets_retention_check_interval_ms, self._broker.groups.expire
         )
+        self._every(
+            "transactional id expiry",
+            delay_ms,
+            lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            self._broker.transactions.expire,
+        )
 
     async def stop(self) -> None:
         """Lets a job that is under way come to an end, since its thread could not be stopped anyway."""
@@ -99,7 +105,7 @@ class Housekeeping:
             with _alone("retention", partition):
                 now_ms = self._broker.clock.now_ms()
                 partition.log.roll_if_due(now_ms)
-                await self.collect(partition.log.expire(now_ms, partition.high_watermark))
+                await self.collect(partition.expire(now_ms))
 
     async def compact(self) -> None:
         """One log after the other, the dirtiest parts of each as its settings ask; stops between batches at a stop."""
@@ -118,7 +124,7 @@ class Housekeeping:
         log = partition.log
         now_ms = self._broker.clock.now_ms()
         log.roll_if_due(now_ms)
-        task = compaction.plan(log, now_ms, partition.high_watermark)
+        task = compaction.plan(log, now_ms, partition.last_stable_offset)
         if task is None:
             return
         await asyncio.to_thread(task.run, buffer_bytes, self._stopping.is_set)
@@ -129,7 +135,7 @@ class Housekeeping:
     async def checkpoint(self) -> None:
         """Where recovery would begin, and where each log starts. A failed log keeps the point it reached."""
         async with self._broker.catalog.checkpointing:
-            points = {one.id: one.log.flushed_offset for one in self._broker.catalog.all_partitions()}
+            points = {one.id: one.log.recovery_point for one in self._broker.catalog.all_partitions()}
             await asyncio.to_thread(self._broker.data.write_recovery_points, points)
         await self.checkpoint_start_offsets()
 

@@ -7,15 +7,18 @@ turn is written by one gathered write at the turn's end; a reply leaves when the
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headwater.coordination.topics import is_internal
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicPartition
 from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader
+from headwater.protocol.batch import BatchHeader, Marker
+from headwater.storage.file_range import FileRange
+from headwater.storage.garbage import Garbage
 from headwater.storage.log import FlushTask, Log
-from headwater.storage.segment import FileRange
+from headwater.storage.producer_state import NO_OFFSET
+from headwater.storage.transaction_index import AbortedTransaction
 from headwater.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)
@@ -50,6 +53,17 @@ class Append:
         self.notify(self)
 
 
+class ActiveProducer(NamedTuple):
+    """What a partition tells about one of its producers; -1 stands for what it does not have."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
 class Journal(Protocol):
     """Where a partition registers its need to be written or flushed; the broker runs both for all partitions."""
 
@@ -71,6 +85,7 @@ class Partition:
         "id",
         "is_closed",
         "is_internal",
+        "last_stable_offset",
         "leader_epoch",
         "log",
         "watchers",
@@ -94,15 +109,13 @@ class Partition:
         self._awaiting_flush: deque[Append] = deque()
         # Everything below this offset must be on disk before consumers may see it.
         self._durable_before = 0
+        # How far a read_committed consumer may read: before every transaction whose end is not visible yet.
+        self.last_stable_offset = log.end_offset
+        self._move_last_stable_offset()
 
     @property
     def start_offset(self) -> int:
         return self.log.start_offset
-
-    @property
-    def last_stable_offset(self) -> int:
-        """How far a read_committed consumer may read."""
-        return self.high_watermark
 
     # -- writing
 
@@ -129,6 +142,31 @@ class Partition:
             self._journal.write_soon(self)
         self._staged.append((header, batch))
         self._awaiting_write.append((append, self._must_flush(acks)))
+
+    def stage_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        marker: Marker,
+        append: Append,
+        now_ms: int,
+        *,
+        transaction_version: int = 1,
+    ) -> None:
+        """Ends a producer's transaction here; `append` hears when that is on disk. A producer without one is fine, a
+        marker that another coordinator or a later transaction has overtaken is refused."""
+        self.log.producers.check_marker(producer_id, producer_epoch, marker, transaction_version)
+        batch = batches.build_marker(
+            marker,
+            base_offset=self._next_offset,
+            timestamp_ms=now_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            leader_epoch=self.leader_epoch,
+        )
+        header = batches.read_header(batch)
+        self.stage(header, memoryview(batch), append, acks=ACKS_ALL, now_ms=now_ms)
+        self.log.end_transaction(header, marker, now_ms)
 
     def _must_flush(self, acks: int) -> bool:
         if self.config.headwater_flush == "ack" and acks == ACKS_ALL:
@@ -217,8 +255,16 @@ class Partition:
         flushed_offset = self.log.flushed_offset
         visible = end_offset if flushed_offset >= self._durable_before else max(flushed_offset, self.high_watermark)
         if visible > self.high_watermark:
-            self.high_watermark = visible
+            self.high_watermark = self.last_stable_offset = visible
+            transactions = self.log.producers.transactions
+            if transactions.open or transactions.ended:
+                self._move_last_stable_offset()
             self._wake_watchers()
+
+    def _move_last_stable_offset(self) -> None:
+        """What was deleted from the head of the log is stable, too, whatever transaction it belonged to."""
+        stable = self.log.producers.transactions.stable_before(self.high_watermark)
+        self.last_stable_offset = max(stable, self.log.start_offset)
 
     def _wake_watchers(self) -> None:
         if self.watchers:
@@ -235,6 +281,46 @@ class Partition:
         if offset >= limit_offset and log.start_offset <= offset <= log.end_offset:
             return None
         return log.read(offset, bytes_max, limit_offset=limit_offset, first_batch_whole=first_batch_whole)
+
+    def aborted(self, found: FileRange, offset: int) -> Sequence[AbortedTransaction]:
+        """The transactions whose records a read_committed consumer must leave out of what it read from `offset` on."""
+        aborted = self.log.aborted
+        return aborted.in_range(found, offset) if aborted.segments else ()
+
+    # -- transactions
+
+    def has_open_transaction(self, producer_id: int) -> bool:
+        state = self.log.producers.get(producer_id)
+        return state is not None and state.current_txn_first_offset != NO_OFFSET
+
+    def active_producers(self) -> list[ActiveProducer]:
+        return [
+            ActiveProducer(
+                state.producer_id,
+                state.producer_epoch,
+                state.last_sequence,
+                state.last_timestamp,
+                state.coordinator_epoch,
+                state.current_txn_first_offset,
+            )
+            for state in self.log.producers
+        ]
+
+    # -- removing
+
+    def expire(self, now_ms: int) -> Garbage:
+        """Removes what retention no longer keeps."""
+        garbage = self.log.expire(now_ms, self.high_watermark)
+        self._move_last_stable_offset()
+        return garbage
+
+    def advance_start(self, offset: int) -> Garbage:
+        """Makes everything before `offset`, which is visible, unreadable."""
+        garbage = self.log.advance_start(offset)
+        self._move_last_stable_offset()
+        return garbage
+
+    # -- the end
 
     def check_online(self) -> None:
         if self.is_closed:

@@ -53,6 +53,8 @@ Decide: TypeAlias = Callable[[MachineT, Ticket, Now], Decision[ResultT | Waiting
 
 
 class _Reply(NamedTuple):
+    """Somebody is told an outcome."""
+
     pending: Pending[object]
     outcome: object
 
@@ -64,23 +66,39 @@ class _Reply(NamedTuple):
             logger.exception("an outcome could not be told")
 
 
+class _Effect(NamedTuple):
+    """Something is to be done. What is lost with a machine, the one that is loaded in its place decides again."""
+
+    perform: Callable[[object], None]
+    effect: object
+
+    def send(self) -> None:
+        self.perform(self.effect)
+
+
 class Shard(Generic[MachineT]):
     def __init__(
-        self, log: StateLog[Any], make_machine: Callable[[], MachineT], journal: Journal, clock: Clock
+        self,
+        log: StateLog[Any],
+        make_machine: Callable[[], MachineT],
+        journal: Journal,
+        clock: Clock,
+        perform: Callable[[object], None] | None = None,
     ) -> None:
         # None while it is not loaded: until then, and after it was lost.
         self.machine: MachineT | None = None
         self._log = log
         self._make_machine = make_machine
+        self._perform = perform
         self._journal = journal
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._trouble = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.name} is being loaded")
         # Events of this turn, and the replies that wait for them.
         self._unwritten: list[object] = []
-        self._held: list[_Reply] = []
+        self._held: list[_Reply | _Effect] = []
         # Replies that wait for an append, in the order of the appends.
-        self._in_flight: deque[list[_Reply]] = deque()
+        self._in_flight: deque[list[_Reply | _Effect]] = deque()
         self._waiting: dict[Ticket, Pending[object]] = {}
         self._ticket_count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -128,8 +146,8 @@ class Shard(Generic[MachineT]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        replies = [*chain.from_iterable(self._in_flight), *self._held]
-        waiting = [*(reply.pending for reply in replies), *self._waiting.values()]
+        held = chain(chain.from_iterable(self._in_flight), self._held)
+        waiting = [*(reply.pending for reply in held if isinstance(reply, _Reply)), *self._waiting.values()]
         self._unwritten, self._held = [], []
         self._in_flight.clear()
         self._waiting.clear()
@@ -164,6 +182,7 @@ class Shard(Generic[MachineT]):
         waiter = cast("Pending[object]", pending)
         try:
             decision = decide(machine, ticket, self._now())
+            self._log.check(decision.events)
         except HeadwaterError as error:
             self._reply([_Reply(waiter, error)])
             return pending
@@ -197,7 +216,7 @@ class Shard(Generic[MachineT]):
     def _now(self) -> Now:
         return Now(self._clock.now_ms(), self._clock.monotonic_ms())
 
-    def _take(self, machine: MachineT, decision: Decision[object], replies: Sequence[_Reply] = ()) -> None:
+    def _take(self, machine: MachineT, decision: Decision[object], replies: Sequence[_Reply | _Effect] = ()) -> None:
         try:
             for event in decision.events:
                 machine.apply(event)
@@ -214,6 +233,9 @@ class Shard(Generic[MachineT]):
             self._unwritten += durable
         if decision.answers:
             replies = [*replies, *self._answers(decision.answers)]
+        if decision.effects:
+            assert self._perform is not None, "a machine with effects has somebody to perform them"
+            replies = [*replies, *(_Effect(self._perform, effect) for effect in decision.effects)]
         self._reply(replies)
         self._set_timer(machine)
 
@@ -224,7 +246,7 @@ class Shard(Generic[MachineT]):
             if waiter is not None:
                 yield _Reply(waiter, result)
 
-    def _reply(self, replies: Sequence[_Reply]) -> None:
+    def _reply(self, replies: Sequence[_Reply | _Effect]) -> None:
         if self._unwritten:
             self._held += replies
         elif self._in_flight:
@@ -249,7 +271,7 @@ class Shard(Generic[MachineT]):
                 logger.exception("events of %s cannot be written", self.name)
             self._lost(str(error))
 
-    def _appended(self, append: Append, replies: list[_Reply]) -> None:
+    def _appended(self, append: Append, replies: list[_Reply | _Effect]) -> None:
         # Appends end in their order. One that a machine made which is gone concerns nobody any more.
         if not self._in_flight or self._in_flight[0] is not replies:
             return

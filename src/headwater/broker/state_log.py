@@ -1,13 +1,14 @@
 """The log of one machine: its events as records of an internal partition, read back in order, appended in batches."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
 from headwater.errors import CorruptBatch, HeadwaterError
 from headwater.protocol import batch as batches
+from headwater.protocol.batch import BatchHeader
 from headwater.protocol.compression import Codec
 from headwater.protocol.records import Record
 
@@ -50,8 +51,7 @@ class StateLog(Generic[EventT]):
                 file_range = partition.read(offset, read_bytes, limit_offset=end_offset, first_batch_whole=True)
                 for header, batch in batches.iterate(file_range.read() if file_range else b""):
                     batches.verify(batch, header)
-                    if not header.is_control:
-                        events += self._events(batches.read_records(batch, header, REPLAY_BATCH_BYTES_MAX))
+                    events += self._events(header, batches.read_records(batch, header, REPLAY_BATCH_BYTES_MAX))
                     offset = header.next_offset
                 if offset == read_from:
                     raise CorruptBatch("no whole batch is there")
@@ -61,12 +61,20 @@ class StateLog(Generic[EventT]):
                 ) from error
             yield events
 
+    def check(self, events: Sequence[object]) -> None:
+        """Asked before events are applied, for the log must then take them: refuses those that it would not."""
+
     def append(self, events: Sequence[EventT], append: Append, now_ms: int) -> None:
         """As one batch; `append` hears when it is on disk. A partition that is out of service is raised at once."""
+        self._stage(batches.build(self._records(events, now_ms), codec=self._codec), append, now_ms)
+
+    def _records(self, events: Sequence[EventT], now_ms: int) -> list[Record]:
         encode = self._format.encode
-        records = [Record(index, now_ms, *encode(event)) for index, event in enumerate(events)]
-        batch = memoryview(batches.build(records, codec=self._codec))
-        self.partition.stage(batches.read_header(batch), batch, append, acks=ACKS_ALL, now_ms=now_ms)
+        return [Record(index, now_ms, *encode(event)) for index, event in enumerate(events)]
+
+    def _stage(self, batch: bytearray, append: Append, now_ms: int) -> None:
+        view = memoryview(batch)
+        self.partition.stage(batches.read_header(view), view, append, acks=ACKS_ALL, now_ms=now_ms)
 
     async def settle(self) -> None:
         """Waits until all that is written is also on disk: what was replayed from it may then be told."""
@@ -85,7 +93,11 @@ class StateLog(Generic[EventT]):
         if append.error is not None:
             raise append.error
 
-    def _events(self, records: Sequence[Record]) -> Iterator[EventT]:
+    def _events(self, header: BatchHeader, records: Sequence[Record]) -> Iterable[EventT]:
+        # Control records are for the partition alone.
+        return () if header.is_control else self._decoded(records)
+
+    def _decoded(self, records: Sequence[Record]) -> Iterator[EventT]:
         for record in records:
             if record.key is not None:
                 event = self._format.decode(record.key, record.value)

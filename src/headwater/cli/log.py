@@ -27,9 +27,10 @@ def log() -> None:
 def dump(file: Path, records: bool, format: str) -> int:
     """Show the batches and records of the segment FILE (a .log file), and what is wrong with them.
 
-    Its .index and .timeindex are compared with it if they lie beside it. Nothing is changed, and a broker may be using
-    the file. json prints one object a line, yaml one document for each batch, and a last one for the indexes if
-    something is wrong with those. Bytes that are no UTF-8 are escaped, or base64 in a field `..._base64`. The exit code
+    Its .index, .timeindex and .txnindex are compared with it if they lie beside it; the last tells which transactions
+    were aborted. Nothing is changed, and a broker may be using the file. json prints one object a line, yaml one
+    document for each batch, one for the aborted transactions if there are any, and one for the indexes if something is
+    wrong with those. Bytes that are no UTF-8 are escaped, or base64 in a field `..._base64`. The exit code
     is 1 if anything is wrong.
     """
     from headwater.cli.record_rows import until_pipe_is_closed
@@ -44,7 +45,7 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
     """How many problems were found."""
     from headwater.cli.record_rows import row_writer
     from headwater.storage.disk import Disk
-    from headwater.storage.inspect import inspect_segment
+    from headwater.storage.inspect import inspect_aborted, inspect_segment
 
     disk = Disk()
     write_row = None if format == "table" else row_writer(format, sys.stdout.buffer)
@@ -58,13 +59,19 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
             _show_batch(report)
         else:
             write_row(_batch_row(report, with_records=with_records))
-    index_problems = _index_problems(disk, file)
+    aborted, transaction_problems = inspect_aborted(disk, file)
+    index_problems = [*_index_problems(disk, file), *transaction_problems]
     problem_count += len(index_problems)
     if write_row is None:
+        for one in aborted:
+            click.echo(f"aborted: producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}")
         _show_problems(index_problems)
         click.echo(f"{batch_count} batches, {record_count} records, {problem_count or 'no'} problems")
-    elif index_problems:
-        write_row({"index_problems": index_problems})
+    else:
+        if aborted:
+            write_row({"aborted_transactions": [one._asdict() for one in aborted]})
+        if index_problems:
+            write_row({"index_problems": index_problems})
     sys.stdout.buffer.flush()
     return problem_count
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "produce": "Write records to a topic.",
     "consume": "Read records from topics, alone or in a group.",
     "group": "List, describe, reset and delete consumer groups.",
+    "transaction": "List and describe transactions, find and abort those that hang.",
     "log": "Look into the files of a data directory.",
     "config": "Print the effective settings of a broker and their sources.",
     "completion": "Print the completion script of a shell.",

@@ -1,18 +1,18 @@
-"""The broker that keeps a group: found when it is first asked something, and anew when the group has moved."""
+"""The broker that keeps a group or a transactional id: found when it is first asked something, and anew when what it
+keeps has moved."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from headwater.client.cluster import Cluster
 from headwater.client.connection import Connection
-from headwater.client.errors import ClientError, UnknownGroup, check, only
+from headwater.client.errors import ClientError, UnknownGroup, UnknownTransactionalId, check, only
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
-from headwater.ids import GroupId, NodeId
+from headwater.ids import GroupId, NodeId, TransactionalId
 from headwater.protocol.codec import Request, Response
 from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
-_GROUP = 0
 # After these, another broker may be the one to ask.
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION})
 
@@ -25,10 +25,17 @@ class CoordinatorNode(NamedTuple):
     endpoint: Endpoint
 
 
-class Coordinator:
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+class KeyedCoordinator:
+    """What is kept goes by a key. Each kind of it has a number in FindCoordinator, a noun for messages, and an
+    error for keys that are unknown."""
+
+    key_type: ClassVar[int]
+    noun: ClassVar[str]
+    unknown: ClassVar[type[ClientError]]
+
+    def __init__(self, cluster: Cluster, key: str) -> None:
         self.cluster = cluster
-        self.group_id = GroupId(group_id)
+        self._key = key
         self._node: CoordinatorNode | None = None
 
     @property
@@ -65,16 +72,17 @@ class Coordinator:
             raise
 
     def check(self, code: int, message: str | None = None) -> None:
-        """Raises what an answer says is wrong with the group."""
-        if code == ErrorCode.GROUP_ID_NOT_FOUND:
-            raise UnknownGroup(f"group {self.group_id!r} does not exist")
-        check(code, f"group {self.group_id!r}", message)
+        """Raises what an answer says is wrong with what is kept."""
+        subject = f"{self.noun} {self._key!r}"
+        if code == self.unknown.code:
+            raise self.unknown(f"{subject} does not exist")
+        check(code, subject, message)
 
     def _connection(self) -> Connection:
         return self.cluster.connection(self.node.endpoint, apart=True)
 
     def _find(self) -> CoordinatorNode:
-        request = FindCoordinatorRequest(key=self.group_id, key_type=_GROUP, coordinator_keys=[self.group_id])
+        request = FindCoordinatorRequest(key=self._key, key_type=self.key_type, coordinator_keys=[self._key])
 
         def read(response: FindCoordinatorResponse) -> CoordinatorNode:
             found = only(response.coordinators)
@@ -82,3 +90,25 @@ class Coordinator:
             return CoordinatorNode(NodeId(found.node_id), Endpoint(found.host, found.port))
 
         return self.cluster.ask_any(request, FindCoordinatorResponse, read)
+
+
+class Coordinator(KeyedCoordinator):
+    """Of a group."""
+
+    key_type = 0
+    noun = "group"
+    unknown = UnknownGroup
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        super().__init__(cluster, group_id)
+        self.group_id = GroupId(group_id)
+
+
+class TransactionCoordinator(KeyedCoordinator):
+    key_type = 1
+    noun = "transactional id"
+    unknown = UnknownTransactionalId
+
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        super().__init__(cluster, transactional_id)
+        self.transactional_id = TransactionalId(transactional_id)

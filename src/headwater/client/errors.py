@@ -108,6 +108,12 @@ class UnknownGroup(ClientError):
     code = ErrorCode.GROUP_ID_NOT_FOUND
 
 
+class UnknownTransactionalId(ClientError):
+    """No producer uses this transactional id, or none has for so long that it was forgotten."""
+
+    code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
 class OffsetOutOfRange(ClientError):
     """The partition holds no record at the offset, and will not: retention removed it, or it was never written."""
 

@@ -1,4 +1,5 @@
-"""Regular expressions of clients, matched by RE2, whose time is linear: a pattern cannot stall the broker."""
+"""Regular expressions of clients, matched by RE2: its time grows with the length of the text and the size of the
+expression, and no faster. The size is bounded here, so that an expression cannot stall the broker."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -7,8 +8,11 @@ from typing import cast
 from headwater.errors import ErrorCode, KafkaError
 
 LENGTH_MAX = 1024
-# Of one compiled expression, so that nested repetitions do not take all there is.
+# Of one compiled expression.
 MEMORY_BYTES_MAX = 1 << 20
+# An expression costs time with every instruction that it is compiled into: repetitions make many of few characters.
+INSTRUCTIONS_MIN = 300
+INSTRUCTIONS_PER_CHARACTER = 2
 MATCHERS_KEPT = 128
 
 
@@ -28,9 +32,17 @@ def whole_matcher(regex: str) -> Callable[[str], object]:
     options.never_capture = True
     options.max_mem = MEMORY_BYTES_MAX
     try:
-        return cast("Callable[[str], object]", re2.compile(regex, options).fullmatch)
+        compiled = re2.compile(regex, options)
     except (cast("type[Exception]", re2.error), UnicodeError) as error:
         text = b"".join(part for part in error.args if isinstance(part, bytes)).decode("utf-8", "replace")
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION, f"'{regex}' is not a valid regular expression: {text}"
         ) from error
+    instructions_max = INSTRUCTIONS_MIN + INSTRUCTIONS_PER_CHARACTER * len(regex)
+    if compiled.programsize > instructions_max:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"'{regex}' is too large an expression ({compiled.programsize} instructions, the limit is "
+            f"{instructions_max}): repeat less",
+        )
+    return cast("Callable[[str], object]", compiled.fullmatch)

@@ -18,7 +18,9 @@ PRODUCER_ID_BLOCK = 1000
 RESERVED_PREFIX = "__headwater_"
 # Where groups and what they committed are kept.
 OFFSETS_TOPIC = TopicName("__consumer_offsets")
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
+# Where transactional ids and the state of their transactions are kept.
+TRANSACTIONS_TOPIC = TopicName("__transaction_state")
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 
 _LEGAL_NAME = r"[a-zA-Z0-9._-]+"
 

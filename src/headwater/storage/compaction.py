@@ -1,11 +1,11 @@
 """Compaction: keeps the latest record of every key, and a deleted key's tombstone for a while.
 
-Planned on the loop, run in a thread, installed on the loop. Sealed and flushed segments alone are touched, offsets
-stay, and the cleaned files count for nothing until they are installed. Transactional and control batches are kept
-whole and supersede nothing.
+Planned on the loop, run in a thread, installed on the loop. Sealed and flushed segments before the last stable offset
+alone are touched, offsets stay, and the cleaned files count for nothing until they are installed. Aborted data is
+dropped and supersedes nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,15 +13,18 @@ from typing import Final, NamedTuple
 from headwater.errors import CorruptBatch
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader, Buffer
-from headwater.storage import flushing, names
+from headwater.storage import flushing, names, transaction_index
+from headwater.storage.cleaned_transactions import CleanedTransactions
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import DiskFull, is_disk_full
-from headwater.storage.filtering import BatchFilter
+from headwater.storage.filtering import BatchFilter, LastBatches
 from headwater.storage.log import Log
 from headwater.storage.offset_map import OffsetMap
+from headwater.storage.replay import read_marker
 from headwater.storage.scanning import DECOMPRESSED_BYTES_MAX, Scan
 from headwater.storage.segment import Segment
 from headwater.storage.swapping import Replacement
+from headwater.storage.transaction_index import AbortedTransaction
 from headwater.topic_config import TopicConfig
 
 _INT32_MAX: Final = 2**31 - 1
@@ -37,7 +40,7 @@ class Source(NamedTuple):
 
 
 def plan(log: Log, now_ms: int, limit_offset: int) -> "CleaningTask | None":
-    """None if the log is clean enough. `limit_offset` is the high watermark: nothing beyond it is looked at."""
+    """None if the log is clean enough. `limit_offset` is the last stable offset: nothing beyond it is looked at."""
     config = log.config
     if "compact" not in config.cleanup_policy or log.failure is not None:
         return None
@@ -57,7 +60,8 @@ def plan(log: Log, now_ms: int, limit_offset: int) -> "CleaningTask | None":
         log.first_dirty_offset,
         log.truncations,
         now_ms,
-        {state.producer_id: state.last_offset for state in log.producers if state.batches},
+        LastBatches(log.producers),
+        log.aborted.stored_from(segments[0].base_offset),
     )
 
 
@@ -99,16 +103,26 @@ class CleaningTask:
     first_dirty_offset: int
     truncations: int
     now_ms: int
-    producers_last_offsets: Mapping[int, int]
+    last_batches: LastBatches
+    aborted: Sequence[bytes]
     replacements: list[Replacement] = field(default_factory=list[Replacement])
 
     def run(self, memory_bytes_max: int, cancelled: Callable[[], bool]) -> None:
         """Writes the `.cleaned` files. When cancelled, or on an error, none is left and nothing will be installed."""
         groups: list[list[Source]] = []
         try:
-            offset_map, mapped_end = self._map(memory_bytes_max, cancelled)
+            aborted = [one for entries in self.aborted for one in transaction_index.decode(entries)]
+            offset_map, mapped_end = self._map(memory_bytes_max, aborted, cancelled)
             groups = self._groups(mapped_end)
-            self.replacements = [self._clean(group, offset_map, mapped_end, cancelled) for group in groups]
+            keep = BatchFilter(
+                offset_map,
+                mapped_end,
+                CleanedTransactions(aborted),
+                self.last_batches,
+                self.now_ms,
+                self.config.delete_retention_ms,
+            )
+            self.replacements = [self._clean(group, keep, cancelled) for group in groups]
             self.first_dirty_offset = mapped_end
         except _Cancelled:
             return
@@ -125,14 +139,21 @@ class CleaningTask:
     def cleaned_paths(self, segment: Segment) -> list[Path]:
         return [segment.path(suffix + names.CLEANED) for suffix in names.SEGMENT_FILES]
 
-    def _map(self, memory_bytes_max: int, cancelled: Callable[[], bool]) -> tuple[OffsetMap, int]:
+    def _map(
+        self, memory_bytes_max: int, aborted: Sequence[AbortedTransaction], cancelled: Callable[[], bool]
+    ) -> tuple[OffsetMap, int]:
         """The latest offsets of the dirty part, and how far they go: as many whole batches as there is memory for."""
         offset_map, mapped_end = OffsetMap(memory_bytes_max), self.first_dirty_offset
-        for source in self.sources:
-            if source.segment.next_offset <= self.first_dirty_offset:
-                continue
+        dirty = [source for source in self.sources if source.segment.next_offset > self.first_dirty_offset]
+        dirty_base = dirty[0].segment.base_offset
+        transactions = CleanedTransactions(one for one in aborted if one.last_offset >= dirty_base)
+        for source in dirty:
             for header, batch in _batches(source, cancelled):
-                if not header.is_control and not header.is_transactional and header.next_offset > mapped_end:
+                if header.is_control:
+                    marker = read_marker(batch, header)
+                    if marker is not None:
+                        transactions.end(header, marker)
+                elif not transactions.is_aborted(header) and header.next_offset > mapped_end:
                     # The first batch is mapped whatever it takes, or a small memory would never get past it.
                     is_first = mapped_end == self.first_dirty_offset
                     for record in batches.read_records(batch, header, DECOMPRESSED_BYTES_MAX):
@@ -162,12 +183,7 @@ class CleaningTask:
             groups[-1].append(source)
         return groups
 
-    def _clean(
-        self, group: Sequence[Source], offset_map: OffsetMap, mapped_end: int, cancelled: Callable[[], bool]
-    ) -> Replacement:
-        keep = BatchFilter(
-            offset_map, mapped_end, self.producers_last_offsets, self.now_ms, self.config.delete_retention_ms
-        )
+    def _clean(self, group: Sequence[Source], keep: BatchFilter, cancelled: Callable[[], bool]) -> Replacement:
         end_offset = group[-1].segment.next_offset
         cleaned = Segment(
             self.disk,
@@ -196,10 +212,13 @@ class CleaningTask:
         if pending:
             cleaned.append(pending)
         cleaned.seal()
+        for aborted in keep.transactions.take_needed():
+            cleaned.note_aborted(aborted)
         cleaned.file.sync_data()
         for chunk in flushing.chunks([cleaned]):
             chunk.write(self.disk)
-        return Replacement([source.segment for source in group], cleaned.size, end_offset)
+        replaced = [source.segment for source in group]
+        return Replacement(replaced, cleaned.size, end_offset, has_aborted=cleaned.aborted is not None)
 
 
 def _batches(source: Source, cancelled: Callable[[], bool]) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -206,7 +206,7 @@ class DataDirectory:
                 failed.append(identity)
 
         _for_each([item for item in logs.items() if item[1].failure is None], close)
-        self.write_recovery_points({identity: log.flushed_offset for identity, log in logs.items()})
+        self.write_recovery_points({identity: log.recovery_point for identity, log in logs.items()})
         self.write_start_offsets({identity: log.start_offset for identity, log in logs.items()})
         if not failed:
             checkpoints.mark_clean(self._disk, self.root)

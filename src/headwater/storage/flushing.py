@@ -1,19 +1,23 @@
 """A flush in three steps: planned on the loop, run in any thread, reported back on the loop.
 
-Order within a flush: time index before offset index. Recovery starts at an offset entry and trusts that the time
-index knows all that lies before it.
+Order within a flush: the offset index after the others. Recovery starts at an offset entry and trusts that those know
+all that lies before it.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headwater.storage import names
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import is_disk_full
 from headwater.storage.index import Index
 from headwater.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from headwater.storage.log import Log
 
 
 @dataclass(slots=True)
@@ -35,6 +39,8 @@ class IndexChunk:
             file.sync_data()
         finally:
             file.close()
+        if self.index.is_optional and self.start == 0:
+            disk.sync_directory(self.index.path.parent)
         self.is_written = True
 
     def install(self) -> None:
@@ -46,8 +52,9 @@ class IndexChunk:
 def chunks(segments: Sequence[Segment]) -> Iterator[IndexChunk]:
     for segment in segments:
         if segment.has_pending_entries:
-            for index in (segment.time_index, segment.offset_index):
-                yield IndexChunk(index, *index.pending(), index.revision)
+            for index in segment.indexes:
+                if index.pending_bytes or not index.is_optional:
+                    yield IndexChunk(index, *index.pending(), index.revision)
 
 
 @dataclass(slots=True)
@@ -92,3 +99,22 @@ class FlushTask:
             self.disk.sync_directory(directory)
         for path in self.snapshots_stale:
             self.disk.remove(path)
+
+
+def plan(log: "Log", *, with_active_indexes: bool) -> FlushTask:
+    """Takes what the log gathered for its next flush."""
+    if with_active_indexes:
+        log.checkpointed_bytes = log.active.size
+    sealed = tuple(log.sealed_unflushed)
+    directories, log.directories_to_sync = log.directories_to_sync, []
+    return FlushTask(
+        log.disk,
+        log.end_offset,
+        log.truncations,
+        [segment.file for segment in (*sealed, log.active)],
+        sealed,
+        list(chunks([*sealed, log.active] if with_active_indexes else sealed)),
+        log.snapshots.take_unsynced(),
+        log.snapshots.take_stale(),
+        directories,
+    )

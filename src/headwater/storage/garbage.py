@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from headwater.storage import names
 from headwater.storage.disk import Disk
 
 
@@ -39,3 +40,14 @@ class Garbage:
             self._disk.remove(path)
         if self._tree is not None:
             self._disk.remove_tree(self._tree)
+
+
+def discard(disk: Disk, paths: Sequence[Path]) -> Garbage:
+    """Renames the files out of the log."""
+    discarded: list[Path] = []
+    for path in paths:
+        # Indexes that no flush has written yet have no file.
+        if disk.exists(path):
+            discarded.append(path.with_name(path.name + names.DELETED))
+            disk.rename(path, discarded[-1])
+    return Garbage(disk, discarded)

@@ -20,7 +20,7 @@ _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _NEVER_WRITTEN: Final = -1
 
-_Entries: TypeAlias = bytes | bytearray | mmap.mmap
+Entries: TypeAlias = bytes | bytearray | mmap.mmap
 
 
 class DamagedIndex(Exception):
@@ -38,23 +38,25 @@ class TimeEntry(NamedTuple):
 
 
 class Index:
-    """What both kinds share: entries of one size, in ascending order, in memory or in a file."""
+    """What all kinds share: entries of one size, in ascending order, in memory or in a file."""
 
     __slots__ = ("_disk", "_entries", "base_offset", "path", "revision", "written_bytes")
     entry: ClassVar[Struct]
+    # Whether a segment may be without the file. Where one is always due, a missing one is known to be lost.
+    is_optional: ClassVar[bool] = False
 
     def __init__(self, disk: Disk, path: Path, base_offset: int, *, is_new: bool) -> None:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
-        self._entries: _Entries | None = bytearray() if is_new else None
+        self._entries: Entries | None = bytearray() if is_new else None
         # How much of the file is known to be right; the rest of it is replaced by the next flush.
         self.written_bytes = _NEVER_WRITTEN
         # Counts how often entries were taken back, so that a flush under way does not vouch for what replaced them.
         self.revision = 0
 
     @property
-    def entries(self) -> _Entries:
+    def entries(self) -> Entries:
         entries = self._entries
         if entries is None:
             entries = self._entries = self._map()
@@ -99,11 +101,11 @@ class Index:
         entries, unpack_from, size = self.entries, self.entry.unpack_from, self.entry.size
         return lambda number: unpack_from(entries, number * size)[column]
 
-    def _append(self, first: int, second: int) -> None:
+    def _append(self, *fields: int) -> None:
         entries = self.entries
         if not isinstance(entries, bytearray):
             entries = self._entries = bytearray(entries)
-        entries += self.entry.pack(first, second)
+        entries += self.entry.pack(*fields)
 
     def _cut(self, count: int) -> None:
         if count < len(self):
@@ -111,7 +113,7 @@ class Index:
             self.written_bytes = _NEVER_WRITTEN
             self.revision += 1
 
-    def _map(self) -> _Entries:
+    def _map(self) -> Entries:
         try:
             entries = self._disk.open(self.path).map()
         except FileNotFoundError:

@@ -12,6 +12,7 @@ from headwater.storage import names
 from headwater.storage.disk import Disk, File
 from headwater.storage.index import DamagedIndex, OffsetIndex, TimeIndex
 from headwater.storage.scanning import DECOMPRESSED_BYTES_MAX
+from headwater.storage.transaction_index import AbortedTransaction, TransactionIndex, decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +85,18 @@ def inspect_indexes(disk: Disk, path: Path) -> Iterator[str]:
         timestamp, offset = time_index.at(number)
         if timestamps.get(offset) != timestamp:
             yield f"{time_index.path.name}: no batch ends with offset {offset} and has timestamp {timestamp}"
+
+
+def inspect_aborted(disk: Disk, path: Path) -> tuple[Sequence[AbortedTransaction], Sequence[str]]:
+    """The transactions that were aborted in a segment, given its `.log` file, and what is wrong with their index."""
+    base_offset = names.offset_of(path.name, names.LOG) or 0
+    index = TransactionIndex(disk, path.with_suffix(names.TRANSACTION_INDEX), base_offset, is_new=False)
+    try:
+        aborted = decode(index.entries)
+    except DamagedIndex as damage:
+        return (), [str(damage)]
+    headers = (report.header for report in inspect_segment(disk, path))
+    markers = {header.base_offset for header in headers if header is not None and header.is_control}
+    return aborted, [
+        f"{index.path.name}: no marker at offset {one.last_offset}" for one in aborted if one.last_offset not in markers
+    ]

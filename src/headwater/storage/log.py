@@ -4,6 +4,7 @@ One owner calls it. What blocks (flush, unlink, compaction, lookup by time) is p
 thread, and installed here again. A write that fails leaves no trace or stops the log; nothing is ever half there.
 """
 
+import errno
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -13,19 +14,20 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicId
-from headwater.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
-from headwater.storage import checkpoints, flushing, names, recovery, retention
+from headwater.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer, Marker
+from headwater.storage import checkpoints, flushing, names, recovery, removing, swapping
+from headwater.storage.aborted import AbortedTransactions
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import EpochStart, LeaderEpochs
 from headwater.storage.errors import DiskFull, LogFailed, OffsetOutOfRange, is_disk_full
+from headwater.storage.file_range import FileRange
 from headwater.storage.flushing import FlushTask
 from headwater.storage.garbage import Garbage
 from headwater.storage.producers import Duplicate, ProducerStates
 from headwater.storage.recovery import Loaded
 from headwater.storage.replay import load_producers, recall_producers
-from headwater.storage.segment import FileRange, Segment
+from headwater.storage.segment import Segment
 from headwater.storage.snapshot_files import SnapshotFiles
-from headwater.storage.swapping import replace
 from headwater.storage.timestamps import Lookup, plan_latest, plan_lookup
 from headwater.topic_config import TopicConfig
 
@@ -44,14 +46,13 @@ _CHECKPOINT_BYTES_PER_PRODUCER: Final = 1024
 
 class Log:
     __slots__ = (
-        "_active",
-        "_checkpointed_bytes",
         "_config",
-        "_directories_to_sync",
         "_recall_offset",
         "_report",
-        "_sealed_unflushed",
-        "_snapshots",
+        "aborted",
+        "active",
+        "checkpointed_bytes",
+        "directories_to_sync",
         "directory",
         "disk",
         "end_offset",
@@ -61,7 +62,9 @@ class Log:
         "flushed_offset",
         "is_recovered",
         "producers",
+        "sealed_unflushed",
         "segments",
+        "snapshots",
         "start_offset",
         "truncations",
     )
@@ -74,11 +77,12 @@ class Log:
         self._config = config
         self._report = report
         self.segments: list[Segment] = loaded.segments
-        self._active = loaded.segments[-1]
+        self.active = loaded.segments[-1]
         self.start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
         self.flushed_offset = loaded.flushed_offset
         self.producers: ProducerStates = loaded.producers
+        self.aborted = AbortedTransactions(loaded.segments, loaded.snapshots, report)
         self.epochs: LeaderEpochs = loaded.epochs
         self.first_dirty_offset = loaded.first_dirty_offset
         self.is_recovered = loaded.is_recovered
@@ -86,15 +90,15 @@ class Log:
         # A clean start leaves the batches before this offset unread. The first retry that it cannot place needs them.
         self._recall_offset = None if loaded.is_recovered else loaded.end_offset
         # Bookkeeping of what the next flush has to cover besides the active segment.
-        self._sealed_unflushed = [
+        self.sealed_unflushed = [
             segment
             for segment in self.segments[:-1]
             if segment.next_offset > self.flushed_offset or segment.has_pending_entries
         ]
-        self._snapshots = loaded.snapshots
+        self.snapshots = loaded.snapshots
         # After a crash nobody knows whether the names of the newest segments are on disk.
-        self._directories_to_sync = [directory] if loaded.is_recovered else []
-        self._checkpointed_bytes = 0
+        self.directories_to_sync = [directory] if loaded.is_recovered else []
+        self.checkpointed_bytes = 0
         self.truncations = 0
 
     @classmethod
@@ -107,7 +111,7 @@ class Log:
         active = recovery.new_segment(disk, directory, 0, config, now_ms=now_ms, report=logger.warning)
         loaded = Loaded([active], SnapshotFiles(disk, directory), epochs=epochs)
         log = cls(disk, directory, config, loaded, logger.warning)
-        log._directories_to_sync = [directory, directory.parent]
+        log.directories_to_sync = [directory, directory.parent]
         return log
 
     def sync_creation(self) -> None:
@@ -115,7 +119,7 @@ class Log:
         for name in (names.PARTITION_METADATA, names.LEADER_EPOCHS):
             self.disk.sync_file(self.directory / name)
         self.disk.sync_directory(self.directory)
-        self._directories_to_sync = []
+        self.directories_to_sync = []
 
     @classmethod
     def open(
@@ -146,7 +150,7 @@ class Log:
     @config.setter
     def config(self, config: TopicConfig) -> None:
         self._config = config
-        self._active.interval_bytes = config.index_interval_bytes
+        self.active.interval_bytes = config.index_interval_bytes
 
     @property
     def size_bytes(self) -> int:
@@ -171,7 +175,7 @@ class Log:
         start = number = pending_bytes = 0
         try:
             for header, _ in batches:
-                if self._active.is_full(header, pending_bytes, config, now_ms):
+                if self.active.is_full(header, pending_bytes, config, now_ms):
                     self._write(batches[start:number])
                     start, pending_bytes = number, 0
                     self._roll(now_ms)
@@ -204,15 +208,17 @@ class Log:
     def _write(self, batches: Sequence[tuple[BatchHeader, Buffer]]) -> None:
         if batches:
             assert batches[0][0].base_offset == self.end_offset, "offsets are given without gaps"
-            self._active.append(batches)
-            self.end_offset = self._active.next_offset
+            self.active.append(batches)
+            self.end_offset = self.active.next_offset
+            if self.aborted.staged:
+                self.aborted.note_written(self.active)
 
     def _undo(self, end_offset: int, error: OSError) -> None:
         if not is_disk_full(error):
             self.fail(f"write failed: {error}")
             raise LogFailed(f"{self.directory.name}: {self.failure}") from error
         try:
-            for path in self._cut_back(end_offset):
+            for path in removing.cut_back(self, end_offset):
                 self.disk.remove(path)
         except OSError as second:
             self.fail(f"disk full, and what was half written cannot be taken back: {second}")
@@ -222,13 +228,13 @@ class Log:
     def roll_if_due(self, now_ms: int) -> None:
         """Closes the active segment `segment.ms` after it was begun, though nothing is appended that would. What its
         records say about time does not count here: old data that is written today is not due again every minute."""
-        active = self._active
+        active = self.active
         if self.failure is None and active.size and active.is_old(NO_TIMESTAMP, now_ms, self._config):
             self.roll(now_ms)
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment, unless the active one is still empty."""
-        if self._active.size:
+        if self.active.size:
             try:
                 self._roll(now_ms)
             except OSError as error:
@@ -240,18 +246,18 @@ class Log:
         segment = recovery.new_segment(
             self.disk, self.directory, self.end_offset, self._config, now_ms=now_ms, report=self._report
         )
-        self._active.seal()
-        self._sealed_unflushed.append(self._active)
+        self.active.seal()
+        self.sealed_unflushed.append(self.active)
         self.segments.append(segment)
-        self._active = segment
-        self._checkpointed_bytes = 0
-        self._directories_to_sync = self._directories_to_sync or [self.directory]
+        self.active = segment
+        self.checkpointed_bytes = 0
+        self.directories_to_sync = self.directories_to_sync or [self.directory]
 
     def _write_snapshot(self) -> None:
         offset = self.end_offset
         if offset == 0:
             return
-        self._snapshots.write(offset, self.producers.before(offset), self._active.base_offset)
+        self.snapshots.write(offset, self.producers.before(offset), self.active.base_offset)
 
     # -- reading
 
@@ -260,7 +266,7 @@ class Log:
         `limit_offset`. With `first_batch_whole` the first is given even if it is larger than `bytes_max`."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
-        active = self._active
+        active = self.active
         if offset < limit_offset:
             segments = self.segments
             if offset >= active.base_offset:
@@ -285,45 +291,33 @@ class Log:
 
     def flush_task(self) -> FlushTask | None:
         """What must reach the disk for everything appended so far to survive; None if it has."""
-        if self.flushed_offset == self.end_offset and not self._sealed_unflushed:
+        if self.flushed_offset == self.end_offset and not self.sealed_unflushed:
             return None
-        due_bytes = self._checkpointed_bytes + _CHECKPOINT_BYTES + len(self.producers) * _CHECKPOINT_BYTES_PER_PRODUCER
-        is_due = self._active.size >= due_bytes
+        due_bytes = self.checkpointed_bytes + _CHECKPOINT_BYTES + len(self.producers) * _CHECKPOINT_BYTES_PER_PRODUCER
+        is_due = self.active.size >= due_bytes
         if is_due:
             # Without the snapshot recovery reads more, and that is all.
             with suppress(OSError):
                 self._write_snapshot()
-        return self._flush_task(with_active_indexes=is_due)
+        return flushing.plan(self, with_active_indexes=is_due)
 
-    def _flush_task(self, *, with_active_indexes: bool) -> FlushTask:
-        if with_active_indexes:
-            self._checkpointed_bytes = self._active.size
-        sealed = tuple(self._sealed_unflushed)
-        directories, self._directories_to_sync = self._directories_to_sync, []
-        return FlushTask(
-            self.disk,
-            self.end_offset,
-            self.truncations,
-            [segment.file for segment in (*sealed, self._active)],
-            sealed,
-            list(flushing.chunks([*sealed, self._active] if with_active_indexes else sealed)),
-            self._snapshots.take_unsynced(),
-            self._snapshots.take_stale(),
-            directories,
-        )
+    @property
+    def recovery_point(self) -> int:
+        """From where recovery has to read: what is not on disk, or not yet known to an index that it has to trust."""
+        return min(self.flushed_offset, self.aborted.durable_before)
 
     @property
     def _is_dirty(self) -> bool:
         return bool(
             self.flushed_offset < self.end_offset
-            or self._sealed_unflushed
-            or self._active.has_pending_entries
-            or self._snapshots.has_unsynced
-            or self._directories_to_sync
+            or self.sealed_unflushed
+            or self.active.has_pending_entries
+            or self.snapshots.has_unsynced
+            or self.directories_to_sync
         )
 
     def _flush(self, *, with_active_indexes: bool) -> None:
-        task = self._flush_task(with_active_indexes=with_active_indexes)
+        task = flushing.plan(self, with_active_indexes=with_active_indexes)
         task.run()
         self.flushed(task)
 
@@ -331,101 +325,48 @@ class Log:
         """The task ran without an error."""
         for chunk in task.chunks:
             chunk.install()
-        self._sealed_unflushed = [
-            segment for segment in self._sealed_unflushed if segment not in task.sealed or segment.has_pending_entries
+        self.sealed_unflushed = [
+            segment for segment in self.sealed_unflushed if segment not in task.sealed or segment.has_pending_entries
         ]
         if task.truncations == self.truncations:
             self.flushed_offset = max(self.flushed_offset, task.end_offset)
+
+    def keep_rebuilt_indexes(self) -> None:
+        """Indexes that turned out to be damaged and were built anew are for the next flush to write."""
+        for segment in self.segments[:-1]:
+            if segment.has_pending_entries and segment not in self.sealed_unflushed:
+                self.sealed_unflushed.append(segment)
 
     # -- removing
 
     def expire(self, now_ms: int, limit_offset: int) -> Garbage:
         """Removes what retention no longer keeps, all of it before `limit_offset`, the high watermark."""
-        if self.failure is not None:
-            return Garbage(self.disk)
-        self._keep_rebuilt_indexes()
-        for segment in self.segments:
-            segment.rest()
-        count = retention.expired_count(
-            self.segments, self._config, start_offset=self.start_offset, limit_offset=limit_offset, now_ms=now_ms
-        )
-        if count == len(self.segments):
-            self.roll(now_ms)
-        return self._drop_head(count)
-
-    def _keep_rebuilt_indexes(self) -> None:
-        """Indexes that turned out to be damaged and were built anew are for the next flush to write."""
-        for segment in self.segments[:-1]:
-            if segment.has_pending_entries and segment not in self._sealed_unflushed:
-                self._sealed_unflushed.append(segment)
+        return Garbage(self.disk) if self.failure is not None else removing.expire(self, now_ms, limit_offset)
 
     def advance_start(self, offset: int) -> Garbage:
         """Makes everything before `offset` unreadable; segments that hold nothing else are removed."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
-        self.start_offset = offset
-        return self._drop_head(bisect_right(self.segments, offset, key=_base_offset) - 1)
-
-    def _drop_head(self, count: int) -> Garbage:
-        dropped, kept = self.segments[:count], self.segments[count:]
-        self.segments = kept
-        self.start_offset = max(self.start_offset, kept[0].base_offset)
-        self.epochs.truncate_start(self.start_offset)
-        self.first_dirty_offset = max(self.first_dirty_offset, self.start_offset)
-        self._sealed_unflushed = [segment for segment in self._sealed_unflushed if segment not in dropped]
-        # The `.log` file goes first: without it a segment is gone, whatever a crash leaves of the rest.
-        paths = [segment.path(suffix) for segment in dropped for suffix in names.SEGMENT_FILES]
-        try:
-            return self._discard(paths + self._snapshots.cut_before(kept[0].base_offset))
-        except OSError as error:
-            self.fail(f"removal failed: {error}")
-            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+        return removing.advance_start(self, offset)
 
     def truncate_to(self, offset: int) -> Garbage:
         """Takes back everything at `offset` and after it, as a follower does whose leader has something else there."""
         if self.failure is not None:
             raise LogFailed(self.failure)
-        if offset >= self.end_offset:
-            return Garbage(self.disk)
-        try:
-            paths = self._cut_back(offset)
-            self.epochs.truncate_end(offset)
-            self.epochs.write(self.disk, self.directory)
-            self.rebuild_producers()
-            return self._discard(paths)
-        except OSError as error:
-            self.fail(f"truncation failed: {error}")
-            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+        return removing.truncate(self, offset) if offset < self.end_offset else Garbage(self.disk)
 
-    def _cut_back(self, offset: int) -> list[Path]:
-        """Makes `offset` the end again. Gives the files that no longer belong to the log, newest segment first."""
-        assert offset >= self.segments[0].base_offset, "a log is not cut back behind its beginning"
-        paths: list[Path] = []
-        while self._active.base_offset > offset:
-            paths += [self._active.path(suffix) for suffix in names.SEGMENT_FILES]
-            self.segments.pop()
-            self._active = self.segments[-1]
-        self._sealed_unflushed = [s for s in self._sealed_unflushed if s in self.segments and s is not self._active]
-        if self._active.next_offset > offset or self._active.is_sealed:
-            self._active.truncate(offset)
-        else:
-            self._active.file.truncate(self._active.size)
-        self.end_offset = offset
-        self.start_offset = min(self.start_offset, offset)
-        self.flushed_offset = min(self.flushed_offset, offset)
-        self.truncations += 1
-        self.first_dirty_offset = min(self.first_dirty_offset, offset)
-        self._directories_to_sync = self._directories_to_sync or [self.directory]
-        return paths + self._snapshots.cut_after(offset)
+    def install(self, task: "CleaningTask") -> Garbage:
+        """Puts what the task has cleaned in the place of what it was cleaned from, if that is still there."""
+        return swapping.install(self, task)
 
-    def _discard(self, paths: Sequence[Path]) -> Garbage:
-        discarded: list[Path] = []
-        for path in paths:
-            # Indexes that no flush has written yet have no file.
-            if self.disk.exists(path):
-                discarded.append(path.with_name(path.name + names.DELETED))
-                self.disk.rename(path, discarded[-1])
-        return Garbage(self.disk, discarded)
+    def delete(self) -> Garbage:
+        """The directory gets a name that is no partition's; readers keep the files that they have open."""
+        self.fail("the log is deleted")
+        if not self.disk.is_directory(self.directory):
+            return Garbage(self.disk)  # it was lost before, or is something of another's
+        tree = self.directory.with_name(names.directory_aside(self.directory.name, names.DIRECTORY_DELETED))
+        self.disk.rename(self.directory, tree)
+        return Garbage(self.disk, tree=tree)
 
     # -- producers
 
@@ -441,33 +382,21 @@ class Log:
                 recall_producers(self.producers, self.segments, offset)
             return self.producers.check(header)
 
+    def end_transaction(self, header: BatchHeader, marker: Marker, now_ms: int) -> None:
+        """Takes in a marker that has its offset and is about to be appended."""
+        aborted = self.producers.end_transaction(header, marker, now_ms)
+        if aborted is not None:
+            self.aborted.staged.append(aborted)
+
     def rebuild_producers(self) -> None:
-        """Gives back the sequences of batches that were checked and staged but never written."""
-        if self.producers.truncate(self.end_offset):
-            recall_producers(self.producers, self.segments, self.end_offset)
+        """Gives back the sequences of batches, and the ends of transactions, that were staged but never written."""
+        self.aborted.staged.clear()
+        before = self.producers
+        if before.truncate(self.end_offset):
+            recall_producers(before, self.segments, self.end_offset)
         else:
-            self.producers = load_producers(self.segments, self._snapshots, self.end_offset, self._report)
-
-    # -- compaction
-
-    def install(self, task: "CleaningTask") -> Garbage:
-        """Puts what the task has cleaned in the place of what it was cleaned from, if that is still there."""
-        discarded: list[Path] = []
-        is_current = self.failure is None and task.truncations == self.truncations
-        try:
-            for replacement in task.replacements:
-                if is_current and replacement.replaced[0] in self.segments:
-                    discarded += replace(self.segments, replacement)
-                else:
-                    discarded += task.cleaned_paths(replacement.replaced[0])
-        except OSError as error:
-            self.fail(f"installing a compacted segment failed: {error}")
-            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
-        if not is_current or not task.replacements:
-            return Garbage(self.disk, discarded)
-        self.first_dirty_offset = max(self.first_dirty_offset, task.first_dirty_offset)
-        checkpoint = checkpoints.encode([str(self.first_dirty_offset)])
-        return Garbage(self.disk, discarded, checkpoint=(self.directory / names.CLEANER_CHECKPOINT, checkpoint))
+            self.producers = load_producers(self.segments, self.snapshots, self.end_offset, self._report)
+            self.producers.transactions.carry_over(before.transactions, self.end_offset)
 
     # -- the end
 
@@ -476,11 +405,13 @@ class Log:
         if clean and self.failure is None:
             try:
                 self._write_snapshot()
-                self._active.note_max_time()
-                self._keep_rebuilt_indexes()
+                self.active.note_max_time()
+                self.keep_rebuilt_indexes()
                 self.epochs.write(self.disk, self.directory)
                 if self._is_dirty:
                     self._flush(with_active_indexes=True)
+                if self.aborted.durable_before < self.end_offset:
+                    raise OSError(errno.ENOSPC, "no space for the aborted transactions")
             except OSError as error:
                 self.fail(f"close failed: {error}")
                 raise LogFailed(f"{self.directory.name}: {self.failure}") from error
@@ -488,15 +419,6 @@ class Log:
         for segment in self.segments:
             segment.is_sealed = True
             segment.rest()
-
-    def delete(self) -> Garbage:
-        """The directory gets a name that is no partition's; readers keep the files that they have open."""
-        self.fail("the log is deleted")
-        if not self.disk.is_directory(self.directory):
-            return Garbage(self.disk)  # it was lost before, or is something of another's
-        tree = self.directory.with_name(names.directory_aside(self.directory.name, names.DIRECTORY_DELETED))
-        self.disk.rename(self.directory, tree)
-        return Garbage(self.disk, tree=tree)
 
 
 def _base_offset(segment: Segment) -> int:

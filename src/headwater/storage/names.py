@@ -9,8 +9,10 @@ from headwater.ids import TopicName, TopicPartition
 LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
+TRANSACTION_INDEX: Final = ".txnindex"
 SNAPSHOT: Final = ".snapshot"
-SEGMENT_FILES: Final = (LOG, OFFSET_INDEX, TIME_INDEX)
+INDEXES: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+SEGMENT_FILES: Final = (LOG, *INDEXES)
 
 # A file with one of these suffixes is on its way: out of the log, being compacted, or about to replace what it was
 # compacted from.

@@ -1,80 +1,35 @@
-"""What the log knows about each idempotent producer: its epoch and its newest batches.
+"""What the log knows about each idempotent producer: its epoch, its newest batches, its transaction.
 
 `check` refuses, or recognises, a batch before it is appended; `update` takes it in. A batch sent again after a lost
 reply is recognised while it is among the producer's newest five; nothing else is ever taken for one that is in the log.
-Sequences count from 0 to 2^31-1 and on from 0.
+Sequences count from 0 to 2^31-1 and on from 0; what the broker itself writes for a producer has none.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from headwater.errors import ErrorCode, KafkaError
-from headwater.protocol.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    BatchHeader,
-    Marker,
-)
+from headwater.protocol.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, Marker
+from headwater.storage.producer_state import NO_OFFSET, ProducedBatch, ProducerState
+from headwater.storage.transaction_index import AbortedTransaction
+from headwater.storage.transactions import Transactions
 
 BATCHES_REMEMBERED: Final = 5
-NO_OFFSET: Final = -1
+PRODUCER_EPOCH_MAX: Final = 2**15 - 1
+# From this version of the transaction protocol on (KIP-890) the end of each transaction raises its producer's epoch.
+VERSION_WITH_EPOCH_BUMP: Final = 2
 _SEQUENCE_MASK: Final = 2**31 - 1
-
-
-class ProducedBatch(NamedTuple):
-    base_sequence: int
-    last_sequence: int
-    base_offset: int
-    last_offset: int
-
-    @property
-    def next_offset(self) -> int:
-        return self.last_offset + 1
-
 
 # What a duplicate is answered with: where the batch went the first time.
 Duplicate = ProducedBatch
 
 
-class ProducerState:
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-        "last_timestamp",
-        "producer_epoch",
-        "producer_id",
-    )
-
-    def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.batches: list[ProducedBatch] = []  # the newest five, oldest first
-        self.last_timestamp = NO_TIMESTAMP  # when the broker last heard of it
-        self.coordinator_epoch = -1
-        self.current_txn_first_offset = NO_OFFSET
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_offset(self) -> int:
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
-
-    def enter_epoch(self, producer_epoch: int) -> None:
-        if producer_epoch != self.producer_epoch:
-            self.producer_epoch = producer_epoch
-            self.batches.clear()
-
-
 class ProducerStates:
-    __slots__ = ("_states",)
+    __slots__ = ("_states", "transactions")
 
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
         self._states = {state.producer_id: state for state in states}
+        self.transactions = Transactions(self._states.values())
 
     def __len__(self) -> int:
         return len(self._states)
@@ -96,10 +51,11 @@ class ProducerStates:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {header.producer_id} has epoch {state.producer_epoch}, the batch {header.producer_epoch}",
             )
+        sequence = header.base_sequence
         if header.producer_epoch > state.producer_epoch:
-            if header.base_sequence != 0 and state.producer_epoch != NO_PRODUCER_EPOCH:
+            if sequence not in (0, NO_SEQUENCE) and state.producer_epoch != NO_PRODUCER_EPOCH:
                 raise _out_of_order(header, f"epoch {header.producer_epoch} must begin at 0")
-        elif header.base_sequence != (state.last_sequence + 1) & _SEQUENCE_MASK:
+        elif sequence != (state.last_sequence + 1) & _SEQUENCE_MASK and sequence != NO_SEQUENCE:
             return _recognise(state, header)
         if state.current_txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise KafkaError(
@@ -128,17 +84,45 @@ class ProducerStates:
         batches.append(ProducedBatch(header.base_sequence, header.last_sequence, base_offset, last_offset))
         state.last_timestamp = now_ms
         if header.is_transactional and state.current_txn_first_offset == NO_OFFSET:
-            state.current_txn_first_offset = header.base_offset
+            state.current_txn_first_offset = base_offset
+            self.transactions.begin(base_offset)
 
-    def end_transaction(self, header: BatchHeader, marker: Marker, now_ms: int) -> None:
-        """Takes in the control batch that commits or aborts what the producer wrote."""
+    def check_marker(self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int) -> None:
+        """Refuses the marker of a coordinator, or of a transaction, that another has replaced. One that ends nothing is
+        fine: its reply was lost, or the producer never got to write here."""
+        state = self._states.get(producer_id)
+        if state is None:
+            return
+        is_older = producer_epoch < state.producer_epoch
+        if producer_epoch == state.producer_epoch < PRODUCER_EPOCH_MAX:
+            # It ended an earlier transaction, and the one that is open now has that epoch.
+            is_older = transaction_version >= VERSION_WITH_EPOCH_BUMP and state.current_txn_first_offset != NO_OFFSET
+        if is_older:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {state.producer_epoch}, the marker {producer_epoch}",
+            )
+        if marker.coordinator_epoch < state.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"producer {producer_id} had a marker of coordinator epoch {state.coordinator_epoch}, "
+                f"this one has {marker.coordinator_epoch}",
+            )
+
+    def end_transaction(self, header: BatchHeader, marker: Marker, now_ms: int) -> AbortedTransaction | None:
+        """Takes in the control batch that commits or aborts what the producer wrote; says what was aborted."""
         state = self._states.get(header.producer_id)
         if state is None:
             state = self._states[header.producer_id] = ProducerState(header.producer_id)
+        first_offset = state.current_txn_first_offset
+        last_stable_offset = self.transactions.end(state.copy(), header.base_offset)
         state.enter_epoch(header.producer_epoch)
         state.coordinator_epoch = marker.coordinator_epoch
         state.current_txn_first_offset = NO_OFFSET
         state.last_timestamp = now_ms
+        if marker.committed or first_offset == NO_OFFSET:
+            return None
+        return AbortedTransaction(header.producer_id, first_offset, header.base_offset, last_stable_offset)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets who has been silent for so long, unless in the middle of a transaction."""
@@ -148,7 +132,10 @@ class ProducerStates:
 
     def truncate(self, offset: int) -> bool:
         """Forgets batches at `offset` and after it. False: of some producer nothing is left that could be relied on."""
-        is_complete = True
+        past = self.transactions.take_back(offset)
+        is_complete = past is not None
+        for state in past or ():
+            self._put_back(self._states, state)
         for state in list(self._states.values()):
             if state.last_offset >= offset:
                 state.batches = [batch for batch in state.batches if batch.last_offset < offset]
@@ -157,7 +144,16 @@ class ProducerStates:
                 if not state.batches:
                     is_complete = False
                     del self._states[state.producer_id]
+        self.transactions.reopen(self._states.values())
         return is_complete
+
+    @staticmethod
+    def _put_back(states: dict[int, ProducerState], past: ProducerState) -> None:
+        if past.producer_epoch == NO_PRODUCER_EPOCH:
+            # Before its marker the producer was unknown.
+            states.pop(past.producer_id, None)
+        else:
+            states[past.producer_id] = past
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
         """Refills what a snapshot cannot hold, the batches before each producer's last, from the log just before it."""
@@ -165,6 +161,8 @@ class ProducerStates:
         for header in headers:
             earlier.update(header, header.max_timestamp)
         for past in earlier._states.values():
+            # Markers were not read, so nothing is known about its transactions.
+            past.current_txn_first_offset = NO_OFFSET
             state = self._states.setdefault(past.producer_id, past)
             if state is not past and state.producer_epoch == past.producer_epoch:
                 first_known = state.batches[0].base_offset if state.batches else past.last_offset + 1
@@ -173,16 +171,16 @@ class ProducerStates:
 
     def before(self, offset: int) -> list[ProducerState]:
         """The states as they were at `offset`, as far as they are still known: batches may be staged beyond it."""
+        states = self._states.copy()
+        for past in self.transactions.states_before(offset):
+            self._put_back(states, past)
         known: list[ProducerState] = []
-        for state in self._states.values():
-            batches = [batch for batch in state.batches if batch.last_offset < offset]
-            if batches or not state.batches:
-                past = ProducerState(state.producer_id, state.producer_epoch)
-                past.batches = batches
-                past.last_timestamp = state.last_timestamp
-                past.coordinator_epoch = state.coordinator_epoch
-                if state.current_txn_first_offset < offset:
-                    past.current_txn_first_offset = state.current_txn_first_offset
+        for state in states.values():
+            past = state.copy()
+            past.batches = [batch for batch in state.batches if batch.last_offset < offset]
+            if past.current_txn_first_offset >= offset:
+                past.current_txn_first_offset = NO_OFFSET
+            if past.batches or not state.batches or past.current_txn_first_offset != NO_OFFSET:
                 known.append(past)
         return known
 

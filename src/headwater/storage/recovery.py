@@ -16,7 +16,7 @@ from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.index import DamagedIndex
 from headwater.storage.producers import ProducerStates
-from headwater.storage.replay import load_producers, replay_epochs
+from headwater.storage.replay import load_producers, read_marker, rebuild_aborted, replay_epochs
 from headwater.storage.scanning import Scan
 from headwater.storage.segment import Segment
 from headwater.storage.snapshot_files import SnapshotFiles
@@ -78,6 +78,8 @@ class Loader:
         self._found: list[str] = []
         self._is_changed = False
         self._scanned_bytes = 0
+        # From which marker on the transactions that were aborted have to be found anew; None: there is none.
+        self._aborted_from: int | None = None
 
     def load(self, *, clean: bool, recovery_point: int, start_offset: int) -> Loaded:
         files = self._tidy()
@@ -110,6 +112,8 @@ class Loader:
         epochs.assign(latest, loaded.end_offset)
         epochs.truncate_start(loaded.start_offset)
         loaded.first_dirty_offset = self._first_dirty_offset(files, loaded)
+        if self._aborted_from is not None:
+            rebuild_aborted(segments, loaded.snapshots, self._aborted_from, loaded.end_offset)
         loaded.producers = load_producers(
             segments, loaded.snapshots, loaded.end_offset, self._found.append, recall=not clean
         )
@@ -145,7 +149,7 @@ class Loader:
             if name.endswith(_LEFTOVERS)
             or any(
                 (offset := names.offset_of(name, suffix)) is not None and offset not in bases
-                for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)
+                for suffix in names.INDEXES
             )
         ]
         if orphans:
@@ -182,6 +186,7 @@ class Loader:
                 size=self._disk.size(self._directory / names.file_name(base_offset, names.LOG)),
                 next_offset=next_base,
                 is_sealed=next_base is not None,
+                has_aborted=names.file_name(base_offset, names.TRANSACTION_INDEX) in files,
                 now_ms=self._now_ms,
                 interval_bytes=self._config.index_interval_bytes,
                 report=self._report,
@@ -259,13 +264,17 @@ class Loader:
         start = self._scan_start(segment, recovery_point)
         size = segment.size
         limit_offset = segment.next_offset if segment.is_sealed else segment.base_offset + _OFFSETS_MAX
-        segment.rewind(start)
+        aborted_from = self._forget_aborted(segment, segment.rewind(start))
         segment.next_offset = segment.base_offset
         scan = Scan(segment.file, start, size, segment.base_offset, limit_offset)
-        for position, header, _ in scan:
+        for position, header, batch in scan:
             segment.note(header, position)
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
+            if header.is_control and self._aborted_from is None:
+                marker = read_marker(batch, header)
+                if marker is not None and not marker.committed:
+                    self._aborted_from = aborted_from
         self._scanned_bytes += scan.position - start
         if scan.problem is None:
             return None
@@ -275,6 +284,16 @@ class Loader:
         segment.file.sync_data()
         self._is_changed = True
         return problem
+
+    def _forget_aborted(self, segment: Segment, next_offset: int) -> int:
+        """From which marker on the segment's index of aborted transactions knows nothing, once it is rewound."""
+        if segment.aborted is None or not segment.aborted.is_damaged:
+            return next_offset
+        self._found.append(f"{segment.aborted.path.name} is damaged, built anew")
+        segment.aborted.reset()
+        if self._aborted_from is None:
+            self._aborted_from = segment.base_offset
+        return segment.base_offset
 
     def _scan_start(self, segment: Segment, recovery_point: int) -> int:
         if recovery_point <= segment.base_offset:

@@ -1,4 +1,6 @@
-"""Rebuilds what batches tell: producer states from the newest whole snapshot on, leader epochs whose file is lost."""
+"""Rebuilds what batches tell: producer states from the newest whole snapshot on, aborted transactions, leader epochs
+whose file is lost.
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -7,13 +9,14 @@ from typing import Final
 
 from headwater.errors import CorruptBatch, HeadwaterError
 from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader
+from headwater.protocol.batch import BatchHeader, Buffer, Marker
 from headwater.storage import scanning
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.producers import ProducerStates
 from headwater.storage.segment import Segment
 from headwater.storage.snapshot_files import SnapshotFiles
 from headwater.storage.snapshots import DamagedSnapshot
+from headwater.storage.transaction_index import AbortedTransaction
 
 # How far before a snapshot the log is read for the batches that a snapshot does not hold.
 _RECALL_BYTES: Final = 1024 * 1024
@@ -41,11 +44,45 @@ def load_producers(
     if recall or offset < end_offset:
         recall_producers(producers, segments, offset)
     for segment, position, header in _batches_from(segments, offset):
-        if header.is_control:
-            _replay_marker(producers, segment, position, header)
-        else:
-            producers.update(header, header.max_timestamp)
+        _replay(producers, segment, position, header)
     return producers
+
+
+def rebuild_aborted(segments: Sequence[Segment], snapshots: SnapshotFiles, start_offset: int, end_offset: int) -> None:
+    """Enters the transactions whose markers lie in [start_offset, end_offset) into the indexes of their segments, which
+    know none of them. Where each began is told by a snapshot from before the range and the batches since then."""
+    states, offset = snapshots.read_before(start_offset) or ((), segments[0].base_offset)
+    producers = ProducerStates(states)
+    for segment, position, header in _batches_from(segments, offset):
+        if header.base_offset >= end_offset:
+            return
+        aborted = _replay(producers, segment, position, header)
+        if aborted is not None and aborted.last_offset >= start_offset:
+            segment.note_aborted(aborted)
+
+
+def _replay(
+    producers: ProducerStates, segment: Segment, position: int, header: BatchHeader
+) -> AbortedTransaction | None:
+    if not header.is_control:
+        producers.update(header, header.max_timestamp)
+        return None
+    marker = read_marker(segment.file.pread(min(header.size, _MARKER_BYTES_MAX), position), header)
+    if marker is None:
+        return None
+    aborted = producers.end_transaction(header, marker, header.max_timestamp)
+    # Whatever is read back is decided.
+    producers.transactions.stable_before(header.next_offset)
+    return aborted
+
+
+def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
+    """None for a control batch of another kind, and for one that compaction emptied."""
+    try:
+        records = batches.read_records(batch, header, _MARKER_BYTES_MAX)
+        return batches.read_marker(records[0]) if records else None
+    except HeadwaterError:
+        return None
 
 
 def recall_producers(producers: ProducerStates, segments: Sequence[Segment], offset: int) -> None:
@@ -69,18 +106,6 @@ def _batches_from(segments: Sequence[Segment], offset: int) -> Iterator[tuple[Se
             start = segment.locate(offset)
             for position, header in scanning.headers(segment.file, start, segment.size):
                 yield segment, position, header
-
-
-def _replay_marker(producers: ProducerStates, segment: Segment, position: int, header: BatchHeader) -> None:
-    data = segment.file.pread(min(header.size, _MARKER_BYTES_MAX), position)
-    try:
-        for record in batches.read_records(data, header, _MARKER_BYTES_MAX):
-            marker = batches.read_marker(record)
-            if marker is not None:
-                producers.end_transaction(header, marker, header.max_timestamp)
-    except HeadwaterError:
-        # A control batch of another kind, or one that compaction emptied, says nothing about its producer.
-        return
 
 
 def replay_epochs(segments: Sequence[Segment]) -> LeaderEpochs:

@@ -1,4 +1,4 @@
-"""One segment: a `.log` file of batches and the two sparse indexes that find them.
+"""One segment: a `.log` file of batches, the two sparse indexes that find them, and the transactions aborted in it.
 
 The last segment of a log is active and takes appends; the others are sealed and never change. Positions of the
 newest batches are remembered, so that a consumer at the tail is served without reading an index or a header.
@@ -6,6 +6,7 @@ newest batches are remembered, so that a consumer at the tail is served without 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 from zlib import crc32
@@ -14,36 +15,15 @@ from headwater.errors import CorruptBatch
 from headwater.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.storage import names, scanning
 from headwater.storage.disk import Disk, File
-from headwater.storage.index import DamagedIndex, OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
+from headwater.storage.file_range import FileRange
+from headwater.storage.index import DamagedIndex, Index, OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
+from headwater.storage.transaction_index import AbortedTransaction, TransactionIndex
 from headwater.topic_config import TopicConfig
 
 _TAIL_BATCHES: Final = 64
 _INT32_MAX: Final = 2**31 - 1
 
 T = TypeVar("T")
-
-
-class FileRange:
-    """Whole batches in a file. Holding it keeps the file open, whatever happens to its segment."""
-
-    __slots__ = ("file", "length", "position")
-
-    def __init__(self, file: File, position: int, length: int) -> None:
-        self.file = file
-        self.position = position
-        self.length = length
-
-    def __len__(self) -> int:
-        return self.length
-
-    def fileno(self) -> int:
-        return self.file.fileno()
-
-    def read(self) -> bytes:
-        return self.file.pread(self.length, self.position)
-
-    def read_resident(self) -> bytes | None:
-        return self.file.pread_resident(self.length, self.position)
 
 
 class Segment:
@@ -59,6 +39,7 @@ class Segment:
         "_tail_positions",
         "_unindexed_bytes",
         "_was_read",
+        "aborted",
         "base_offset",
         "created_ms",
         "directory",
@@ -82,6 +63,7 @@ class Segment:
         next_offset: int | None = None,
         is_sealed: bool = False,
         is_new: bool = False,
+        has_aborted: bool = False,
         now_ms: int,
         interval_bytes: int,
         report: Callable[[str], None],
@@ -97,6 +79,8 @@ class Segment:
         self.created_ms = now_ms
         self.offset_index = OffsetIndex(disk, self.path(names.OFFSET_INDEX), base_offset, is_new=is_new)
         self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX), base_offset, is_new=is_new)
+        # None: no transaction was aborted here.
+        self.aborted = self._transaction_index(is_new=False) if has_aborted else None
         self._report = report
         self.interval_bytes = interval_bytes
         self._unindexed_bytes = 0
@@ -109,7 +93,7 @@ class Segment:
         self._was_read = False
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
 
-    def successor(self, size: int, next_offset: int) -> "Segment":
+    def successor(self, size: int, next_offset: int, *, has_aborted: bool) -> "Segment":
         """The sealed segment that compaction left in this one's place."""
         return Segment(
             self.disk,
@@ -118,6 +102,7 @@ class Segment:
             size=size,
             next_offset=next_offset,
             is_sealed=True,
+            has_aborted=has_aborted,
             now_ms=self.created_ms,
             interval_bytes=self.interval_bytes,
             report=self._report,
@@ -134,12 +119,16 @@ class Segment:
             file = self._file = self.disk.open(self.path(names.LOG), writable=not self.is_sealed)
         return file
 
+    def is_in(self, found: FileRange) -> bool:
+        """Whether that is a range of this segment's file."""
+        return found.file is self._file
+
     def rest(self) -> None:
         """Closes the files of a sealed segment that was not read since the last call: few of many ever are."""
         if self.is_sealed and not self._was_read:
             self._file = None
-            self.offset_index.release()
-            self.time_index.release()
+            for index in self.indexes:
+                index.release()
         self._was_read = False
 
     # -- time
@@ -251,6 +240,15 @@ class Segment:
             del tail_offsets[:_TAIL_BATCHES]
             del self._tail_positions[:_TAIL_BATCHES]
 
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        """Takes in the end of a transaction whose marker is in the file."""
+        if self.aborted is None:
+            self.aborted = self._transaction_index(is_new=True)
+        self.aborted.append(aborted)
+
+    def _transaction_index(self, *, is_new: bool) -> TransactionIndex:
+        return TransactionIndex(self.disk, self.path(names.TRANSACTION_INDEX), self.base_offset, is_new=is_new)
+
     def seal(self) -> None:
         """No append follows. The time index gets its last word, so that its end tells the segment's latest time."""
         self.note_max_time()
@@ -268,17 +266,17 @@ class Segment:
 
     def truncate(self, offset: int) -> None:
         """Drops the batches at `offset` and after it, and one that holds it in its middle."""
-        self.cut(self.locate(offset))
-        self.next_offset = self._end_offset_of(self.size)
+        self.next_offset = self.cut(self.locate(offset))
 
-    def cut(self, position: int) -> None:
-        """Cuts the file at `position`, a batch's beginning, and makes the segment the one that takes appends."""
+    def cut(self, position: int) -> int:
+        """Cuts the file at `position`, a batch's beginning, and makes the segment the one that takes appends. Gives
+        the offset after the last batch that is left."""
         self.unseal()
         self.file.truncate(position)
-        self.rewind(position)
+        return self.rewind(position)
 
-    def rewind(self, position: int) -> None:
-        """Forgets what is known about the bytes from `position` on."""
+    def rewind(self, position: int) -> int:
+        """Forgets what is known about the bytes from `position` on. Gives the offset after the last batch before it."""
         self._usable(lambda: (self.offset_index.truncate(position), self.time_index.entries))
         last = self.offset_index.at(len(self.offset_index) - 1) if len(self.offset_index) else None
         start = 0 if last is None else last.position
@@ -290,14 +288,26 @@ class Segment:
         self._first_timestamp = None
         self._max_time = self.time_index.last() or TimeEntry(NO_TIMESTAMP, self.base_offset)
         self._indexed_time = None
+        next_offset = self.base_offset
         for _, header in scanning.headers(self.file, start, position):
+            next_offset = header.next_offset
             if header.max_timestamp > self._max_time.timestamp:
                 self._max_time = TimeEntry(header.max_timestamp, header.last_offset)
+        if self.aborted is not None:
+            # One that turns out to be damaged stays so, until the log builds it anew.
+            with suppress(DamagedIndex):
+                self.aborted.truncate(next_offset)
+        return next_offset
 
-    def _end_offset_of(self, position: int) -> int:
+    def end_offset_at(self, position: int) -> int:
         """The offset after the last batch that begins before `position`."""
+        if position == self.size:
+            return self.next_offset
+        tail = self._tail_positions
+        if tail and position > tail[0]:
+            return self._tail_offsets[bisect_left(tail, position) - 1] + 1
         next_offset = self.base_offset
-        entry = self.offset_index.lookup_position(position)
+        entry = self._checked(lambda: self.offset_index.lookup_position(position - 1))
         for _, header in scanning.headers(self.file, 0 if entry is None else entry.position, position):
             next_offset = header.next_offset
         return next_offset
@@ -375,8 +385,15 @@ class Segment:
         return self._usable(lambda: max(self.offset_index.size_bytes, self.time_index.size_bytes))
 
     @property
+    def indexes(self) -> Sequence[Index]:
+        """In the order in which they are written: who begins at an entry of the last trusts the others before it."""
+        if self.aborted is None:
+            return self.time_index, self.offset_index
+        return self.time_index, self.aborted, self.offset_index
+
+    @property
     def has_pending_entries(self) -> bool:
-        return self.offset_index.pending_bytes > 0 or self.time_index.pending_bytes > 0
+        return any(index.pending_bytes > 0 for index in self.indexes)
 
     def reset_indexes(self) -> None:
         self.offset_index.reset()

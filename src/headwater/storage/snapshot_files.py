@@ -1,11 +1,13 @@
 """Which producer snapshots a log has: one at the base of each segment, and the newest, wherever that is."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from headwater.storage import names, snapshots
 from headwater.storage.disk import Disk
-from headwater.storage.producers import ProducerState
+from headwater.storage.producer_state import ProducerState
+from headwater.storage.snapshots import DamagedSnapshot
 
 
 class SnapshotFiles:
@@ -45,6 +47,15 @@ class SnapshotFiles:
         """DamagedSnapshot or FileNotFoundError: the caller decides whether to `forget_newest` it and look further."""
         path = self.path(self._offsets[-1])
         return snapshots.decode(self._disk.read_file(path), path)
+
+    def read_before(self, offset: int) -> tuple[Sequence[ProducerState], int] | None:
+        """The newest whole one at `offset` or before it, and where it was taken."""
+        for found in reversed(self._offsets):
+            if found <= offset:
+                path = self.path(found)
+                with suppress(DamagedSnapshot, FileNotFoundError):
+                    return snapshots.decode(self._disk.read_file(path), path), found
+        return None
 
     def forget_newest(self) -> None:
         self._disk.remove(self.path(self._offsets.pop()))

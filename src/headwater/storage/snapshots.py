@@ -11,7 +11,8 @@ from typing import Final
 from fastcrc.crc32 import iscsi as crc32c
 
 from headwater.errors import HeadwaterError
-from headwater.storage.producers import NO_OFFSET, ProducedBatch, ProducerState
+from headwater.protocol.batch import NO_SEQUENCE
+from headwater.storage.producer_state import NO_OFFSET, ProducedBatch, ProducerState
 
 _VERSION: Final = 1
 _HEAD: Final = Struct(">hIi")
@@ -63,6 +64,7 @@ def _state(entry: tuple[int, ...]) -> ProducerState:
     state.coordinator_epoch = coordinator_epoch
     state.current_txn_first_offset = max(current_txn_first_offset, NO_OFFSET)
     if last_offset >= 0:
-        base_sequence = (last_sequence - offset_delta) & _SEQUENCE_MASK
+        has_sequence = last_sequence != NO_SEQUENCE
+        base_sequence = (last_sequence - offset_delta) & _SEQUENCE_MASK if has_sequence else NO_SEQUENCE
         state.batches.append(ProducedBatch(base_sequence, last_sequence, last_offset - offset_delta, last_offset))
     return state

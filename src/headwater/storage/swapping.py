@@ -1,16 +1,23 @@
 """Puts a compacted segment in the place of those it was made from, so that a crash at any step is completed or undone.
 
 `.cleaned` files are whole but count for nothing. The rename of `<base>.log.cleaned` to `<base>.log.swap` decides: from
-then on the swap is what the log consists of. Indexes go before their `.log`, and are built anew if one is missing.
+then on the swap is what the log consists of. Indexes go before their `.log`, in and out: those beside an old `.log` are
+old, those without one are new.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headwater.storage import names, scanning
+from headwater.storage import checkpoints, names, scanning
 from headwater.storage.disk import Disk
+from headwater.storage.errors import LogFailed
+from headwater.storage.garbage import Garbage
 from headwater.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from headwater.storage.compaction import CleaningTask
+    from headwater.storage.log import Log
 
 _INDEXES_FIRST: Final = tuple(reversed(names.SEGMENT_FILES))
 
@@ -21,31 +28,51 @@ class Replacement(NamedTuple):
     replaced: Sequence[Segment]
     size: int
     next_offset: int
+    has_aborted: bool
 
 
-def replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
+def install(log: "Log", task: "CleaningTask") -> Garbage:
+    """Segments that are gone since the task was planned stay gone."""
+    discarded: list[Path] = []
+    is_current = log.failure is None and task.truncations == log.truncations
+    try:
+        for replacement in task.replacements:
+            if is_current and replacement.replaced[0] in log.segments:
+                discarded += _replace(log.segments, replacement)
+            else:
+                discarded += task.cleaned_paths(replacement.replaced[0])
+    except OSError as error:
+        log.fail(f"installing a compacted segment failed: {error}")
+        raise LogFailed(f"{log.directory.name}: {log.failure}") from error
+    log.aborted.refresh(log.segments)
+    if not is_current or not task.replacements:
+        return Garbage(log.disk, discarded)
+    log.first_dirty_offset = max(log.first_dirty_offset, task.first_dirty_offset)
+    checkpoint = checkpoints.encode([str(log.first_dirty_offset)])
+    return Garbage(log.disk, discarded, checkpoint=(log.directory / names.CLEANER_CHECKPOINT, checkpoint))
+
+
+def _replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
     """Gives the files of the segments that were replaced, renamed to be removed."""
     head, last = replacement.replaced[0], replacement.replaced[-1]
     place = slice(segments.index(head), segments.index(last) + 1)
     assert segments[place] == list(replacement.replaced), "only the head of a log is ever removed"
     offsets = [segment.base_offset for segment in replacement.replaced]
     discarded = _swap(head.disk, head.directory, head.base_offset, offsets)
-    segments[place] = [head.successor(replacement.size, replacement.next_offset)]
+    segments[place] = [head.successor(replacement.size, replacement.next_offset, has_aborted=replacement.has_aborted)]
     return discarded
 
 
 def _swap(disk: Disk, directory: Path, base_offset: int, replaced: Sequence[int]) -> list[Path]:
-    for suffix in _INDEXES_FIRST:
-        path = directory / names.file_name(base_offset, suffix)
-        disk.rename(path.with_name(path.name + names.CLEANED), path.with_name(path.name + names.SWAP))
+    _rename_all(disk, directory, base_offset, names.CLEANED, names.SWAP)
     discarded: list[Path] = []
     for offset in replaced:
-        for suffix in names.SEGMENT_FILES:
+        for suffix in _INDEXES_FIRST:
             path = directory / names.file_name(offset, suffix)
             if disk.exists(path):
                 discarded.append(path.with_name(path.name + names.DELETED))
                 disk.rename(path, discarded[-1])
-    _move_in(disk, directory, base_offset)
+    _rename_all(disk, directory, base_offset, names.SWAP, "")
     return discarded
 
 
@@ -60,19 +87,18 @@ def finish_swaps(disk: Disk, directory: Path, files: Sequence[str]) -> list[int]
         for other in files:
             offset = names.offset_of(other, names.LOG)
             if offset is not None and base_offset <= offset < end_offset:
-                for suffix in names.SEGMENT_FILES:
+                for suffix in _INDEXES_FIRST:
                     disk.remove(directory / names.file_name(offset, suffix))
-        _move_in(disk, directory, base_offset)
+        _rename_all(disk, directory, base_offset, names.SWAP, "")
         finished.append(base_offset)
     return finished
 
 
-def _move_in(disk: Disk, directory: Path, base_offset: int) -> None:
+def _rename_all(disk: Disk, directory: Path, base_offset: int, extension: str, target: str) -> None:
     for suffix in _INDEXES_FIRST:
-        path = directory / names.file_name(base_offset, suffix)
-        swapped = path.with_name(path.name + names.SWAP)
-        if disk.exists(swapped):
-            disk.rename(swapped, path)
+        path = directory / names.file_name(base_offset, suffix + extension)
+        if disk.exists(path):
+            disk.rename(path, path.with_name(names.file_name(base_offset, suffix + target)))
 
 
 def _end_offset(disk: Disk, path: Path, base_offset: int) -> int:

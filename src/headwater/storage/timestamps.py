@@ -6,8 +6,9 @@ from typing import NamedTuple
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader
 from headwater.protocol.records import Record
+from headwater.storage.file_range import FileRange
 from headwater.storage.scanning import DECOMPRESSED_BYTES_MAX, headers
-from headwater.storage.segment import FileRange, Segment
+from headwater.storage.segment import Segment
 
 
 class TimestampOffset(NamedTuple):

@@ -7,6 +7,7 @@ records say when they are read back.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,12 +31,18 @@ from headwater.coordination.groups.commands import (
     SyncResult,
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.events import CommittedOffset, Event
+from headwater.coordination.groups.events import (
+    CommittedOffset,
+    Event,
+    OffsetCommitted,
+    OffsetPended,
+    TransactionEnded,
+)
 from headwater.coordination.groups.machine import Group, GroupMachine
 from headwater.errors import ErrorCode
 from headwater.group_config import GroupConfig
 from headwater.group_defaults import GroupDefaults
-from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TopicPartition
+from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
 from tests.coordination.groups.consumer.driver import Topics, heartbeat
 from tests.coordination.groups.migration.driver import join_request
 
@@ -46,11 +53,15 @@ START = Now(1_700_000_000_000, 0)
 # A classic group is complete as soon as its first member has joined, once time moves at all.
 SETTINGS = GroupDefaults(group_initial_rebalance_delay_ms=0)
 
+# Where a record that is part of a transaction ends, if not at a marker that commits it.
+_ABORTED = -1
+
 
 class Record(NamedTuple):
     """An event as the log has it."""
 
-    key: bytes
+    # None for what ends a transaction.
+    key: bytes | None
     is_tombstone: bool
     event: Event
 
@@ -110,9 +121,16 @@ class MachineDriver:
         return ticket
 
     def _write(self, event: Any) -> None:
+        if isinstance(event, TransactionEnded):
+            self.records.append(Record(None, False, event))
+            return
         key, value = FORMAT.encode(event)
         read = FORMAT.decode(key, value)
         assert read is not None
+        if isinstance(event, OffsetPended):
+            assert isinstance(read, OffsetCommitted)
+            # Its batch says so.
+            read = OffsetPended(event.producer_id, event.producer_epoch, *read)
         self.records.append(Record(key, value is None, read))
 
     @property
@@ -129,6 +147,9 @@ class MachineDriver:
 
     def forget_topics(self, *names: str) -> None:
         self.perform(lambda: self.machine.decide_forget_topics([TopicName(name) for name in names]))
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool, epoch: int = 0) -> None:
+        self.perform(lambda: self.machine.decide_end_transaction(ProducerId(producer_id), epoch, 0, is_committed))
 
     # -- time
 
@@ -170,19 +191,48 @@ class MachineDriver:
         return other
 
     def compacted(self, random: Random, *, tombstones_kept: float) -> Sequence[Record]:
-        """The last record of each key; some of those that only say that a key is gone are gone as well."""
-        last = {record.key: index for index, record in enumerate(self.records)}
-        return [
-            record
-            for index, record in enumerate(self.records)
-            if last[record.key] == index and (not record.is_tombstone or random.random() < tombstones_kept)
-        ]
+        """Before all transactions that are open: the last record of each key, beside those that were aborted. Some of
+        those that only say that a key is gone are gone as well, and some markers that nothing is left for."""
+        fates = self._fates()
+        stable = min((index for index, fate in fates.items() if fate is None), default=len(self.records))
+        committed = {
+            index: record.key
+            for index, record in enumerate(self.records[:stable])
+            if record.key is not None and fates.get(index) != _ABORTED
+        }
+        last = {key: index for index, key in committed.items()}
+        kept = {
+            index
+            for index, key in committed.items()
+            if last[key] == index and (not self.records[index].is_tombstone or random.random() < tombstones_kept)
+        }
+        kept.update(range(stable, len(self.records)))
+        needed = {fates[index] for index in kept & fates.keys()}
+        for index, record in enumerate(self.records):
+            if record.key is None and (index in needed or random.random() < tombstones_kept):
+                kept.add(index)
+        return [self.records[index] for index in sorted(kept)]
+
+    def _fates(self) -> Mapping[int, int | None]:
+        """For each record inside a transaction where that ends: at its marker, in `_ABORTED`, or not yet."""
+        open_records: dict[int, list[int]] = {}
+        fates: dict[int, int | None] = {}
+        for index, (_, _, event) in enumerate(self.records):
+            if isinstance(event, OffsetPended):
+                open_records.setdefault(event.producer_id, []).append(index)
+            elif isinstance(event, TransactionEnded):
+                fate = index if event.is_committed else _ABORTED
+                fates.update(dict.fromkeys(open_records.pop(event.producer_id, ()), fate))
+        fates.update(dict.fromkeys(chain.from_iterable(open_records.values())))
+        return fates
 
     # -- what it knows
 
     def snapshot(self) -> object:
         groups = {group_id: _everything_of(group) for group_id, group in self.machine.groups.items()}
-        return groups, _copied(self.machine.offsets._committed._groups), dict(self.deadlines)
+        offsets = self.machine.offsets
+        pending = offsets._pending._groups, offsets._pending._producers
+        return groups, _copied(offsets._committed._groups), [_copied(each) for each in pending], dict(self.deadlines)
 
     def offsets(self) -> Mapping[tuple[str, str, int], CommittedOffset]:
         """All that is committed, as far as its records tell it."""
@@ -191,6 +241,14 @@ class MachineDriver:
             if committed.expire_timestamp_ms == -1
             else committed._replace(topic_id=NO_TOPIC_ID)
             for group_id, topic, partition, committed in self.machine.offsets._committed.everything()
+        }
+
+    def pending(self) -> Mapping[tuple[str, str, int], Sequence[tuple[int, int]]]:
+        """By partition: which producers have what offset in their transactions, in the order of the log."""
+        return {
+            (group_id, *where): [(producer_id, committed.offset) for producer_id, committed in offsets.items()]
+            for group_id, partitions in self.machine.offsets._pending._groups.items()
+            for where, offsets in partitions.items()
         }
 
     def durable(self) -> Mapping[str, object]:
@@ -275,14 +333,37 @@ class OneGroup:
         commit = Commit(MemberId(member_id), instance, generation, offsets, retention_ms, knows_epochs)
         return self.driver.perform(lambda: self.machine.decide_commit(self.group_id, commit, self.driver.now))
 
+    def commit_in_transaction(
+        self,
+        producer_id: int,
+        *offsets: OffsetToCommit,
+        epoch: int = 0,
+        member_id: str = NO_MEMBER,
+        generation: int = NO_GENERATION,
+        instance: str | None = None,
+    ) -> Sequence[ErrorCode]:
+        commit = Commit(MemberId(member_id), instance, generation, offsets)
+        return self.driver.perform(
+            lambda: self.machine.decide_commit_in_transaction(
+                self.group_id, commit, ProducerId(producer_id), epoch, self.driver.now
+            )
+        )
+
     def committed(
-        self, *partitions: tuple[str, int], member_id: str | None = None, epoch: int = -1
-    ) -> dict[tuple[str, int], int | None]:
+        self,
+        *partitions: tuple[str, int],
+        member_id: str | None = None,
+        epoch: int = -1,
+        require_stable: bool = False,
+    ) -> dict[tuple[str, int], int | ErrorCode | None]:
         """Of all partitions where none is named."""
         named = [TopicPartition(TopicName(topic), partition) for topic, partition in partitions]
-        asked = OffsetsAsked(named or None, None if member_id is None else MemberId(member_id), epoch)
+        asked = OffsetsAsked(named or None, None if member_id is None else MemberId(member_id), epoch, require_stable)
         found = self.driver.perform(lambda: self.machine.committed(self.group_id, asked))
-        return {(where.topic, where.partition): committed and committed.offset for where, committed in found}
+        return {
+            (where.topic, where.partition): error or (committed and committed.offset)
+            for where, committed, error in found
+        }
 
     def delete_offsets(self, *partitions: tuple[str, int]) -> Sequence[ErrorCode]:
         named = [TopicPartition(TopicName(topic), partition) for topic, partition in partitions]

@@ -1,7 +1,9 @@
-"""Several groups of both protocols on one machine: clients come, go, change their protocol and commit, administrators
-delete, time passes, and the log is cut or compacted. What holds at every step, and what every log rebuilds."""
+"""Several groups of both protocols on one machine: clients come, go, change their protocol and commit, also inside
+transactions, administrators delete, time passes, and the log is cut or compacted. What holds at every step, and what
+every log rebuilds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from random import Random
 from typing import cast
 
@@ -36,7 +38,10 @@ COMMIT_REFUSALS = (
     ErrorCode.REBALANCE_IN_PROGRESS,
 )
 
+Where = tuple[str, str, int]
+
 groups = st.sampled_from(GROUPS)
+producers = st.integers(1, 3)
 partitions = st.tuples(st.sampled_from(SUBSCRIBED + FLEETING), st.integers(0, 1))
 
 
@@ -67,8 +72,12 @@ class Histories(RuleBasedStateMachine):
         self.clients: dict[str, list[Client]] = {name: [] for name in GROUPS}
         self.compacted_count = 0
         self.born = 0
-        # What was committed last and not taken back, beside what expires.
-        self.offsets: dict[tuple[str, str, int], int] = {}
+        # What was committed last and not taken back, beside what expires; and where in the log.
+        self.offsets: dict[Where, int] = {}
+        self.places: dict[Where, int] = {}
+        # What is committed in transactions that are open, and where in the log.
+        self.pending: dict[int, dict[Where, tuple[int, int]]] = {}
+        self.place = 0
         for index, kind in enumerate(kinds):
             self.come(GROUPS[index % 2], is_new=kind is NewClient, is_cooperative=True, instance=None)
         for name in GROUPS:
@@ -171,7 +180,21 @@ class Histories(RuleBasedStateMachine):
             instance=instance,
             retention_ms=retention_ms,
         )
-        self.offsets[group.group_id, *where] = at
+        self._count((group.group_id, *where), at, self._next_place())
+
+    def _next_place(self) -> int:
+        self.place += 1
+        return self.place
+
+    def _count(self, where: Where, at: int, place: int) -> None:
+        """Of all that is committed for a partition the last in the log counts, whenever its transaction ends."""
+        if place > self.places.get(where, 0):
+            self.offsets[where], self.places[where] = at, place
+
+    def _forget(self, is_forgotten: Callable[[Where], bool]) -> None:
+        for known in (self.offsets, self.places, *self.pending.values()):
+            for where in [*filter(is_forgotten, known)]:
+                del known[where]
 
     @rule(name=groups, where=partitions)
     def delete_offset(self, name: str, where: tuple[str, int]) -> None:
@@ -181,7 +204,47 @@ class Histories(RuleBasedStateMachine):
             expect(refusal, ErrorCode.GROUP_ID_NOT_FOUND)
             return
         if code is ErrorCode.NONE:
-            self.offsets.pop((name, *where), None)
+            self._forget(lambda each: each == (name, *where))
+
+    # -- transactions
+
+    @rule(name=groups, producer=producers, pick=st.integers(0, 2), where=partitions, at=st.integers(0, 1000))
+    def commit_in_transaction(self, name: str, producer: int, pick: int, where: tuple[str, int], at: int) -> None:
+        for client in self._picked(name, pick):
+            self._commit_in_transaction(self.group(name), producer, where, at, *identity(client), client.instance)
+
+    @rule(name=groups, producer=producers, where=partitions, at=st.integers(0, 1000))
+    def commit_in_transaction_for_nobody(self, name: str, producer: int, where: tuple[str, int], at: int) -> None:
+        self._commit_in_transaction(self.group(name), producer, where, at, NO_MEMBER, NO_GENERATION, None)
+
+    def _commit_in_transaction(
+        self,
+        group: OneGroup,
+        producer: int,
+        where: tuple[str, int],
+        at: int,
+        member_id: str,
+        generation: int,
+        instance: str | None,
+    ) -> None:
+        if not self._is_topic(where):
+            return
+        committed = offset(*where, at, topics=self.topics)
+        try:
+            group.commit_in_transaction(
+                producer, committed, member_id=member_id, generation=generation, instance=instance
+            )
+        except KafkaError as refusal:
+            expect(refusal, *LOST, ErrorCode.ILLEGAL_GENERATION)
+        else:
+            self.pending.setdefault(producer, {})[group.group_id, *where] = at, self._next_place()
+
+    @rule(producer=producers, is_committed=st.booleans())
+    def end_transaction(self, producer: int, is_committed: bool) -> None:
+        self.driver.end_transaction(producer, is_committed=is_committed)
+        for where, (at, place) in self.pending.pop(producer, {}).items():
+            if is_committed:
+                self._count(where, at, place)
 
     # -- administration
 
@@ -193,7 +256,7 @@ class Histories(RuleBasedStateMachine):
             expect(refusal, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)
             return
         assert self.group(name).group is None
-        self.offsets = {key: at for key, at in self.offsets.items() if key[0] != name}
+        self._forget(lambda where: where[0] == name)
 
     @rule(name=st.sampled_from(FLEETING), is_noticed=st.booleans())
     def delete_topic(self, name: str, is_noticed: bool) -> None:
@@ -205,7 +268,7 @@ class Histories(RuleBasedStateMachine):
             # The broker ends in between.
             self.restart()
         self.driver.forget_topics(name)
-        self.offsets = {key: at for key, at in self.offsets.items() if key[1] != name}
+        self._forget(lambda where: where[1] == name)
 
     @rule(name=st.sampled_from(SUBSCRIBED))
     def grow(self, name: str) -> None:
@@ -224,7 +287,8 @@ class Histories(RuleBasedStateMachine):
                 committed = before[key]
                 least_ms = RETENTION_MINUTES * 60_000 if committed.expire_timestamp_ms == -1 else 5000
                 assert self.driver.now.wall_ms - committed.commit_timestamp_ms >= least_ms
-                del self.offsets[key]
+                assert key not in self.driver.pending()
+                self._forget(key.__eq__)
         for group_id, group in self.driver.machine.groups.items():
             assert group.state is not GroupState.EMPTY or self.driver.machine.offsets.has_offsets(group_id)
 
@@ -255,10 +319,19 @@ class Histories(RuleBasedStateMachine):
         """A crash, after which some of the last events are missing; what has been compacted was on disk before."""
         self._go_on_from(self.driver.records[: max(self.compacted_count, len(self.driver.records) - lost)])
         self.offsets = {key: committed.offset for key, committed in self.driver.offsets().items()}
+        self.places = dict.fromkeys(self.offsets, self._next_place())
+        self.pending = {}
+        for where, pending in self.driver.pending().items():
+            for producer, at in pending:
+                self.pending.setdefault(producer, {})[where] = at, self._next_place()
         self.settle_down()
 
     def _go_on_from(self, records: Sequence[Record]) -> None:
         self.driver = self.driver.restarted(records)
+        for event in self.driver.log[len(records) :]:
+            if isinstance(event, OffsetForgotten):
+                # Of a topic that had the name before.
+                self._forget((event.group_id, event.topic, event.partition).__eq__)
         for client in (client for clients in self.clients.values() for client in clients):
             # Everybody lost the connection.
             if isinstance(client, ClassicClient):
@@ -301,6 +374,19 @@ class Histories(RuleBasedStateMachine):
         assert {key: committed.offset for key, committed in self.driver.offsets().items()} == self.offsets
 
     @invariant()
+    def what_is_pending_can_still_count(self) -> None:
+        expected: dict[Where, list[tuple[int, int]]] = {}
+        places = {(producer, *where): at for producer, known in self.pending.items() for where, at in known.items()}
+        for (producer, *key), (at, place) in sorted(places.items(), key=lambda item: item[1][1]):
+            where = cast("Where", tuple(key))
+            if place > self.places.get(where, 0):
+                expected.setdefault(where, []).append((producer, at))
+        assert self.driver.pending() == expected
+        for group_id, topic, partition in self.offsets.keys() | expected.keys():
+            found = self.group(group_id).committed((topic, partition), require_stable=True)[topic, partition]
+            assert (found is ErrorCode.UNSTABLE_OFFSET_COMMIT) == ((group_id, topic, partition) in expected)
+
+    @invariant()
     def every_offset_belongs_to_a_group(self) -> None:
         check_offsets_have_groups(self.driver)
 
@@ -331,6 +417,8 @@ class Histories(RuleBasedStateMachine):
             check_offsets_have_groups(grown)
             # It only has to be possible at every place.
             grown.machine.decide_loaded(grown.now)
+        for producer in list(self.pending):
+            self.end_transaction(producer, is_committed=False)
         self.driver.pass_time(3_600_000)
         assert not self.driver.waiting
         assert all(group.state is GroupState.EMPTY for group in self.driver.machine.groups.values())
@@ -353,11 +441,12 @@ def check_all_owners(driver: MachineDriver) -> None:
 
 
 def check_offsets_have_groups(driver: MachineDriver) -> None:
-    assert {group_id for group_id, _, _ in driver.offsets()} <= driver.machine.groups.keys()
+    assert {group_id for group_id, _, _ in chain(driver.offsets(), driver.pending())} <= driver.machine.groups.keys()
 
 
 def check_rebuilt(rebuilt: MachineDriver, live: MachineDriver) -> None:
     assert rebuilt.offsets() == live.offsets()
+    assert rebuilt.pending() == live.pending()
     check_offsets_have_groups(rebuilt)
     known = rebuilt.durable()
     for group_id, view in live.durable().items():

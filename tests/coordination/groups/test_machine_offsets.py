@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from headwater.coordination.groups.commands import Commit, GroupState, OffsetsAsked
+from headwater.coordination.groups.commands import Commit, FoundOffset, GroupState, OffsetsAsked
 from headwater.coordination.groups.events import ClassicGroupForgotten, ConsumerGroupForgotten, OffsetForgotten
 from headwater.errors import ErrorCode, KafkaError
 from headwater.group_defaults import GroupDefaults
@@ -132,8 +132,8 @@ def test_offsets_of_a_topic_that_had_the_name_before_are_not_told(driver: Machin
     group.commit(offset("a", 0, 7, topics=driver.topics))
     driver.topics.delete("a")
     driver.topics.put("a", 1)
-    asked = OffsetsAsked([TopicPartition(TopicName("a"), 0)])
-    assert driver.machine.committed(GroupId(NAME), asked).result == [(TopicPartition(TopicName("a"), 0), None)]
+    where = TopicPartition(TopicName("a"), 0)
+    assert driver.machine.committed(PAYMENTS, OffsetsAsked([where])).result == [FoundOffset(where, None)]
 
 
 def test_a_static_member_is_fenced_by_the_one_that_took_its_place(driver: MachineDriver, group: OneGroup) -> None:

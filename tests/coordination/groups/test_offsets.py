@@ -233,11 +233,10 @@ Model = dict[tuple[GroupId, TopicName, int], CommittedOffset]
 def model_of(events: Sequence[OffsetEvent]) -> Model:
     model: Model = {}
     for event in events:
-        key = event[:3]
         if isinstance(event, OffsetCommitted):
-            model[key] = event.committed
-        else:
-            model.pop(key, None)
+            model[event[:3]] = event.committed
+        elif isinstance(event, OffsetForgotten):
+            model.pop(event[:3], None)
     return model
 
 

@@ -35,10 +35,14 @@ from headwater.coordination.transactions.transitions import (
 )
 from headwater.errors import ErrorCode, KafkaError
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
-from tests.coordination.transactions.driver import ORDERS, TIMEOUT_MS, Driver, markers_in, stored
+from tests.coordination.transactions.driver import ORDERS, TIMEOUT_MS, Driver, Settings, markers_in, stored
 
 # What a client tries again; after any other refusal it is at its end.
 RETRIED = (ErrorCode.CONCURRENT_TRANSACTIONS,)
+
+
+# Ids are forgotten now and then.
+SETTINGS = Settings(transactional_id_expiration_ms=3 * TIMEOUT_MS)
 
 
 class Fault(Enum):
@@ -52,6 +56,7 @@ class Fault(Enum):
 
 
 FAULTS = st.sampled_from([*[Fault.NONE] * 5, *Fault])
+STEPS = st.sampled_from(["add", "add", "commit", "commit", "abort", "init"])
 
 
 @dataclass(eq=False)
@@ -79,7 +84,7 @@ class Request:
 class Histories(RuleBasedStateMachine):
     @initialize(epoch=st.sampled_from([0, EPOCH_OF_CLIENT_MAX - 3, EPOCH_OF_CLIENT_MAX - 1, EPOCH_OF_CLIENT_MAX]))
     def begin(self, epoch: int) -> None:
-        self.driver = Driver()
+        self.driver = Driver(settings=SETTINGS)
         self.log: list[object] = []
         # Applied, though not yet on disk; with them wait what clients are told and what the broker does.
         self.unwritten: list[object] = []
@@ -103,34 +108,37 @@ class Histories(RuleBasedStateMachine):
 
     # -- clients
 
-    @rule(protocol=st.sampled_from([1, 2, 2]), fault=FAULTS)
+    @rule(protocol=st.sampled_from([1, 2]), fault=FAULTS)
     def start_client(self, protocol: int, fault: Fault) -> None:
         client = Client(protocol)
         self.clients.append(client)
         self.send(Request(client, 0, "init", None), fault)
-        # It tries again as often as somebody else's transaction has to be ended first.
-        while client.identity is None and fault is Fault.NONE:
-            self.write_all_markers()
-            self.deliver(self.requests[-1], fault)
 
-    @rule(data=st.data(), step=st.sampled_from(["add", "add", "commit", "commit", "abort", "init"]), fault=FAULTS)
-    def let_client_go_on(self, data: st.DataObject, step: str, fault: Fault) -> None:
-        ready = [each for each in self.clients if each.identity and not each.pending and not each.is_dead]
-        if not ready:
+    @rule(data=st.data(), steps=st.lists(st.tuples(STEPS, FAULTS), min_size=1, max_size=6))
+    def let_client_go_on(self, data: st.DataObject, steps: list[tuple[str, Fault]]) -> None:
+        alive = [each for each in self.clients if not each.is_dead]
+        if not alive:
             return
-        client = data.draw(st.sampled_from(ready))
+        client = data.draw(st.sampled_from(alive))
+        for step, fault in steps:
+            if client.is_dead:
+                break
+            if client.pending is not None:
+                self.write_all_markers()
+                self.deliver(client.pending, fault)
+            else:
+                self.send(self.next_request(client, step), fault)
+
+    def next_request(self, client: Client, step: str) -> Request:
         number, identity = client.transaction, client.identity
         if step == "init" and not client.partitions:
-            self.send(Request(client, number, "init", identity), fault)
-        elif step in ("commit", "abort") and client.partitions:
-            self.send(Request(client, number, "end", identity, is_commit=step == "commit"), fault)
-        elif step == "abort" and client.protocol == 2:
-            # After an error it may not know that nothing was begun.
-            self.send(Request(client, number, "end", identity), fault)
-        else:
-            partition = TopicPartition(TopicName("t"), len(self.owners))
-            self.owners[partition] = (client, number)
-            self.send(Request(client, number, "add", identity, partition), fault)
+            return Request(client, number, "init", identity)
+        # After an error a client of protocol 2 may not know that nothing was begun.
+        if step in ("commit", "abort") and (client.partitions or (step == "abort" and client.protocol == 2)):
+            return Request(client, number, "end", identity, is_commit=step == "commit")
+        partition = TopicPartition(TopicName("t"), len(self.owners))
+        self.owners[partition] = (client, number)
+        return Request(client, number, "add", identity, partition)
 
     def send(self, request: Request, fault: Fault) -> None:
         request.client.pending = request
@@ -139,12 +147,6 @@ class Histories(RuleBasedStateMachine):
             self.deliver(request, fault)
 
     # -- the network
-
-    @rule(data=st.data(), fault=FAULTS)
-    def send_again(self, data: st.DataObject, fault: Fault) -> None:
-        waiting = [each.pending for each in self.clients if each.pending and not each.is_dead]
-        if waiting:
-            self.deliver(data.draw(st.sampled_from(waiting)), fault)
 
     @rule(data=st.data(), fault=FAULTS)
     def deliver_late(self, data: st.DataObject, fault: Fault) -> None:
@@ -243,7 +245,6 @@ class Histories(RuleBasedStateMachine):
         if not self.unwritten:
             self.release()
 
-    @rule()
     def write(self) -> None:
         self.to_disk(self.unwritten)
         self.unwritten = []
@@ -289,31 +290,22 @@ class Histories(RuleBasedStateMachine):
         self.past_markers += self.markers
         self.unwritten, self.held, self.markers = [], [], []
         now = self.driver.now
-        self.driver = Driver(*self.log)
+        self.driver = Driver(*self.log, settings=SETTINGS)
         self.driver.now = now
         self.check_compacted()
         self.take(self.driver.decide(lambda: self.driver.machine.decide_loaded(now)))
 
     # -- time
 
-    @rule(milliseconds=st.sampled_from([1, 1_000, TIMEOUT_MS]))
-    def pass_time(self, milliseconds: int) -> None:
-        self.driver.advance(milliseconds)
+    @rule(milliseconds=st.sampled_from([1_000, TIMEOUT_MS, TIMEOUT_MS]), jump_ms=st.sampled_from([0, -10_000, 10_000]))
+    def pass_time(self, milliseconds: int, jump_ms: int) -> None:
+        now = self.driver.now
+        self.driver.now = Now(now.wall_ms + milliseconds + jump_ms, now.monotonic_ms + milliseconds)
         machine = self.driver.machine
         while (due_ms := machine.next_deadline_ms()) is not None and due_ms <= self.driver.now.monotonic_ms:
             self.take(self.driver.decide(lambda: machine.decide_due(self.driver.now)))
-
-    @rule(milliseconds=st.sampled_from([-10_000, 10_000]))
-    def set_clock(self, milliseconds: int) -> None:
-        now = self.driver.now
-        self.driver.now = Now(now.wall_ms + milliseconds, now.monotonic_ms)
-
-    @rule()
-    def expire(self) -> None:
-        self.driver.advance(self.driver.settings.transactional_id_expiration_ms)
-        self.pass_time(0)
-        decision = self.driver.decide(lambda: self.driver.machine.decide_expire(self.driver.now))
-        assert all(isinstance(event, TransactionForgotten) for event in decision.events)
+        decision = self.driver.decide(lambda: machine.decide_expire(self.driver.now))
+        assert not decision.events or all(each.state in IDLE for each in machine.transactions.values())
         self.take(decision)
 
     # -- what holds
@@ -347,4 +339,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=100, stateful_step_count=60)
+TestHistories.settings = settings(max_examples=150, stateful_step_count=40)

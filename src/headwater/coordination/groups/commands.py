@@ -5,7 +5,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.events import ClassicProtocol
+from headwater.coordination.groups.events import ClassicProtocol, CommittedOffset
 from headwater.coordination.topics import Topic
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId, MemberId, TopicId, TopicName, TopicPartition
@@ -227,6 +227,13 @@ class OffsetsAsked(NamedTuple):
     epoch: int = -1
     # Whether to be refused where a transaction is about to change the answer.
     require_stable: bool = False
+
+
+class FoundOffset(NamedTuple):
+    partition: TopicPartition
+    # None where nothing is committed, or it is refused.
+    committed: CommittedOffset | None
+    error: ErrorCode = ErrorCode.NONE
 
 
 # -- groups as wholes

@@ -1,5 +1,6 @@
 """The durable events of groups: each is one record of `__consumer_offsets`, and holds all there is to know of its key.
 
+The end of a transaction is a control record and has no key: it decides about what its producer has committed before.
 What a restart may forget (who is waiting, when a session ends) travels in events of `decisions.Volatile`, beside the
 group that they belong to.
 """
@@ -9,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 from headwater.coordination.groups.assignment import NOTHING, Assignment
-from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName
+from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicId, TopicName
 
 # -- offsets
 
@@ -35,6 +36,24 @@ class OffsetForgotten(NamedTuple):
     group_id: GroupId
     topic: TopicName
     partition: int
+
+
+class OffsetPended(NamedTuple):
+    """Committed inside a transaction: it counts once that is committed."""
+
+    producer_id: ProducerId
+    producer_epoch: int
+    group_id: GroupId
+    topic: TopicName
+    partition: int
+    committed: CommittedOffset
+
+
+class TransactionEnded(NamedTuple):
+    producer_id: ProducerId
+    producer_epoch: int
+    coordinator_epoch: int
+    is_committed: bool
 
 
 # -- classic groups
@@ -178,7 +197,7 @@ class RegexForgotten(NamedTuple):
     regex: str
 
 
-OffsetEvent: TypeAlias = OffsetCommitted | OffsetForgotten
+OffsetEvent: TypeAlias = OffsetCommitted | OffsetForgotten | OffsetPended | TransactionEnded
 ClassicEvent: TypeAlias = GenerationStored | ClassicGroupForgotten
 ConsumerEvent: TypeAlias = (
     ConsumerGroupStored

@@ -18,6 +18,7 @@ from headwater.coordination.groups.commands import (
     Commit,
     ConsumerDescription,
     DeadlineKey,
+    FoundOffset,
     GroupListing,
     GroupState,
     GroupType,
@@ -35,23 +36,24 @@ from headwater.coordination.groups.commands import (
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.events import (
     ClassicGroupForgotten,
-    CommittedOffset,
     ConsumerEvent,
     ConsumerGroupForgotten,
     CurrentForgotten,
     MemberForgotten,
     OffsetCommitted,
     OffsetForgotten,
+    OffsetPended,
     RegexForgotten,
     TargetEpochForgotten,
     TargetForgotten,
+    TransactionEnded,
 )
 from headwater.coordination.groups.migration import upgrade
 from headwater.coordination.groups.offsets import Offsets
 from headwater.errors import ErrorCode, KafkaError
 from headwater.group_config import GroupConfig
 from headwater.group_defaults import GroupDefaults
-from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TopicPartition
+from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 GroupT = TypeVar("GroupT", ClassicGroup, ConsumerGroup)
@@ -152,33 +154,47 @@ class GroupMachine:
     # -- offsets
 
     def decide_commit(self, group_id: GroupId, commit: Commit, now: Now) -> Decision[Sequence[ErrorCode]]:
-        group = self.groups.get(group_id)
-        if group is not None:
-            heard = self._decide_committer(group, commit, now)
-        elif commit.generation < 0:
-            # A client that assigns partitions by hand, or an administrator: the group is no more than its offsets.
-            self._check_room()
-            heard = ()
-        else:
-            # Older clients know only that their generation is over.
-            raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND if commit.knows_epochs else ErrorCode.ILLEGAL_GENERATION,
-                f"there is no group '{group_id}' with a generation or epoch {commit.generation}: join it again",
-            )
+        heard = self._decide_committer(group_id, commit, is_transactional=False, now=now)
         decision = self.offsets.decide_commit(group_id, commit.offsets, commit.retention_ms, now)
         return decision._replace(events=[*heard, *decision.events])
 
-    def _decide_committer(self, group: Group, commit: Commit, now: Now) -> Sequence[object]:
-        member_id, instance_id, generation = commit.member_id, commit.instance_id, commit.generation
+    def decide_commit_in_transaction(
+        self, group_id: GroupId, commit: Commit, producer_id: ProducerId, producer_epoch: int, now: Now
+    ) -> Decision[Sequence[ErrorCode]]:
+        """Whether the producer has such a transaction is for its coordinator to say."""
+        heard = self._decide_committer(group_id, commit, is_transactional=True, now=now)
+        decision = self.offsets.decide_pend(group_id, commit.offsets, producer_id, producer_epoch, now)
+        return decision._replace(events=[*heard, *decision.events])
+
+    def decide_end_transaction(
+        self, producer_id: ProducerId, producer_epoch: int, coordinator_epoch: int, is_committed: bool
+    ) -> Decision[None]:
+        """Its end is in the log also where nothing is pending: the partition itself goes by it."""
+        return Decision([TransactionEnded(producer_id, producer_epoch, coordinator_epoch, is_committed)], None)
+
+    def _decide_committer(
+        self, group_id: GroupId, commit: Commit, *, is_transactional: bool, now: Now
+    ) -> Sequence[object]:
+        group, generation = self.groups.get(group_id), commit.generation
+        who = commit.member_id, commit.instance_id, generation
         if isinstance(group, ClassicGroup):
-            return group.decide_commit(member_id, instance_id, generation, is_transactional=False, now=now)
-        return group.decide_commit(
-            member_id, instance_id, generation, is_transactional=False, now=now, knows_epochs=commit.knows_epochs
+            return group.decide_commit(*who, is_transactional=is_transactional, now=now)
+        if group is not None:
+            return group.decide_commit(
+                *who, is_transactional=is_transactional, now=now, knows_epochs=commit.knows_epochs
+            )
+        if generation < 0:
+            # A client that assigns partitions by hand, or an administrator: the group is no more than its offsets.
+            self._check_room()
+            return ()
+        # Producers and older clients know only that their generation is over.
+        knows_groups = commit.knows_epochs and not is_transactional
+        raise KafkaError(
+            ErrorCode.GROUP_ID_NOT_FOUND if knows_groups else ErrorCode.ILLEGAL_GENERATION,
+            f"there is no group '{group_id}' with a generation or epoch {generation}: join it again",
         )
 
-    def committed(
-        self, group_id: GroupId, asked: OffsetsAsked
-    ) -> Decision[Sequence[tuple[TopicPartition, CommittedOffset | None]]]:
+    def committed(self, group_id: GroupId, asked: OffsetsAsked) -> Decision[Sequence[FoundOffset]]:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and asked.member_id is not None:
             group.check_fetch(asked.member_id, asked.epoch)
@@ -186,15 +202,17 @@ class GroupMachine:
         if partitions is None:
             of_group = self.offsets.of_group(group_id)
             partitions = [TopicPartition(topic, partition) for topic, found in of_group.items() for partition in found]
-        return Decision((), [(each, self._committed(group_id, each)) for each in partitions])
+        return Decision((), [self._found(group_id, each, asked.require_stable) for each in partitions])
 
-    def _committed(self, group_id: GroupId, where: TopicPartition) -> CommittedOffset | None:
+    def _found(self, group_id: GroupId, where: TopicPartition, require_stable: bool) -> FoundOffset:
+        if require_stable and self.offsets.has_pending(group_id, *where):
+            return FoundOffset(where, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         committed = self.offsets.committed(group_id, *where)
         topic = self._topics.by_name.get(where.topic)
         if committed is None or topic is None or committed.topic_id in (NO_TOPIC_ID, topic.id):
-            return committed
+            return FoundOffset(where, committed)
         # Of a topic that had this name before.
-        return None
+        return FoundOffset(where, None)
 
     def decide_delete_offsets(
         self, group_id: GroupId, partitions: Sequence[TopicPartition]
@@ -271,13 +289,18 @@ class GroupMachine:
     # -- state
 
     def apply(self, event: object) -> None:
-        if isinstance(event, OffsetCommitted):
+        if isinstance(event, OffsetCommitted | OffsetPended):
             self.offsets.apply(event)
             # A group that only commits is a classic one without members.
             if event.group_id not in self.groups:
                 self.groups[event.group_id] = self._new_classic(event.group_id)
         elif isinstance(event, OffsetForgotten):
             self.offsets.apply(event)
+        elif isinstance(event, TransactionEnded):
+            concerned = self.offsets.pending_in(event.producer_id)
+            self.offsets.apply(event)
+            for group_id in concerned:
+                self._forget_unborn(group_id)
         elif isinstance(event, CLASSIC_EVENTS):
             self._apply_classic(cast("RosterEvent", event))
         else:
@@ -295,9 +318,13 @@ class GroupMachine:
         before = group.weight
         group.apply(event)
         self.weight += group.weight - before
-        if group.roster.is_unborn and not self.offsets.has_offsets(event.group_id):
-            # Whoever asked for an id and never came leaves nothing behind.
-            del self.groups[event.group_id]
+        self._forget_unborn(event.group_id)
+
+    def _forget_unborn(self, group_id: GroupId) -> None:
+        """Whoever asked for an id and never came leaves nothing behind, nor does a transaction that was aborted."""
+        group = self.groups[group_id]
+        if isinstance(group, ClassicGroup) and group.roster.is_unborn and not self.offsets.has_offsets(group_id):
+            del self.groups[group_id]
 
     def _apply_consumer(self, event: ConsumerEvent) -> None:
         group = self.groups.get(event.group_id)

@@ -4,15 +4,24 @@ Pure: no clock, no I/O. Who may commit or delete is for the group to say, and wh
 """
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.groups.commands import OffsetToCommit
-from headwater.coordination.groups.events import CommittedOffset, OffsetCommitted, OffsetEvent, OffsetForgotten
+from headwater.coordination.groups.events import (
+    CommittedOffset,
+    OffsetCommitted,
+    OffsetEvent,
+    OffsetForgotten,
+    OffsetPended,
+    TransactionEnded,
+)
+from headwater.coordination.groups.pending_offsets import PendingOffsets
 from headwater.coordination.topics import Topic
 from headwater.errors import ErrorCode
 from headwater.group_defaults import GroupDefaults
-from headwater.ids import NO_TOPIC_ID, GroupId, TopicName
+from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicName
 from headwater.settings import INT64_MAX
 
 NO_EXPIRE_TIMESTAMP = -1
@@ -45,9 +54,11 @@ class OffsetTable:
                 for partition, committed in partitions.items():
                     yield group_id, topic, partition, committed
 
-    def with_topic(self, topic: TopicName) -> Iterable[tuple[GroupId, Iterable[int]]]:
+    def with_topic(self, topic: TopicName) -> Iterable[tuple[GroupId, int]]:
         """The groups that have offsets of the topic, and for which partitions."""
-        return ((group_id, topics[topic]) for group_id, topics in self._groups.items() if topic in topics)
+        for group_id, topics in self._groups.items():
+            for partition in topics.get(topic, ()):
+                yield group_id, partition
 
     def put(self, group_id: GroupId, topic: TopicName, partition: int, committed: CommittedOffset) -> None:
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
@@ -64,9 +75,12 @@ class OffsetTable:
 
 
 class Offsets:
+    """What is committed, and what will be once its transaction is."""
+
     def __init__(self, config: GroupDefaults) -> None:
         self._config = config
         self._committed = OffsetTable()
+        self._pending = PendingOffsets()
 
     # -- decisions
 
@@ -77,8 +91,26 @@ class Offsets:
         expire_timestamp_ms = NO_EXPIRE_TIMESTAMP
         if retention_ms is not None:
             expire_timestamp_ms = min(max(now.wall_ms + retention_ms, 0), INT64_MAX)
+        events, codes = self._accept(group_id, commits, expire_timestamp_ms, now)
+        return Decision(events, codes)
+
+    def decide_pend(
+        self,
+        group_id: GroupId,
+        commits: Iterable[OffsetToCommit],
+        producer_id: ProducerId,
+        producer_epoch: int,
+        now: Now,
+    ) -> Decision[Sequence[ErrorCode]]:
+        """The same inside a transaction."""
+        events, codes = self._accept(group_id, commits, NO_EXPIRE_TIMESTAMP, now)
+        return Decision([OffsetPended(producer_id, producer_epoch, *event) for event in events], codes)
+
+    def _accept(
+        self, group_id: GroupId, commits: Iterable[OffsetToCommit], expire_timestamp_ms: int, now: Now
+    ) -> tuple[Sequence[OffsetCommitted], Sequence[ErrorCode]]:
         # A partition that is named twice has what is named last.
-        events: dict[tuple[TopicName, int], OffsetEvent] = {}
+        events: dict[tuple[TopicName, int], OffsetCommitted] = {}
         codes: list[ErrorCode] = []
         for topic, partition, offset, leader_epoch, metadata, topic_id in commits:
             # In characters, as Kafka counts them, whatever the name of the setting says.
@@ -88,55 +120,69 @@ class Offsets:
             codes.append(ErrorCode.NONE)
             committed = CommittedOffset(offset, leader_epoch, metadata, now.wall_ms, expire_timestamp_ms, topic_id)
             events[topic, partition] = OffsetCommitted(group_id, topic, partition, committed)
-        return Decision(list(events.values()), codes)
+        return list(events.values()), codes
 
     def decide_delete(self, group_id: GroupId, partitions: Iterable[tuple[TopicName, int]]) -> Sequence[OffsetEvent]:
         """Partitions that have no offset are passed over."""
         return [
             OffsetForgotten(group_id, topic, partition)
             for topic, partition in dict.fromkeys(partitions)
-            if self.committed(group_id, topic, partition) is not None
+            if self._known(group_id, topic, partition)
         ]
 
     def decide_forget_group(self, group_id: GroupId) -> Sequence[OffsetEvent]:
-        return [
-            OffsetForgotten(group_id, topic, partition)
-            for topic, partitions in self.of_group(group_id).items()
-            for partition in partitions
-        ]
+        """With what is pending: a transaction that ends later finds nothing of it."""
+        committed = (
+            (topic, partition) for topic, partitions in self.of_group(group_id).items() for partition in partitions
+        )
+        return self.decide_delete(group_id, chain(committed, self._pending.of_group(group_id)))
 
     def decide_forget_topics(self, topics: Collection[TopicName]) -> Sequence[OffsetEvent]:
         """The topics are deleted: one that is created again under the same name begins anew."""
-        return [
-            OffsetForgotten(group_id, topic, partition)
+        committed = (
+            (group_id, topic, partition)
             for topic in topics
-            for group_id, partitions in self._committed.with_topic(topic)
-            for partition in partitions
-        ]
+            for group_id, partition in self._committed.with_topic(topic)
+        )
+        pending = (
+            (group_id, topic, partition)
+            for group_id, topic, partition, _ in self._pending.everything()
+            if topic in topics
+        )
+        return [OffsetForgotten(*where) for where in dict.fromkeys(chain(committed, pending))]
 
     def decide_forget_gone(self, topics: Mapping[TopicName, Topic]) -> Sequence[OffsetEvent]:
         """Offsets of topics whose name another topic has now. One that is not known at all may be restored yet: its
         offsets expire as any others."""
+
+        def is_gone(name: TopicName, committed: CommittedOffset) -> bool:
+            return name in topics and committed.topic_id not in (NO_TOPIC_ID, topics[name].id)
+
+        found = chain(self._committed.everything(), self._pending.everything())
+        gone = dict.fromkeys(
+            (group_id, name, partition) for group_id, name, partition, committed in found if is_gone(name, committed)
+        )
+        # Where another offset is of the topic that has the name now, that one must not be forgotten along.
         return [
-            OffsetForgotten(group_id, name, partition)
-            for group_id, name, partition, committed in self._committed.everything()
-            if name in topics and committed.topic_id not in (NO_TOPIC_ID, topics[name].id)
+            OffsetForgotten(*where) for where in gone if all(is_gone(where[1], each) for each in self._known(*where))
         ]
 
     def decide_expire(self, group_id: GroupId, rule: ExpiryRule | None, now: Now) -> Decision[bool]:
-        """Forgets what is too old; the result is whether the group then has no offsets left."""
+        """Forgets what is too old; the result is whether the group then has no offsets left. What a transaction may yet
+        change is kept."""
         found = self.of_group(group_id)
+        pending = self._pending.of_group(group_id)
         if rule is None:
-            return Decision([], not found)
+            return Decision([], not found and not pending)
         events: list[OffsetEvent] = []
         for topic, partitions in found.items():
             if topic not in rule.subscribed:
                 events += [
                     OffsetForgotten(group_id, topic, partition)
                     for partition, committed in partitions.items()
-                    if self._is_expired(committed, rule, now)
+                    if self._is_expired(committed, rule, now) and (topic, partition) not in pending
                 ]
-        return Decision(events, len(events) == sum(map(len, found.values())))
+        return Decision(events, not pending and len(events) == sum(map(len, found.values())))
 
     def _is_expired(self, committed: CommittedOffset, rule: ExpiryRule, now: Now) -> bool:
         if committed.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
@@ -150,14 +196,37 @@ class Offsets:
         match event:
             case OffsetCommitted(group_id, topic, partition, committed):
                 self._committed.put(group_id, topic, partition, committed)
+                if self._pending:
+                    self._pending.overtake((group_id, topic, partition))
             case OffsetForgotten(group_id, topic, partition):
                 self._committed.remove(group_id, topic, partition)
+                self._pending.overtake((group_id, topic, partition))
+            case OffsetPended(producer_id, _, group_id, topic, partition, committed):
+                self._pending.put(producer_id, (group_id, topic, partition), committed)
+            case TransactionEnded(producer_id, _, _, is_committed):
+                for where, committed in self._pending.end(producer_id, is_committed=is_committed):
+                    self._committed.put(*where, committed)
 
     def committed(self, group_id: GroupId, topic: TopicName, partition: int) -> CommittedOffset | None:
         return self._committed.get(group_id, topic, partition)
 
+    def has_pending(self, group_id: GroupId, topic: TopicName, partition: int) -> bool:
+        """Whether a transaction may yet change what is committed."""
+        return bool(self._pending.of(group_id, topic, partition))
+
+    def pending_in(self, producer_id: ProducerId) -> Collection[GroupId]:
+        """The groups that the producer's transaction has offsets of."""
+        return self._pending.groups_of(producer_id)
+
     def of_group(self, group_id: GroupId) -> Mapping[TopicName, Mapping[int, CommittedOffset]]:
+        """What is committed."""
         return self._committed.of_group(group_id)
 
     def has_offsets(self, group_id: GroupId) -> bool:
-        return bool(self.of_group(group_id))
+        """Pending ones count."""
+        return bool(self.of_group(group_id) or self._pending.of_group(group_id))
+
+    def _known(self, group_id: GroupId, topic: TopicName, partition: int) -> Sequence[CommittedOffset]:
+        committed = self.committed(group_id, topic, partition)
+        pending = self._pending.of(group_id, topic, partition).values()
+        return [*pending] if committed is None else [committed, *pending]

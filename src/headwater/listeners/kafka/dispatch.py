@@ -16,6 +16,8 @@ from headwater.broker.broker import Broker
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, ProtocolError
 from headwater.listeners.kafka.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     consumer_group_describe,
@@ -29,7 +31,10 @@ from headwater.listeners.kafka.apis import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -40,6 +45,7 @@ from headwater.listeners.kafka.apis import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -47,6 +53,8 @@ from headwater.listeners.kafka.apis import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from headwater.listeners.kafka.connection import Connection, Slot
 from headwater.listeners.kafka.context import Context, HangUp
@@ -77,6 +85,11 @@ APIS: tuple[ModuleType, ...] = (
     delete_records,
     init_producer_id,
     offset_for_leader_epoch,
+    add_partitions_to_txn,
+    add_offsets_to_txn,
+    end_txn,
+    write_txn_markers,
+    txn_offset_commit,
     describe_configs,
     alter_configs,
     describe_log_dirs,
@@ -85,6 +98,9 @@ APIS: tuple[ModuleType, ...] = (
     incremental_alter_configs,
     offset_delete,
     describe_cluster,
+    describe_producers,
+    describe_transactions,
+    list_transactions,
     consumer_group_heartbeat,
     consumer_group_describe,
     list_config_resources,

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from headwater.storage.segment import FileRange
+from headwater.storage.file_range import FileRange
 
 Part: TypeAlias = bytes | bytearray | FileRange
 

@@ -94,7 +94,7 @@ def test_a_transactional_producer_may_commit_without_naming_a_member(driver: Dri
     driver.join("ann", topics=["a"])
 
     assert commit(driver, "", -1, is_transactional=True) is ErrorCode.NONE
-    assert commit(driver, "ann", 0, is_transactional=True) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(driver, "ann", 0, is_transactional=True) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_member_of_this_protocol_needs_a_version_that_knows_of_epochs(driver: Driver) -> None:

@@ -2,7 +2,6 @@ import pytest
 
 from headwater.coordination.groups.consumer.subscriptions import (
     NO_METADATA_HASH,
-    REGEX_LENGTH_MAX,
     Subscription,
     metadata_hash,
     resolve,
@@ -11,6 +10,7 @@ from headwater.coordination.groups.consumer.subscriptions import (
     topic_ids_of,
 )
 from headwater.coordination.groups.events import RegexResolved
+from headwater.coordination.patterns import LENGTH_MAX
 from headwater.errors import ErrorCode, KafkaError
 from headwater.ids import TopicName
 from tests.coordination.groups.consumer.driver import GROUP, Topics
@@ -61,7 +61,7 @@ def test_what_is_not_a_regular_expression_of_re2_is_refused(regex: str) -> None:
 
 
 def test_the_longest_regular_expression_is_accepted() -> None:
-    assert resolve("x" * REGEX_LENGTH_MAX, Topics({"orders": 1})) == frozenset()
+    assert resolve("x" * LENGTH_MAX, Topics({"orders": 1})) == frozenset()
 
 
 def test_a_pattern_that_would_make_a_backtracking_engine_hang_is_answered_at_once() -> None:

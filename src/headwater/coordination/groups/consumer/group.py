@@ -244,7 +244,7 @@ class ConsumerGroup:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION, "members of consumer groups need OffsetCommit version 9 or later"
             )
-        self._check_epoch(member, epoch)
+        self._check_epoch(member, epoch, is_transactional=is_transactional)
         return ()
 
     def check_fetch(self, member_id: MemberId | None, epoch: int) -> None:
@@ -256,10 +256,12 @@ class ConsumerGroup:
     def _member(self, member_id: MemberId) -> Member:
         return existing_member(self.membership, member_id, None)
 
-    def _check_epoch(self, member: Member, epoch: int) -> None:
+    def _check_epoch(self, member: Member, epoch: int, *, is_transactional: bool = False) -> None:
         if epoch != member.current.epoch:
+            # Producers, as members of the classic protocol, know only generations.
+            knows_epochs = member.details.classic is None and not is_transactional
             raise KafkaError(
-                ErrorCode.STALE_MEMBER_EPOCH if member.details.classic is None else ErrorCode.ILLEGAL_GENERATION,
+                ErrorCode.STALE_MEMBER_EPOCH if knows_epochs else ErrorCode.ILLEGAL_GENERATION,
                 f"epoch {epoch} is not the one of member '{member.id}', which is {member.current.epoch}",
             )
 

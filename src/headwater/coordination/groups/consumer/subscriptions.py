@@ -1,32 +1,21 @@
 """Which topics a group is subscribed to: by name, and by regular expressions that are resolved here, in the broker.
 
-Regular expressions are RE2's, whose matching time grows with the length of a name and the size of the expression, and
-no faster; both are bounded, because all topics are matched while everybody else waits.
+All topics are matched while everybody else waits, so expressions are bounded (`patterns`), and how many there are.
 """
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
 from headwater.coordination.groups.commands import TopicImage
 from headwater.coordination.groups.events import RegexResolved
+from headwater.coordination.patterns import whole_matcher
 from headwater.coordination.topics import is_internal
-from headwater.errors import ErrorCode, KafkaError
 from headwater.ids import TopicId, TopicName
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-REGEX_LENGTH_MAX = 1024
-# Of one compiled expression, so that nested repetitions take neither all memory nor all time. Text makes an instruction
-# for each character; what makes many more repeats something.
-REGEX_MEMORY_BYTES_MAX = 1 << 20
-REGEX_INSTRUCTIONS_MIN = 300
-REGEX_INSTRUCTIONS_PER_CHARACTER = 2
 # Of one group: as a rule all of its members have the same.
 REGEXES_MAX = 20
-MATCHERS_KEPT = 128
 MATCHES_KEPT = 1 << 16
 # The hash of no topics at all, as in Kafka.
 NO_METADATA_HASH = 0
@@ -80,7 +69,7 @@ def subscribed_names(subscribers: Subscribers, regexes: Regexes) -> frozenset[To
 
 def resolve(regex: str, topics: TopicImage) -> frozenset[TopicName]:
     """The topics whose whole name matches."""
-    _matcher(regex)
+    whole_matcher(regex)
     return frozenset(name for name in topics.by_name if not is_internal(name) and _matches(regex, name))
 
 
@@ -99,35 +88,4 @@ def metadata_hash(names: Iterable[TopicName], topics: TopicImage) -> int:
 # Whenever a topic comes or goes every expression of every group is resolved again, mostly against the same names.
 @lru_cache(maxsize=MATCHES_KEPT)
 def _matches(regex: str, name: str) -> bool:
-    return _matcher(regex)(name) is not None
-
-
-@lru_cache(maxsize=MATCHERS_KEPT)
-def _matcher(regex: str) -> "Callable[[str], object]":
-    if len(regex) > REGEX_LENGTH_MAX:
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"the regular expression has {len(regex)} characters, the limit is {REGEX_LENGTH_MAX}",
-        )
-    # Few brokers ever need it, and none to start.
-    import re2  # noqa: PLC0415
-
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = REGEX_MEMORY_BYTES_MAX
-    try:
-        compiled = re2.compile(regex, options)
-    except (cast("type[Exception]", re2.error), UnicodeError) as error:
-        text = b"".join(part for part in error.args if isinstance(part, bytes)).decode("utf-8", "replace")
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"'{regex}' is not a valid regular expression: {text}"
-        ) from error
-    instructions_max = REGEX_INSTRUCTIONS_MIN + REGEX_INSTRUCTIONS_PER_CHARACTER * len(regex)
-    if compiled.programsize > instructions_max:
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"'{regex}' is too large an expression ({compiled.programsize} instructions, the limit is "
-            f"{instructions_max}): repeat less, or subscribe to names",
-        )
-    return cast("Callable[[str], object]", compiled.fullmatch)
+    return whole_matcher(regex)(name) is not None

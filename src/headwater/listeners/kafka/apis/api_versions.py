@@ -5,11 +5,22 @@ from functools import cache
 
 from headwater.errors import ErrorCode
 from headwater.listeners.kafka.context import Context
-from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 REQUEST = ApiVersionsRequest
 
 FIRST_VERSION_WITH_SOFTWARE = 3
+# What clients go by: the protocol of groups (KIP-848), and that of transactions, in which every end raises the epoch
+# (KIP-890).
+FEATURES = (("group.version", 1), ("transaction.version", 2))
+# They never change while a broker runs.
+FEATURES_EPOCH = 0
 # As Kafka checks it: the names end up in metrics and logs.
 _SOFTWARE = r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?"
 
@@ -20,7 +31,16 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         and re.fullmatch(_SOFTWARE, request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-    return ApiVersionsResponse(api_keys=_served())
+    return ApiVersionsResponse(
+        api_keys=_served(),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES
+        ],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in FEATURES
+        ],
+    )
 
 
 def unsupported() -> ApiVersionsResponse:

@@ -12,6 +12,7 @@ from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.epochs import check_leader_epoch
 from headwater.listeners.kafka.fetch_sessions import NO_SESSION, Fetching, Key, SessionPartition, Topic
 from headwater.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -136,7 +137,12 @@ def _partition_data(index: int, read: PartitionRead) -> PartitionData:
         high_watermark=read.high_watermark,
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
-        aborted_transactions=None,
+        aborted_transactions=None
+        if read.aborted is None
+        else [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in read.aborted
+        ],
         records=read.records if read.records is not None else b"",
     )
 

@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10): this node, which keeps every group. The first who asks has the groups' topic made.
+"""FindCoordinator (key 10): this node, for every group and transaction. Who asks first has their topic made.
 
 librdkafka takes a broker without it for one that cannot read LZ4, and sends such batches uncompressed.
 """
@@ -47,7 +47,7 @@ async def _find(key: str, key_type: int, context: Context) -> Coordinator:
             case KeyType.GROUP:
                 await context.broker.groups.prepare()
             case KeyType.TRANSACTION:
-                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served here")
+                await context.broker.transactions.prepare()
             case _:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served here")
     except HeadwaterError as error:

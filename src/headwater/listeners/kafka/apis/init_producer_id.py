@@ -1,18 +1,30 @@
-"""InitProducerId (key 22): an id for an idempotent producer."""
+"""InitProducerId (key 22): an id for an idempotent producer, or the next epoch of a transactional one."""
 
-from headwater.errors import ErrorCode, HeadwaterError
+from headwater.coordination.transactions.commands import ProducerIdentity
+from headwater.errors import HeadwaterError
+from headwater.ids import NO_PRODUCER_ID, ProducerId, TransactionalId
 from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.transaction_codes import KnownFrom
 from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 REQUEST = InitProducerIdRequest
 
+KNOWN_FROM = KnownFrom(fenced=4, abortable=5)
+
 
 async def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    # An epoch belongs to a transactional id: an idempotent producer that names its old one gets a new id all the same.
+    broker = context.broker
     try:
-        producer_id = await context.broker.catalog.new_producer_id()
+        if request.transactional_id is None:
+            # An epoch belongs to a transactional id: an idempotent producer that names its old one gets a new id.
+            return InitProducerIdResponse(producer_id=await broker.catalog.new_producer_id(), producer_epoch=0)
+        expected = None
+        if request.producer_id != NO_PRODUCER_ID:
+            expected = ProducerIdentity(ProducerId(request.producer_id), request.producer_epoch)
+        await broker.transactions.prepare()
+        producer = await broker.transactions.init_producer(
+            TransactionalId(request.transactional_id), request.transaction_timeout_ms, expected
+        )
     except HeadwaterError as error:
-        return InitProducerIdResponse(error_code=error.code)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        return InitProducerIdResponse(error_code=KNOWN_FROM.code(error, context.api_version))
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)

@@ -103,4 +103,5 @@ async def _find(partition: Partition, timestamp: int, *, committed_only: bool) -
         case _:
             lookup = log.timestamp_lookup(timestamp, limit_offset)
     # It may have to read and decompress a batch, which takes a thread.
-    return await asyncio.to_thread(lookup.run) or NOTHING
+    found = await asyncio.to_thread(lookup.run)
+    return found if found is not None and found.offset < limit_offset else NOTHING

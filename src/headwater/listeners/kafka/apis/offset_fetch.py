@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from headwater.broker.broker import Broker
-from headwater.coordination.groups.commands import OffsetsAsked
+from headwater.coordination.groups.commands import FoundOffset, OffsetsAsked
 from headwater.coordination.groups.events import CommittedOffset
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName, TopicPartition
@@ -93,13 +93,13 @@ async def _group(asked: OffsetFetchRequestGroup, require_stable: bool, context: 
         return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=outcome.code)
     if asked.topics is None:
         return OffsetFetchResponseGroup(group_id=asked.group_id, topics=_all_topics(outcome, has_ids, broker))
-    offsets = (committed for _, committed in outcome)
+    offsets = iter(outcome)
     return OffsetFetchResponseGroup(
         group_id=asked.group_id,
         topics=[
             _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID)
             if name is None
-            else _topic(topic, [(index, next(offsets)) for index in topic.partition_indexes])
+            else _topic(topic, [next(offsets) for _ in topic.partition_indexes])
             for name, topic in zip(names, asked.topics, strict=True)
         ],
     )
@@ -112,12 +112,10 @@ def _name(asked: OffsetFetchRequestTopics, has_ids: bool, broker: Broker) -> Top
     return None if topic is None else topic.name
 
 
-def _all_topics(
-    offsets: Iterable[tuple[TopicPartition, CommittedOffset | None]], has_ids: bool, broker: Broker
-) -> list[OffsetFetchResponseTopics]:
-    by_topic: dict[TopicName, list[tuple[int, CommittedOffset | None]]] = {}
-    for (name, index), committed in offsets:
-        by_topic.setdefault(name, []).append((index, committed))
+def _all_topics(offsets: Iterable[FoundOffset], has_ids: bool, broker: Broker) -> list[OffsetFetchResponseTopics]:
+    by_topic: dict[TopicName, list[FoundOffset]] = {}
+    for found in offsets:
+        by_topic.setdefault(found.partition.topic, []).append(found)
     topics: list[OffsetFetchResponseTopics] = []
     for name, partitions in by_topic.items():
         topic = broker.topic(name)
@@ -128,13 +126,14 @@ def _all_topics(
     return topics
 
 
-def _topic(
-    asked: OffsetFetchRequestTopics, partitions: Sequence[tuple[int, CommittedOffset | None]]
-) -> OffsetFetchResponseTopics:
+def _topic(asked: OffsetFetchRequestTopics, offsets: Sequence[FoundOffset]) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=asked.name,
         topic_id=asked.topic_id,
-        partitions=[_partition(index, committed or NOTHING_COMMITTED) for index, committed in partitions],
+        partitions=[
+            _partition(found.partition.partition, found.committed or NOTHING_COMMITTED, found.error)
+            for found in offsets
+        ],
     )
 
 

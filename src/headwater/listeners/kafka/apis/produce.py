@@ -2,8 +2,9 @@
 
 from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
+from headwater.broker.transactions import Joining
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.ids import TopicId
+from headwater.ids import TopicId, TransactionalId
 from headwater.listeners.kafka.context import Context, HangUp
 from headwater.protocol.compression import Codec
 from headwater.protocol.messages.produce import (
@@ -20,6 +21,8 @@ from headwater.protocol.records import InvalidRecord
 REQUEST = ProduceRequest
 
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _CODEC_MASK = 7
@@ -99,6 +102,7 @@ class _Reply(Pending[ProduceResponse | HangUp | None]):
 def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | HangUp | None]:
     reply = _Reply(request)
     refusal = _refuse_whole(request)
+    joining = None if request.transactional_id is None else _joining(request.transactional_id, context)
     for topic in request.topic_data:
         name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
         for data in topic.partition_data:
@@ -109,7 +113,13 @@ def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse
                 if name is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
                 partition = context.broker.partition(name, data.index)
-                context.broker.produce(partition, _records(data, context.api_version), append, acks=request.acks)
+                records = _records(data, context.api_version)
+                if joining is None:
+                    context.broker.produce(partition, records, append, acks=request.acks)
+                else:
+                    context.broker.produce_in_transaction(
+                        partition, records, append, acks=request.acks, joining=joining
+                    )
             except HeadwaterError as error:
                 append.fail(error)
     reply.settled()
@@ -119,9 +129,15 @@ def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse
 def _refuse_whole(request: ProduceRequest) -> KafkaError | None:
     if request.acks not in (0, 1, ACKS_ALL):
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: only 0, 1 and -1 (all) exist")
-    if request.transactional_id is not None:
-        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served here")
     return None
+
+
+def _joining(transactional_id: str, context: Context) -> Joining:
+    return Joining(
+        TransactionalId(transactional_id),
+        adds_partitions=context.api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
+        knows_abortable=context.api_version >= FIRST_VERSION_WITH_ABORTABLE,
+    )
 
 
 def _topic_name(topic: TopicProduceData, context: Context) -> str | None:

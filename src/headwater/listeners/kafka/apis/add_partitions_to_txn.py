@@ -1,0 +1,89 @@
+"""AddPartitionsToTxn (key 24): a transaction is about to write to these partitions, or: is it?"""
+
+from collections.abc import Mapping, Sequence
+
+from headwater.coordination.transactions.commands import PROTOCOL_1, ProducerIdentity
+from headwater.errors import ErrorCode, HeadwaterError
+from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
+from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.transaction_codes import KnownFrom
+from headwater.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+REQUEST = AddPartitionsToTxnRequest
+
+FIRST_VERSION_WITH_MANY = 4
+KNOWN_FROM = KnownFrom(fenced=2, abortable=5)
+
+
+async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
+    if context.api_version < FIRST_VERSION_WITH_MANY:
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(asked, context))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=asked.transactional_id, topic_results=await _results(asked, context)
+            )
+            for asked in request.transactions
+        ]
+    )
+
+
+async def _results(asked: AddPartitionsToTxnTransaction, context: Context) -> list[AddPartitionsToTxnTopicResult]:
+    partitions = [TopicPartition(TopicName(topic.name), index) for topic in asked.topics for index in topic.partitions]
+    unknown = [each for each in partitions if not _exists(each, context)]
+    if unknown:
+        # All or nothing, as a transaction is.
+        codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    else:
+        codes = await _codes(asked, partitions, context)
+    return [_topic_result(topic, codes) for topic in asked.topics]
+
+
+def _exists(where: TopicPartition, context: Context) -> bool:
+    topic = context.broker.topic(where.topic)
+    return topic is not None and 0 <= where.partition < topic.partition_count
+
+
+async def _codes(
+    asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition], context: Context
+) -> Mapping[TopicPartition, ErrorCode]:
+    transactions, version = context.broker.transactions, context.api_version
+    transactional_id = TransactionalId(asked.transactional_id)
+    producer = ProducerIdentity(ProducerId(asked.producer_id), asked.producer_epoch)
+    if asked.verify_only:
+        verified = await transactions.verify(transactional_id, producer, partitions).wait()
+        if not isinstance(verified, HeadwaterError):
+            return {each: KNOWN_FROM.translated(code, version) for each, code in zip(partitions, verified, strict=True)}
+        refusal = verified
+    else:
+        refusal = await transactions.add_partitions(transactional_id, producer, partitions, PROTOCOL_1).wait()
+    return dict.fromkeys(partitions, KNOWN_FROM.code(refusal, version))
+
+
+def _topic_result(
+    topic: AddPartitionsToTxnTopic, codes: Mapping[TopicPartition, ErrorCode]
+) -> AddPartitionsToTxnTopicResult:
+    return AddPartitionsToTxnTopicResult(
+        name=topic.name,
+        results_by_partition=[
+            AddPartitionsToTxnPartitionResult(
+                partition_index=index, partition_error_code=codes[TopicPartition(TopicName(topic.name), index)]
+            )
+            for index in topic.partitions
+        ],
+    )

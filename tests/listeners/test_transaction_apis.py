@@ -1,0 +1,403 @@
+"""The requests of transactions, in every version, and the codes that each version knows."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from headwater.errors import ErrorCode
+from headwater.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from headwater.protocol.messages.produce import ProduceResponse
+from headwater.testing import Broker
+from tests.broker.faulty_disk import FULL, FaultyDisk
+from tests.listeners.raw import RawClient, batch_of, produce_request
+from tests.listeners.raw_groups import Place, committed, find, only_member
+from tests.listeners.raw_transactions import (
+    END_1,
+    END_2,
+    PRODUCE_1,
+    PRODUCE_2,
+    SETTINGS,
+    Producer,
+    add,
+    add_many,
+    add_offsets,
+    ask_init,
+    codes_of,
+    commit_offset,
+    committed_values,
+    end,
+    ended,
+    init,
+    markers,
+    transaction_of,
+    transactional_batch,
+    values,
+    write,
+    write_request,
+    written,
+)
+
+TRANSACTION = 1
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker({**SETTINGS, "transaction.max.timeout.ms": "100000"}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def transactional_id() -> str:
+    return f"transaction-{uuid4().hex}"
+
+
+@pytest.fixture
+def producer(client: RawClient, transactional_id: str) -> Producer:
+    return init(client, transactional_id)
+
+
+def fenced(version: int, *, known_from: int) -> ErrorCode:
+    return ErrorCode.PRODUCER_FENCED if version >= known_from else ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_clients_are_told_that_the_second_protocol_is_spoken(client: RawClient) -> None:
+    request = ApiVersionsRequest(client_software_name="raw", client_software_version="1.0")
+    told = client.ask(request, ApiVersionsResponse, 4)
+    levels = {each.name: (each.min_version_level, each.max_version_level) for each in told.finalized_features}
+    assert levels == {"group.version": (1, 1), "transaction.version": (2, 2)}
+    supported = {each.name: (each.min_version, each.max_version) for each in told.supported_features}
+    assert supported == {"group.version": (0, 1), "transaction.version": (0, 2)}
+    assert told.finalized_features_epoch == 0
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_the_coordinator_of_a_transactional_id_is_found(broker: Broker, client: RawClient, version: int) -> None:
+    request = FindCoordinatorRequest(key="one", key_type=TRANSACTION, coordinator_keys=["one", "two"])
+    told = client.ask(request, FindCoordinatorResponse, version)
+    found = [told] if version < 4 else told.coordinators
+    assert [(each.error_code, each.node_id) for each in found] == [(0, 1)] * (1 if version < 4 else 2)
+    assert {f"{each.host}:{each.port}" for each in found} == {broker.bootstrap_servers}
+
+
+def test_who_looks_for_a_coordinator_has_the_topic_made_or_is_told_why_not() -> None:
+    disk = FaultyDisk()
+    disk.cursed, disk.create_error = "__transaction_state", FULL
+    request = FindCoordinatorRequest(key="one", key_type=TRANSACTION)
+    with Broker(SETTINGS, disk=disk) as broker, RawClient(broker) as client:
+        told = client.ask(request, FindCoordinatorResponse, 3)
+        assert (told.error_code, told.node_id, told.port) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1)
+        assert ask_init(client, "one").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        unknown = Producer("one", 1, 0)
+        assert end(client, unknown).error_code == ErrorCode.NOT_COORDINATOR
+        disk.heal()
+        assert client.ask(request, FindCoordinatorResponse, 3).error_code == 0
+        assert end(client, unknown).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+# -- InitProducerId
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_each_start_with_an_id_raises_its_epoch(client: RawClient, transactional_id: str, version: int) -> None:
+    first = init(client, transactional_id, version=version)
+    assert first.epoch == 0
+    assert init(client, transactional_id, version=version) == first._replace(epoch=1)
+    other = init(client, f"{transactional_id}-other", version=version)
+    assert (other.id != first.id, other.epoch) == (True, 0)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_a_producer_that_goes_on_says_who_it_was_and_is_fenced_if_replaced(
+    client: RawClient, producer: Producer, version: int
+) -> None:
+    expected = (producer.id, producer.epoch)
+    went_on = init(client, producer.transactional_id, expected=expected, version=version)
+    assert went_on == producer._replace(epoch=1)
+    assert init(client, producer.transactional_id, expected=expected, version=version) == went_on, "it asks again"
+
+    init(client, producer.transactional_id)
+    told = ask_init(client, producer.transactional_id, expected=expected, version=version)
+    assert (told.error_code, told.producer_id) == (fenced(version, known_from=4), -1)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+@pytest.mark.parametrize("expected", [(-1, 0), (7, -1)])
+@pytest.mark.parametrize("has_id", [True, False])
+def test_who_a_producer_was_is_said_in_whole(
+    client: RawClient, transactional_id: str, version: int, expected: tuple[int, int], has_id: bool
+) -> None:
+    told = ask_init(client, transactional_id if has_id else None, expected=expected, version=version)
+    assert (told.error_code, told.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_an_id_has_a_name_and_a_time_limit_within_bounds(
+    client: RawClient, transactional_id: str, version: int
+) -> None:
+    assert ask_init(client, "", version=version).error_code == ErrorCode.INVALID_REQUEST
+    for timeout_ms in (-1, 0, 100_001):
+        told = ask_init(client, transactional_id, timeout_ms=timeout_ms, version=version)
+        assert told.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert ask_init(client, transactional_id, timeout_ms=100_000, version=version).error_code == 0
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_successor_aborts_what_was_left_open(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    written(client, producer, topic, b"open")
+    told = ask_init(client, producer.transactional_id, version=version)
+    assert told.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    successor = init(client, producer.transactional_id, version=version)
+    # One epoch fences who was there, the next is the successor's.
+    assert successor == producer._replace(epoch=2)
+    assert markers(client, topic) == [(producer.id, 1, False)]
+    assert committed_values(client, topic) == []
+
+
+# -- AddPartitionsToTxn
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_partitions_are_added_and_adding_them_again_is_fine(
+    client: RawClient, name: str, topic: str, producer: Producer, version: int
+) -> None:
+    other = f"{name}-other"
+    client.create(other, 2)
+    topics = {topic: [0], other: [1, 0]}
+    for _ in range(2):
+        told = add_many(client, producer, topics, version=version)
+        assert told == {(topic, 0): 0, (other, 1): 0, (other, 0): 0}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_partitions_are_added_all_or_none(client: RawClient, topic: str, producer: Producer, version: int) -> None:
+    told = add_many(client, producer, {topic: [0, 1, -1], "nowhere": [0]}, version=version)
+    assert told == {
+        (topic, 0): ErrorCode.OPERATION_NOT_ATTEMPTED,
+        (topic, 1): UNKNOWN,
+        (topic, -1): UNKNOWN,
+        ("nowhere", 0): UNKNOWN,
+    }
+    assert write(client, producer, topic, b"a", version=PRODUCE_1).error_code == ErrorCode.TRANSACTION_ABORTABLE
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_partitions_are_added_by_the_owner_of_the_id_alone(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    init(client, producer.transactional_id)
+    assert add(client, producer, topic, version=version) == fenced(version, known_from=2)
+    for stranger in (producer._replace(id=producer.id + 999), producer._replace(transactional_id="nobody's")):
+        assert add(client, stranger, topic, version=version) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert add(client, producer._replace(transactional_id=""), topic, version=version) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", range(4, 6))
+def test_many_transactions_are_asked_about_at_once(
+    client: RawClient, topic: str, name: str, producer: Producer, version: int
+) -> None:
+    other = f"{name}-other"
+    client.create(other)
+    second = init(client, f"{producer.transactional_id}-2")
+    assert add(client, producer, topic) == 0
+    request = AddPartitionsToTxnRequest(
+        transactions=[
+            transaction_of(producer, {topic: [0], other: [0]}, verify_only=True),
+            transaction_of(second, {topic: [0]}),
+            transaction_of(second._replace(epoch=7), {topic: [0]}, verify_only=True),
+        ]
+    )
+    told = client.ask(request, AddPartitionsToTxnResponse, version)
+
+    missing = ErrorCode.TRANSACTION_ABORTABLE if version >= 5 else ErrorCode.INVALID_TXN_STATE
+    assert [(each.transactional_id, codes_of(each.topic_results)) for each in told.results_by_transaction] == [
+        (producer.transactional_id, {(topic, 0): 0, (other, 0): missing}),
+        (second.transactional_id, {(topic, 0): 0}),
+        (second.transactional_id, {(topic, 0): ErrorCode.PRODUCER_FENCED}),
+    ]
+    assert add_many(client, second, {topic: [0]}, version=version) == {(topic, 0): 0}
+    assert write(client, producer, other, b"a", version=PRODUCE_1).error_code == ErrorCode.TRANSACTION_ABORTABLE
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_transaction_has_so_many_partitions_and_no_more(version: int) -> None:
+    with (
+        Broker({**SETTINGS, "headwater.transaction.partitions.max": "2"}) as broker,
+        RawClient(broker) as client,
+    ):
+        client.create("wide", 3)
+        producer = init(client, "tx")
+        told = add_many(client, producer, {"wide": [0, 1, 2]}, version=version)
+        code = ErrorCode.TRANSACTION_ABORTABLE if version >= 5 else ErrorCode.INVALID_TXN_STATE
+        assert told == {("wide", index): code for index in range(3)}
+        assert add_many(client, producer, {"wide": [0, 2]}, version=version) == {("wide", 0): 0, ("wide", 2): 0}
+
+
+# -- Produce
+
+
+@pytest.mark.parametrize("version", range(3, PRODUCE_2))
+def test_in_the_first_protocol_records_follow_the_partitions(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    refused = write(client, producer, topic, b"a", version=version)
+    expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
+    assert refused.error_code == expected
+    assert add(client, producer, topic) == 0
+    written(client, producer, topic, b"a", version=version)
+    ended(client, producer, version=END_1)
+    assert committed_values(client, topic) == [b"a"]
+
+
+@pytest.mark.parametrize("version", range(PRODUCE_2, 14))
+def test_in_the_second_protocol_records_bring_their_partitions(
+    client: RawClient, name: str, producer: Producer, version: int
+) -> None:
+    topic_id = client.create(name)
+    request = write_request(producer, name, b"a")
+    request.topic_data[0].topic_id = topic_id
+    told = client.ask(request, ProduceResponse, version)
+    assert told.responses[0].partition_responses[0].error_code == 0
+    ended(client, producer)
+    assert committed_values(client, name) == [b"a"]
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+def test_a_transactional_batch_and_a_transactional_id_come_together(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    assert add(client, producer, topic) == 0
+    without_id = produce_request({topic: {0: transactional_batch(producer, b"a")}})
+    plain = batch_of(b"a", producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=0)
+    without_mark = produce_request({topic: {0: plain}}, transactional_id=producer.transactional_id)
+    for request in (without_id, without_mark):
+        told = client.ask(request, ProduceResponse, version).responses[0].partition_responses[0]
+        assert (told.error_code, told.base_offset) == (ErrorCode.INVALID_TXN_STATE, -1)
+    assert values(client, topic) == []
+
+
+def test_a_batch_without_a_producer_or_without_a_header_enters_no_transaction(
+    client: RawClient, topic: str, producer: Producer
+) -> None:
+    for batch, code in (
+        (batch_of(b"a"), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (b"too short", ErrorCode.INVALID_RECORD),
+        (None, ErrorCode.INVALID_RECORD),
+    ):
+        request = produce_request({topic: {0: batch}}, transactional_id=producer.transactional_id)
+        told = client.ask(request, ProduceResponse, PRODUCE_2).responses[0].partition_responses[0]
+        assert told.error_code == code
+
+
+# -- AddOffsetsToTxn, TxnOffsetCommit
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_offsets_of_a_group_are_announced_by_the_owner_of_the_id_alone(
+    client: RawClient, producer: Producer, version: int
+) -> None:
+    group = f"group-{uuid4().hex}"
+    assert add_offsets(client, producer, group, version=version) == 0
+    assert add_offsets(client, producer, group, version=version) == 0
+    assert add_offsets(client, producer._replace(epoch=9), group, version=version) == fenced(version, known_from=2)
+    stranger = producer._replace(id=producer.id + 999)
+    assert add_offsets(client, stranger, group, version=version) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("version", range(6))
+def test_offsets_count_when_their_transaction_is_committed(
+    client: RawClient, topic: str, producer: Producer, version: int, is_commit: bool
+) -> None:
+    group = f"group-{uuid4().hex}"
+    find(client, group)
+    if version < 5:
+        early = commit_offset(client, producer, group, topic, 7, version=version)
+        assert early == (ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE)
+        assert add_offsets(client, producer, group) == 0
+    assert commit_offset(client, producer, group, topic, 7, version=version) == 0
+    assert committed(client, group, topic).committed_offset == -1
+    ended(client, producer, commit=is_commit, version=END_2 if version >= 5 else END_1)
+    assert committed(client, group, topic).committed_offset == (7 if is_commit else -1)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_offsets_are_committed_by_the_owner_of_the_id_for_partitions_that_exist(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    group = f"group-{uuid4().hex}"
+    assert add_offsets(client, producer, group) == 0
+    for where, index in (("nowhere", 0), (topic, 1), (topic, -1)):
+        assert commit_offset(client, producer, group, where, 7, partition=index, version=version) == UNKNOWN
+    old = producer._replace(epoch=9)
+    assert commit_offset(client, old, group, topic, 7, version=version) == ErrorCode.INVALID_PRODUCER_EPOCH
+    stranger = producer._replace(id=producer.id + 999)
+    assert commit_offset(client, stranger, group, topic, 7, version=version) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert commit_offset(client, producer, group, topic, 7, version=version) == 0
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_a_member_of_a_group_commits_under_its_generation(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    group = f"group-{uuid4().hex}"
+    place = only_member(client, group)
+    assert add_offsets(client, producer, group) == 0
+    stale = place._replace(generation=place.generation + 1)
+    codes = [
+        commit_offset(client, producer, group, topic, 7, place=each, version=version)
+        for each in (stale, Place("stranger", place.generation), place)
+    ]
+    assert codes == [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, 0]
+
+
+# -- EndTxn
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("version", range(6))
+def test_a_transaction_ends_as_its_producer_says(
+    client: RawClient, topic: str, producer: Producer, version: int, is_commit: bool
+) -> None:
+    written(client, producer, topic, b"a", b"b")
+    after = ended(client, producer, commit=is_commit, version=version)
+    assert after == (producer if version < END_2 else producer._replace(epoch=1))
+    assert markers(client, topic) == [(producer.id, after.epoch, is_commit)]
+    assert committed_values(client, topic) == ([b"a", b"b"] if is_commit else [])
+    assert values(client, topic) == [b"a", b"b"]
+    # Its answer was lost: it asks again.
+    again = end(client, producer, commit=is_commit, version=version)
+    assert again.error_code == 0
+    if version >= END_2:
+        assert (again.producer_id, again.producer_epoch) == (after.id, after.epoch)
+    assert end(client, producer, commit=not is_commit, version=version).error_code == ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_only_the_owner_of_an_id_ends_its_transaction(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    written(client, producer, topic, b"a")
+    told = end(client, producer._replace(epoch=9), version=version)
+    assert (told.error_code, told.producer_id) == (fenced(version, known_from=2), -1)
+    for stranger in (producer._replace(id=producer.id + 999), producer._replace(transactional_id="nobody's")):
+        assert end(client, stranger, version=version).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    nameless = producer._replace(transactional_id="")
+    assert end(client, nameless, version=version).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_without_a_transaction_there_is_nothing_to_commit(
+    client: RawClient, producer: Producer, version: int
+) -> None:
+    assert end(client, producer, version=version).error_code == ErrorCode.INVALID_TXN_STATE
+    aborted = end(client, producer, commit=False, version=version)
+    if version < END_2:
+        assert aborted.error_code == ErrorCode.INVALID_TXN_STATE
+    else:
+        assert (aborted.error_code, aborted.producer_epoch) == (0, 1), "it goes on under another epoch"

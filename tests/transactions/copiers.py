@@ -1,0 +1,147 @@
+"""The copiers of one topic, each in its process under a transactional id of its own, and what they have told so far."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from tests.listeners.raw import Reachable
+from tests.transactions.copier import Options
+from tests.transactions.topics import DEADLINE_S
+
+SESSION_TIMEOUT_MS = 1000
+HEARTBEAT_INTERVAL_MS = 200
+
+# What the broker under test must allow so that nobody waits for long.
+SETTINGS: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_INTERVAL_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_INTERVAL_MS),
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+
+GROUP_PROTOCOLS: Mapping[str, Mapping[str, str | int]] = {
+    "classic": {
+        "group.protocol": "classic",
+        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+    },
+    "consumer": {"group.protocol": "consumer"},
+}
+
+_ROOT = Path(__file__).parents[2]
+
+
+class Step(NamedTuple):
+    """One line of a copier; the transaction is missing where it has none."""
+
+    name: str
+    transaction: str = ""
+    # How many records it is made of, for one that has begun; or what is wrong.
+    detail: Any = None
+
+
+class Copier:
+    def __init__(self, options: Options, changed: threading.Condition) -> None:
+        self.name = options["name"]
+        self.transactional_id = options["transactional_id"]
+        self.steps: list[Step] = []
+        self._changed = changed
+        command = [sys.executable, "-m", "tests.transactions.copier", json.dumps(options)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def kill(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+    def fall_asleep(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def wake_up(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def go_on(self) -> None:
+        """To one that halts."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go on\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            # The last line of one that was killed may be a part.
+            if line.endswith("\n"):
+                with self._changed:
+                    self.steps.append(Step(*json.loads(line)))
+                    self._changed.notify_all()
+
+
+class Copiers:
+    """They copy `source` to `target`, which are there."""
+
+    def __init__(self, broker: Reachable, group_protocol: str, source: str, target: str) -> None:
+        self.group = f"copiers-of-{source}"
+        self.members: list[Copier] = []
+        self._changed = threading.Condition()
+        self._common = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "source": source,
+            "target": target,
+            "consumer": {"group.id": self.group, **GROUP_PROTOCOLS[group_protocol]},
+        }
+
+    def start(self, transactional_id: str, *, transaction_timeout_ms: int = 30_000, halts: bool = False) -> Copier:
+        options: Any = {
+            **self._common,
+            "name": f"{transactional_id}-{len(self.members)}",
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": transaction_timeout_ms,
+            "halts": halts,
+        }
+        copier = Copier(options, self._changed)
+        self.members.append(copier)
+        return copier
+
+    def replace(self, copier: Copier) -> None:
+        copier.kill()
+        self.start(copier.transactional_id)
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(holds, DEADLINE_S), self._summary()
+
+    def next_step(self) -> None:
+        """Whoever's it is: one that has nothing to do says so again and again."""
+        with self._changed:
+            assert self._changed.wait(DEADLINE_S), self._summary()
+
+    def steps(self, name: str) -> list[Step]:
+        return [step for copier in self.members for step in copier.steps if step.name == name]
+
+    def _summary(self) -> str:
+        return "\n".join(f"{copier.name}: {copier.steps[-10:]}" for copier in self.members)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for copier in self.members:
+            copier.kill()

@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from struct import Struct
 
 import pytest
 import yaml
@@ -113,6 +114,28 @@ def test_indexes_are_compared_with_the_segment(segment: Path) -> None:
     assert outcome.lines[-2].startswith("  problem: 00000000000000000010.index")
     rows = COMMANDS("log", "dump", str(segment), "--format", "json").rows
     assert len(rows[-1]["index_problems"]) == 1
+
+
+def test_aborted_transactions_are_told_and_compared_with_their_markers(segment: Path) -> None:
+    entry = Struct(">hqqqq")
+    segment.with_suffix(".txnindex").write_bytes(entry.pack(0, 7, 4, 13, 14) + entry.pack(0, 8, 5, 14, 15))
+    outcome = COMMANDS("log", "dump", str(segment), "--no-records")
+    assert outcome.code == 1
+    assert outcome.lines[-4:] == [
+        "aborted: producer 7, offsets 4 to 13",
+        "aborted: producer 8, offsets 5 to 14",
+        "  problem: 00000000000000000010.txnindex: no marker at offset 14",
+        "3 batches, 5 records, 1 problems",
+    ]
+    rows = COMMANDS("log", "dump", str(segment), "--format", "json").rows
+    assert rows[-2]["aborted_transactions"][0] == {
+        "producer_id": 7,
+        "first_offset": 4,
+        "last_offset": 13,
+        "last_stable_offset": 14,
+    }
+    segment.with_suffix(".txnindex").write_bytes(b"torn")
+    assert COMMANDS("log", "dump", str(segment)).code == 1
 
 
 @pytest.mark.parametrize("shape", ["table", "json"])

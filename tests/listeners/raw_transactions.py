@@ -1,7 +1,7 @@
 """Requests of transactional producers in one line each, over the plain client."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from headwater.errors import ErrorCode
@@ -26,6 +26,7 @@ from headwater.protocol.messages.describe_transactions import (
     TransactionState,
 )
 from headwater.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.protocol.messages.fetch import PartitionData
 from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headwater.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from headwater.protocol.messages.txn_offset_commit import (
@@ -280,15 +281,28 @@ def producers(client: RawClient, topic: str, partition: int = 0) -> PartitionRes
     return told.partitions[0]
 
 
+def fetched(client: RawClient, topic: str, *, isolation_level: int = 0) -> Iterator[PartitionData]:
+    """Fetch by fetch, since each ends with its segment."""
+    offset = 0
+    while True:
+        data = client.fetch(topic, offset, isolation_level=isolation_level)
+        assert data.error_code == 0
+        if not data.records:
+            return
+        yield data
+        offset = [header.next_offset for header, _ in batches.iterate(data.records)][-1]
+
+
 def markers(client: RawClient, topic: str) -> list[tuple[int, int, bool]]:
     """Producer id, epoch and whether it commits, of each marker in the partition."""
     found: list[tuple[int, int, bool]] = []
-    for header, batch in batches.iterate(client.fetch(topic, 0).records or b""):
-        if header.is_control:
-            (record,) = batches.read_records(batch, header, 1 << 20)
-            marker = batches.read_marker(record)
-            assert marker is not None
-            found.append((header.producer_id, header.producer_epoch, marker.committed))
+    for data in fetched(client, topic):
+        for header, batch in batches.iterate(data.records or b""):
+            if header.is_control:
+                (record,) = batches.read_records(batch, header, 1 << 20)
+                marker = batches.read_marker(record)
+                assert marker is not None
+                found.append((header.producer_id, header.producer_epoch, marker.committed))
     return found
 
 
@@ -296,26 +310,26 @@ def values(client: RawClient, topic: str) -> list[bytes | None]:
     """Every record in the log, whatever became of its transaction."""
     return [
         record.value
-        for header, batch in batches.iterate(client.fetch(topic, 0).records or b"")
+        for data in fetched(client, topic)
+        for header, batch in batches.iterate(data.records or b"")
         if not header.is_control
         for record in batches.read_records(batch, header, 1 << 20)
     ]
 
 
 def committed_values(client: RawClient, topic: str) -> list[bytes | None]:
-    """As a consumer reads them that is told which transactions were aborted."""
-    data = client.fetch(topic, 0, isolation_level=READ_COMMITTED)
-    assert data.error_code == 0
-    waiting = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset)
-    aborting: set[int] = set()
+    """As a consumer reads them that is told, with each fetch, which transactions were aborted."""
     found: list[bytes | None] = []
-    for header, batch in batches.iterate(data.records or b""):
-        while waiting and waiting[0].first_offset <= header.last_offset:
-            aborting.add(waiting.pop(0).producer_id)
-        if header.is_control:
-            aborting.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in aborting):
-            found += [record.value for record in batches.read_records(batch, header, 1 << 20)]
+    for data in fetched(client, topic, isolation_level=READ_COMMITTED):
+        waiting = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset)
+        aborting: set[int] = set()
+        for header, batch in batches.iterate(data.records or b""):
+            while waiting and waiting[0].first_offset <= header.last_offset:
+                aborting.add(waiting.pop(0).producer_id)
+            if header.is_control:
+                aborting.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborting):
+                found += [record.value for record in batches.read_records(batch, header, 1 << 20)]
     return found
 
 

@@ -55,7 +55,6 @@ def test_what_is_served_is_advertised_and_nothing_else(client: RawClient, versio
     expected[0] = (0, 13)
     assert response.error_code == 0
     assert served(response) == expected
-    assert 24 not in expected, "AddPartitionsToTxn is not there yet"
 
 
 def test_a_version_from_the_future_is_answered_in_version_0(client: RawClient) -> None:
@@ -261,12 +260,6 @@ def test_every_producer_gets_an_id_of_its_own(client: RawClient, version: int) -
     assert {(one.error_code, one.producer_epoch) for one in told} == {(0, 0)}
 
 
-def test_an_id_for_transactions_is_not_given(client: RawClient) -> None:
-    request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
-    told = client.ask(request, InitProducerIdResponse, 4)
-    assert (told.error_code, told.producer_id) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
-
-
 def test_no_id_is_given_that_the_catalog_could_not_keep() -> None:
     disk = FaultyDisk()
     disk.cursed = "__headwater_catalog"
@@ -296,13 +289,10 @@ def test_the_coordinator_of_every_group_is_this_broker(broker: Broker, client: R
         ]
 
 
-@pytest.mark.parametrize(
-    ("key_type", "code"), [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.INVALID_REQUEST)]
-)
-def test_coordinators_of_other_things_are_refused(client: RawClient, key_type: int, code: ErrorCode) -> None:
-    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["one"])
-    told = client.ask(request, FindCoordinatorResponse, 6)
-    assert [(one.key, one.node_id, one.error_code) for one in told.coordinators] == [("one", -1, code)]
+def test_coordinators_of_other_things_are_refused(client: RawClient) -> None:
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=["one"])
+    (found,) = client.ask(request, FindCoordinatorResponse, 6).coordinators
+    assert (found.key, found.node_id, found.error_code) == ("one", -1, ErrorCode.INVALID_REQUEST)
 
 
 # -- the cluster and its directories

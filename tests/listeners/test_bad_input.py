@@ -264,12 +264,12 @@ def test_a_client_that_wants_no_answer_is_hung_up_on_when_its_batch_is_refused(
     assert [record.offset for record in client.records(topic)] == [0, 1], "what was right before it stays"
 
 
-def test_a_transactional_batch_of_nobody_is_refused(client: RawClient, topic: str) -> None:
+def test_a_plain_batch_in_a_transaction_of_nobody_is_refused(client: RawClient, topic: str) -> None:
     request = produce_request({topic: {0: GOOD}}, transactional_id="tx")
     response = client.ask(request, ProduceResponse, 9)
 
     code = response.responses[0].partition_responses[0].error_code
-    assert code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert code == ErrorCode.INVALID_TXN_STATE
     assert client.offset(topic) == 0
 
 

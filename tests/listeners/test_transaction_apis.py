@@ -5,13 +5,20 @@ from uuid import uuid4
 
 import pytest
 
+from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2
 from headwater.errors import ErrorCode
 from headwater.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from headwater.protocol.messages.produce import ProduceResponse
+from headwater.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from headwater.testing import Broker
 from tests.broker.faulty_disk import FULL, FaultyDisk
+from tests.listeners.on_loop import on_loop
 from tests.listeners.raw import RawClient, batch_of, produce_request
 from tests.listeners.raw_groups import Place, committed, find, only_member
 from tests.listeners.raw_transactions import (
@@ -32,11 +39,11 @@ from tests.listeners.raw_transactions import (
     ended,
     init,
     markers,
+    state,
     transaction_of,
     transactional_batch,
     values,
     write,
-    write_request,
     written,
 )
 
@@ -146,9 +153,7 @@ def test_an_id_has_a_name_and_a_time_limit_within_bounds(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_successor_aborts_what_was_left_open(
-    client: RawClient, topic: str, producer: Producer, version: int
-) -> None:
+def test_a_successor_aborts_what_was_left_open(client: RawClient, topic: str, producer: Producer, version: int) -> None:
     written(client, producer, topic, b"open")
     told = ask_init(client, producer.transactional_id, version=version)
     assert told.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -184,6 +189,23 @@ def test_partitions_are_added_all_or_none(client: RawClient, topic: str, produce
         ("nowhere", 0): UNKNOWN,
     }
     assert write(client, producer, topic, b"a", version=PRODUCE_1).error_code == ErrorCode.TRANSACTION_ABORTABLE
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_no_client_makes_the_broker_write_to_its_own_topics(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    find(client, "group")
+    own = ("__transaction_state", "__consumer_offsets")[: 2 if version < 4 else 1]
+    for name in own:
+        assert add_many(client, producer, {name: [0], topic: [0]}, version=version) == {
+            (name, 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            (topic, 0): ErrorCode.OPERATION_NOT_ATTEMPTED,
+        }
+    if version >= 4:
+        # Another broker may ask on behalf of a group.
+        told = add_many(client, producer, {"__consumer_offsets": [0]}, version=version)
+        assert told == {("__consumer_offsets", 0): 0}
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -238,6 +260,24 @@ def test_a_transaction_has_so_many_partitions_and_no_more(version: int) -> None:
         assert add_many(client, producer, {"wide": [0, 2]}, version=version) == {("wide", 0): 0, ("wide", 2): 0}
 
 
+@pytest.mark.parametrize("version", range(6))
+def test_versions_that_only_newer_brokers_send_are_of_the_second_protocol(
+    broker: Broker, client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
+    assert add(client, producer, topic, version=version) == 0
+    transactions = broker.node.broker.transactions
+    stored = on_loop(
+        broker,
+        lambda: next(
+            each
+            for machine in transactions.machines()
+            for key, each in machine.transactions.items()
+            if key == producer.transactional_id
+        ),
+    )
+    assert stored.protocol_version == (PROTOCOL_2 if version >= 4 else PROTOCOL_1)
+
+
 # -- Produce
 
 
@@ -259,8 +299,13 @@ def test_in_the_second_protocol_records_bring_their_partitions(
     client: RawClient, name: str, producer: Producer, version: int
 ) -> None:
     topic_id = client.create(name)
-    request = write_request(producer, name, b"a")
-    request.topic_data[0].topic_id = topic_id
+    partition = PartitionProduceData(index=0, records=transactional_batch(producer, b"a"))
+    request = ProduceRequest(
+        transactional_id=producer.transactional_id,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[TopicProduceData(name=name, topic_id=topic_id, partition_data=[partition])],
+    )
     told = client.ask(request, ProduceResponse, version)
     assert told.responses[0].partition_responses[0].error_code == 0
     ended(client, producer)
@@ -271,7 +316,6 @@ def test_in_the_second_protocol_records_bring_their_partitions(
 def test_a_transactional_batch_and_a_transactional_id_come_together(
     client: RawClient, topic: str, producer: Producer, version: int
 ) -> None:
-    assert add(client, producer, topic) == 0
     without_id = produce_request({topic: {0: transactional_batch(producer, b"a")}})
     plain = batch_of(b"a", producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=0)
     without_mark = produce_request({topic: {0: plain}}, transactional_id=producer.transactional_id)
@@ -279,13 +323,15 @@ def test_a_transactional_batch_and_a_transactional_id_come_together(
         told = client.ask(request, ProduceResponse, version).responses[0].partition_responses[0]
         assert (told.error_code, told.base_offset) == (ErrorCode.INVALID_TXN_STATE, -1)
     assert values(client, topic) == []
+    assert state(client, producer.transactional_id) == "Empty", "nothing has begun"
 
 
 def test_a_batch_without_a_producer_or_without_a_header_enters_no_transaction(
     client: RawClient, topic: str, producer: Producer
 ) -> None:
     for batch, code in (
-        (batch_of(b"a"), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (batch_of(b"a"), ErrorCode.INVALID_TXN_STATE),
+        (batch_of(b"a", transactional=True), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
         (b"too short", ErrorCode.INVALID_RECORD),
         (None, ErrorCode.INVALID_RECORD),
     ):
@@ -341,6 +387,18 @@ def test_offsets_are_committed_by_the_owner_of_the_id_for_partitions_that_exist(
     assert commit_offset(client, producer, group, topic, 7, version=version) == 0
 
 
+def test_offsets_need_a_topic_that_can_be_made() -> None:
+    disk = FaultyDisk()
+    disk.cursed, disk.create_error = "__consumer_offsets", FULL
+    with Broker(SETTINGS, disk=disk) as broker, RawClient(broker) as client:
+        client.create("topic")
+        producer = init(client, "tx")
+        assert add_offsets(client, producer, "group") == ErrorCode.KAFKA_STORAGE_ERROR
+        assert commit_offset(client, producer, "group", "topic", 7) == ErrorCode.KAFKA_STORAGE_ERROR
+        disk.heal()
+        assert commit_offset(client, producer, "group", "topic", 7) == 0
+
+
 @pytest.mark.parametrize("version", range(3, 6))
 def test_a_member_of_a_group_commits_under_its_generation(
     client: RawClient, topic: str, producer: Producer, version: int
@@ -392,9 +450,7 @@ def test_only_the_owner_of_an_id_ends_its_transaction(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_without_a_transaction_there_is_nothing_to_commit(
-    client: RawClient, producer: Producer, version: int
-) -> None:
+def test_without_a_transaction_there_is_nothing_to_commit(client: RawClient, producer: Producer, version: int) -> None:
     assert end(client, producer, version=version).error_code == ErrorCode.INVALID_TXN_STATE
     aborted = end(client, producer, commit=False, version=version)
     if version < END_2:

@@ -9,7 +9,8 @@ from headwater.protocol.records import Record
 from headwater.storage import snapshots
 from headwater.storage.producers import ProducerStates
 from headwater.storage.snapshots import DamagedSnapshot
-from tests.storage.builders import NOW_MS, create, flush, numbered, produced, reopen
+from tests.storage.builders import NOW_MS, create, flush, numbered, produced, reopen, settings
+from tests.storage.transacting import Writer, read_committed
 
 SEQUENCE_MAX = 2**31 - 1
 
@@ -282,3 +283,163 @@ def test_taking_back_batches_takes_back_the_transaction_they_began() -> None:
     assert (state.last_sequence, state.current_txn_first_offset) == (1, -1)
     assert not producers.truncate(0), "nothing is left of it"
     assert len(producers) == 0
+
+
+# -- transactions
+
+
+def ended(producers: ProducerStates, offset: int, *, epoch: int = 0, committed: bool = True, version: int = 1) -> None:
+    marker = Marker(committed, coordinator_epoch=3)
+    producers.check_marker(7, epoch, marker, version)
+    producers.end_transaction(batch(-1, offset, epoch=epoch), marker, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "coordinator_epoch", "version", "is_open", "code"),
+    [
+        (5, 3, 1, True, None),
+        (6, 3, 1, True, None),
+        (4, 3, 1, True, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (4, 3, 1, False, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (5, 2, 1, True, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+        (6, 4, 2, True, None),
+        (5, 3, 2, True, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (5, 3, 2, False, None),
+        (4, 3, 2, False, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (6, 2, 2, True, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    ],
+)
+def test_a_marker_that_was_overtaken_is_refused(
+    epoch: int, coordinator_epoch: int, version: int, is_open: bool, code: ErrorCode | None
+) -> None:
+    producers = states(batch(0, epoch=5, transactional=True))
+    ended(producers, 1, epoch=5)
+    if is_open:
+        producers.update(batch(1, 2, epoch=5, transactional=True), NOW_MS)
+    marker = Marker(True, coordinator_epoch)
+    if code is None:
+        producers.check_marker(7, epoch, marker, version)
+    else:
+        with pytest.raises(KafkaError) as refused:
+            producers.check_marker(7, epoch, marker, version)
+        assert refused.value.code is code
+
+
+def test_the_last_epoch_of_all_cannot_be_raised_by_its_marker() -> None:
+    producers = states(batch(0, epoch=2**15 - 1, transactional=True))
+    producers.check_marker(7, 2**15 - 1, Marker(True, 0), 2)
+    producers.check_marker(8, 0, Marker(True, 0), 2)
+
+
+def test_after_the_end_of_a_transaction_its_epoch_is_over_in_the_newer_protocol() -> None:
+    producers = states(batch(0, transactional=True))
+    ended(producers, 1, epoch=1, version=2)
+    assert refusal(producers, batch(1, 2, transactional=True)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal(producers, batch(5, 2, epoch=1, transactional=True)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check(batch(0, 2, epoch=1, transactional=True)) is None
+
+
+def test_in_the_older_protocol_sequences_go_on_after_a_marker() -> None:
+    producers = states(batch(0, transactional=True))
+    ended(producers, 1)
+    assert producers.check(batch(1, 2, transactional=True)) is None
+    assert producers.check(batch(0, 2, transactional=True)) is not None, "a batch of the transaction before, sent again"
+
+
+def test_what_the_broker_writes_for_a_producer_has_no_sequence() -> None:
+    producers = states(batch(-1, transactional=True), batch(-1, 1, count=3, transactional=True))
+    assert refusal(producers, batch(-1, 4, epoch=-1)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal(producers, batch(-1, 4)) == ErrorCode.INVALID_TXN_STATE
+    assert producers.check(batch(-1, 4, epoch=1, transactional=True)) is None
+    restored = ProducerStates(snapshots.decode(snapshots.encode(producers), Path("x.snapshot")))
+    state = restored.get(7)
+    assert state is not None
+    assert (state.batches, state.current_txn_first_offset) == ([(-1, -1, 1, 3)], 0)
+    assert restored.check(batch(-1, 4, transactional=True)) is None
+    assert restored.transactions.stable_before(9) == 0
+
+
+def test_a_transaction_is_decided_when_its_marker_is_visible() -> None:
+    producers = states(batch(0, 4, transactional=True))
+    assert producers.transactions.stable_before(4) == 4
+    assert producers.transactions.stable_before(5) == 4
+    ended(producers, 6)
+    assert producers.transactions.stable_before(6) == 4
+    assert producers.transactions.stable_before(7) == 7
+
+
+def test_of_several_undecided_transactions_the_first_counts() -> None:
+    producers = ProducerStates()
+    for producer_id in range(5):
+        producers.update(batch(0, producer_id, transactional=True)._replace(producer_id=producer_id), NOW_MS)
+    order = [3, 0, 1, 4, 2]
+    for number, producer_id in enumerate(order):
+        marker_offset = 5 + number
+        header = batch(-1, marker_offset)._replace(producer_id=producer_id)
+        aborted = producers.end_transaction(header, Marker(False, 0), NOW_MS)
+        still_open = order[number + 1 :]
+        assert aborted == (producer_id, producer_id, marker_offset, min(still_open, default=marker_offset + 1))
+    stable_offsets = [producers.transactions.stable_before(high_watermark) for high_watermark in range(5, 11)]
+    assert stable_offsets == [0, 0, 1, 2, 2, 10]
+
+
+def test_markers_that_were_never_written_are_taken_back() -> None:
+    producers = states(batch(0, transactional=True), batch(1, 1, transactional=True))
+    ended(producers, 2, epoch=1, version=2)
+    producers.update(batch(0, 3, epoch=1, transactional=True), NOW_MS)
+    ended(producers, 4, epoch=2, version=2)
+
+    (before,) = producers.before(2)
+    assert (before.producer_epoch, before.last_sequence, before.current_txn_first_offset) == (0, 1, 0)
+    (before,) = producers.before(4)
+    assert (before.producer_epoch, before.last_sequence, before.current_txn_first_offset) == (1, 0, 3)
+
+    assert producers.truncate(2)
+    state = producers.get(7)
+    assert state is not None
+    assert (state.producer_epoch, state.last_sequence, state.current_txn_first_offset) == (0, 1, 0)
+    assert producers.transactions.stable_before(2) == 0
+    ended(producers, 2, epoch=1, version=2)
+    assert producers.transactions.stable_before(3) == 3
+    assert not producers.truncate(2), "what is visible is not taken back from memory"
+
+
+def test_a_producer_known_by_a_marker_alone_is_unknown_without_it() -> None:
+    producers = ProducerStates()
+    ended(producers, 0)
+    assert producers.before(0) == []
+    assert producers.truncate(0)
+    assert len(producers) == 0
+
+
+def test_a_transaction_is_in_a_snapshot_though_its_producer_has_a_newer_epoch_already() -> None:
+    producers = states(batch(0, transactional=True))
+    producers.update(batch(0, 5, epoch=1, transactional=True), NOW_MS)
+    (before,) = producers.before(3)
+    assert (before.batches, before.current_txn_first_offset) == ([], 0)
+
+
+def test_a_forgotten_producer_comes_back_without_a_transaction() -> None:
+    producers = ProducerStates()
+    producers.recall([batch(0, transactional=True), batch(1, 1, transactional=True)])
+    state = producers.get(7)
+    assert state is not None
+    assert (state.last_sequence, state.current_txn_first_offset) == (1, -1)
+    assert producers.transactions.stable_before(2) == 2
+
+
+def test_a_snapshot_at_a_roll_knows_the_transaction_whose_marker_follows_it(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    writer = Writer(log)
+    for number in range(9):
+        writer.data([(b"k", bytes(30))], 7, sequence=number, transactional=True)
+    writer.end(7, committed=False)
+    log.config = settings(segment_bytes=sum(len(data) for _, data in writer.staged[:-1]))
+    writer.write()
+    assert [segment.base_offset for segment in log.segments] == [0, 9]
+    flush(log)
+
+    again = reopen(log, recovery_point=9)
+
+    assert read_committed(again) == []
+    assert again.aborted.within(0, 99) == [(7, 0, 9, 10)]

@@ -296,4 +296,4 @@ def latest(records: list[Record]) -> dict[bytes | None, bytes]:
 
 
 TestTransactionsAgainstAccount = TransactionsAgainstAccount.TestCase
-TestTransactionsAgainstAccount.settings = hypothesis_settings(max_examples=80, stateful_step_count=40)
+TestTransactionsAgainstAccount.settings = hypothesis_settings(max_examples=50, stateful_step_count=30)

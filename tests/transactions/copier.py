@@ -1,7 +1,7 @@
 """Copies records between topics exactly once, in a process of its own: consume, produce and commit in one transaction.
 
-Started as `python -m tests.transactions.copier '<options as JSON>'`. It writes one line of JSON for each step, and is gone
-when whoever started it is. Each copy has the key of its original and the name of its transaction as value.
+Started as `python -m tests.transactions.copier '<options as JSON>'`. It writes one line of JSON for each step, and is
+gone when whoever started it is. Each copy has the key of its original and the name of its transaction as value.
 """
 
 import json
@@ -27,7 +27,7 @@ class Options(TypedDict):
     consumer: Mapping[str, str | int]
     transactional_id: str
     transaction_timeout_ms: int
-    # Whether it waits for a line amid each transaction.
+    # Whether it waits, amid its first transaction, for a line.
     halts: bool
 
 
@@ -174,18 +174,15 @@ def main() -> None:
     may_go_on = threading.Event()
 
     def listen() -> None:
-        if not sys.stdin.readline():
-            os._exit(1)
-        may_go_on.set()
-        # It ends when whoever started it does.
-        sys.stdin.readline()
+        while sys.stdin.readline():
+            may_go_on.set()
         os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()
     try:
         Copier(json.loads(sys.argv[1]), may_go_on).run()
     except KafkaException as error:
-        _write("ended", error.args[0].name())
+        _write("ended", "", error.args[0].name())
         # Nothing is left to be said to the broker.
         os._exit(0)
 

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from tests.listeners.raw import Reachable
+from tests.listeners.raw import RawClient, Reachable
+from tests.listeners.raw_groups import committed
 from tests.transactions.copier import Options
 from tests.transactions.topics import DEADLINE_S
 
@@ -97,6 +99,8 @@ class Copiers:
 
     def __init__(self, broker: Reachable, group_protocol: str, source: str, target: str) -> None:
         self.group = f"copiers-of-{source}"
+        self._broker = broker
+        self._source = source
         self.members: list[Copier] = []
         self._changed = threading.Condition()
         self._common = {
@@ -126,10 +130,21 @@ class Copiers:
         with self._changed:
             assert self._changed.wait_for(holds, DEADLINE_S), self._summary()
 
-    def next_step(self) -> None:
-        """Whoever's it is: one that has nothing to do says so again and again."""
-        with self._changed:
-            assert self._changed.wait(DEADLINE_S), self._summary()
+    def copy_up_to(self, ends: Mapping[int, int]) -> None:
+        """Until these offsets are the committed ones."""
+        deadline = time.monotonic() + DEADLINE_S
+        while (offsets := self.committed_offsets(len(ends))) != ends:
+            # Some step comes soon: a copier that has nothing to do says so again and again.
+            with self._changed:
+                self._changed.wait(DEADLINE_S)
+            assert time.monotonic() < deadline, f"{offsets} instead of {ends}\n{self._summary()}"
+
+    def committed_offsets(self, partitions: int) -> Mapping[int, int]:
+        with RawClient(self._broker) as raw:
+            return {
+                index: committed(raw, self.group, self._source, partition=index).committed_offset
+                for index in range(partitions)
+            }
 
     def steps(self, name: str) -> list[Step]:
         return [step for copier in self.members for step in copier.steps if step.name == name]

@@ -33,7 +33,7 @@ def test_aborted_records_stay_hidden_over_restarts(tmp_path: Path, end: Callable
         visible: list[bytes] = []
 
         def write(transaction: int) -> list[bytes]:
-            """Half of the records each time; two producers mingle theirs."""
+            """Into the transaction that is open; that of the other producer is too, so that their records mingle."""
             of_this = [b"%d" % transaction] * RECORDS
             for number, value in enumerate(of_this):
                 producers[transaction % 2].produce("topic", value, key=b"key", partition=number % PARTITIONS)

@@ -2,14 +2,13 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.listeners.raw import RawClient, Reachable
-from tests.listeners.raw_groups import committed
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -82,11 +81,14 @@ def transactional_producer(broker: Reachable, transactional_id: str, **settings:
     return producer
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Asks again and again; whoever is asked is a broker that answers at once."""
+def wait_until_stable(broker: Reachable, topic: str) -> None:
+    """Until no transaction is open any more. The broker holds each answer back as long as nothing changes."""
     deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it never came about"
+    with RawClient(broker) as raw:
+        found = raw.fetch(topic, 0, isolation_level=_READ_COMMITTED)
+        while found.last_stable_offset < found.high_watermark:
+            assert time.monotonic() < deadline, f"{topic} is stable up to {found.last_stable_offset} only"
+            found = raw.fetch(topic, found.last_stable_offset, isolation_level=_READ_COMMITTED, wait_ms=500)
 
 
 def last_stable_offset(broker: Reachable, topic: str, partition: int = 0) -> int:
@@ -97,13 +99,6 @@ def last_stable_offset(broker: Reachable, topic: str, partition: int = 0) -> int
 def high_watermark(broker: Reachable, topic: str, partition: int = 0) -> int:
     with RawClient(broker) as raw:
         return raw.offset(topic, partition=partition)
-
-
-def committed_offsets(broker: Reachable, group: str, topic: str, partitions: int) -> dict[int, int]:
-    with RawClient(broker) as raw:
-        return {
-            index: committed(raw, group, topic, partition=index).committed_offset for index in range(partitions)
-        }
 
 
 def _bytes(data: bytes | str | None) -> bytes:

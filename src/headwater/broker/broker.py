@@ -99,22 +99,28 @@ class Broker:
         """The first batch that a transaction writes to a partition waits until the coordinator knows of the partition:
         otherwise a batch that comes too late would open a transaction there that nobody ends."""
         header = batches.read_header(records)
+        producer = ProducerIdentity(ProducerId(header.producer_id), header.producer_epoch)
         state = partition.log.producers.get(header.producer_id)
-        if (
+        is_open = (
             state is not None
             and state.producer_epoch == header.producer_epoch
             and state.current_txn_first_offset != NO_OFFSET
-        ) or not self.config.transaction_partition_verification_enable:
+        )
+        must_join = joining.adds_partitions or self.config.transaction_partition_verification_enable
+        may_enter = (is_open or not must_join) and not self.transactions.is_joining(producer.producer_id, partition.id)
+        # A plain batch joins nothing: it is refused.
+        if may_enter or not header.is_transactional:
             self.produce(partition, records, append, acks=acks, in_transaction=True)
             return
         # What was received stays where it is only until the end of the turn.
         kept = memoryview(bytearray(records))
-        producer = ProducerIdentity(ProducerId(header.producer_id), header.producer_epoch)
 
         def joined(refusal: HeadwaterError | None) -> None:
             try:
                 if refusal is not None:
                     raise refusal
+                if joining.adds_partitions and header.base_sequence > 0:
+                    _check_begun(partition, producer)
                 self.produce(partition, kept, append, acks=acks, in_transaction=True)
             except HeadwaterError as error:
                 append.fail(error)
@@ -245,3 +251,13 @@ def _internal(name: str) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{name}' is internal: the broker alone makes and writes it"
     )
+
+
+def _check_begun(partition: Partition, producer: ProducerIdentity) -> None:
+    """In protocol 2 each transaction begins at sequence 0. A later batch of one that is unknown here comes after some
+    that were refused, and their producer sends all of them again."""
+    if partition.log.producers.get(producer.producer_id) is None:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"epoch {producer.epoch} of producer {producer.producer_id} must begin at 0",
+        )

@@ -6,6 +6,7 @@ is on disk: after a restart from what the log says.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from headwater.broker.transaction_format import TransactionFormat
 from headwater.clock import Clock
 from headwater.config import BrokerConfig
 from headwater.coordination.decisions import Decision, Now, Ticket
-from headwater.coordination.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headwater.coordination.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal
 from headwater.coordination.transactions.commands import (
     PROTOCOL_2,
     EndTransaction,
@@ -79,6 +80,8 @@ class Transactions(Sharding[TransactionMachine]):
         self._new_producer_id = catalog.new_producer_id
         self._wall_ms = clock.now_ms
         self._writing: dict[WriteMarkers, asyncio.Task[None]] = {}
+        # How many batches of a producer wait until their partition has joined.
+        self._joining: Counter[tuple[ProducerId, TopicPartition]] = Counter()
         self._is_stopping = False
         event_format = TransactionFormat()
 
@@ -137,10 +140,27 @@ class Transactions(Sharding[TransactionMachine]):
         self, joining: Joining, producer: ProducerIdentity, where: TopicPartition
     ) -> Pending[HeadwaterError | None]:
         """None once the coordinator knows, on disk, that the transaction writes to the partition."""
+        key = producer.producer_id, where
+        self._joining[key] += 1
+
+        def joined(refusal: HeadwaterError | None) -> HeadwaterError | None:
+            self._joining[key] -= 1
+            if not self._joining[key]:
+                del self._joining[key]
+            return refusal and _as_producer_sees(refusal, joining)
+
+        return self._join(joining, producer, where).map(joined)
+
+    def is_joining(self, producer_id: ProducerId, where: TopicPartition) -> bool:
+        """Whether batches of the producer still wait there: none that comes later may overtake them."""
+        return (producer_id, where) in self._joining
+
+    def _join(
+        self, joining: Joining, producer: ProducerIdentity, where: TopicPartition
+    ) -> Pending[HeadwaterError | None]:
         transactional_id = joining.transactional_id
         if joining.adds_partitions:
-            added = self.add_partitions(transactional_id, producer, [where], PROTOCOL_2)
-            return added.map(lambda outcome: _as_producer_sees(outcome, joining))
+            return self.add_partitions(transactional_id, producer, [where], PROTOCOL_2)
 
         def verified(outcome: Outcome[Sequence[ErrorCode]]) -> HeadwaterError | None:
             if not isinstance(outcome, HeadwaterError):
@@ -148,7 +168,7 @@ class Transactions(Sharding[TransactionMachine]):
                 if code is ErrorCode.NONE:
                     return None
                 outcome = KafkaError(code, f"{where} is not part of the open transaction of '{transactional_id}'")
-            return _as_producer_sees(outcome, joining)
+            return outcome
 
         return self.verify(transactional_id, producer, [where]).map(verified)
 
@@ -235,9 +255,11 @@ class Transactions(Sharding[TransactionMachine]):
                 where.partition, producer_id, epoch, marker.coordinator_epoch, marker.committed
             )
         pending: Pending[HeadwaterError | None] = Pending()
-        partitions = self._partitions.get(where.topic, ())
+        # Other internal topics have no transactions, and nobody but the broker writes to them.
+        partitions = () if is_internal(where.topic) else self._partitions.get(where.topic, ())
         if not 0 <= where.partition < len(partitions):
-            pending.resolve(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}"))
+            message = f"there is no partition {where} that takes markers"
+            pending.resolve(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))
             return pending
         append = Append(lambda settled: pending.resolve(settled.error))
         try:
@@ -257,10 +279,8 @@ class Transactions(Sharding[TransactionMachine]):
         await super().stop()
 
 
-def _as_producer_sees(refusal: HeadwaterError | None, joining: Joining) -> HeadwaterError | None:
+def _as_producer_sees(refusal: HeadwaterError, joining: Joining) -> HeadwaterError:
     """A produce has its own codes for what the coordinator says, which depend on what the client understands."""
-    if refusal is None:
-        return None
     code = _PRODUCE_CODES.get(refusal.code, refusal.code)
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and not joining.adds_partitions:
         code = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -95,6 +95,8 @@ def inspect_aborted(disk: Disk, path: Path) -> tuple[Sequence[AbortedTransaction
         aborted = decode(index.entries)
     except DamagedIndex as damage:
         return (), [str(damage)]
+    if not aborted:
+        return (), ()
     headers = (report.header for report in inspect_segment(disk, path))
     markers = {header.base_offset for header in headers if header is not None and header.is_control}
     return aborted, [

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from headwater.coordination.transactions.commands import PROTOCOL_1, ProducerIdentity
+from headwater.coordination.topics import OFFSETS_TOPIC, is_internal
+from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
 from headwater.listeners.kafka.context import Context
@@ -44,19 +45,24 @@ async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPar
 
 async def _results(asked: AddPartitionsToTxnTransaction, context: Context) -> list[AddPartitionsToTxnTopicResult]:
     partitions = [TopicPartition(TopicName(topic.name), index) for topic in asked.topics for index in topic.partitions]
-    unknown = [each for each in partitions if not _exists(each, context)]
-    if unknown:
+    refused = {each: code for each in partitions if (code := _refusal(each, context)) is not None}
+    if refused:
         # All or nothing, as a transaction is.
-        codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        codes = {**dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED), **refused}
     else:
         codes = await _codes(asked, partitions, context)
     return [_topic_result(topic, codes) for topic in asked.topics]
 
 
-def _exists(where: TopicPartition, context: Context) -> bool:
+def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
+    # The broker alone writes to internal topics; offsets of groups are added by requests of their own, or by brokers.
+    is_from_client = context.api_version < FIRST_VERSION_WITH_MANY
+    if is_internal(where.topic) and (is_from_client or where.topic != OFFSETS_TOPIC):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = context.broker.topic(where.topic)
-    return topic is not None and 0 <= where.partition < topic.partition_count
+    if topic is None or not 0 <= where.partition < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None
 
 
 async def _codes(
@@ -71,7 +77,9 @@ async def _codes(
             return {each: KNOWN_FROM.translated(code, version) for each, code in zip(partitions, verified, strict=True)}
         refusal = verified
     else:
-        refusal = await transactions.add_partitions(transactional_id, producer, partitions, PROTOCOL_1).wait()
+        # A broker that adds them for its clients does so in the second protocol.
+        protocol_version = PROTOCOL_1 if version < FIRST_VERSION_WITH_MANY else PROTOCOL_2
+        refusal = await transactions.add_partitions(transactional_id, producer, partitions, protocol_version).wait()
     return dict.fromkeys(partitions, KNOWN_FROM.code(refusal, version))
 
 

@@ -6,7 +6,7 @@ from headwater.broker.transactions import Joining
 from headwater.coordination.groups.commands import Commit, OffsetToCommit
 from headwater.coordination.topics import OFFSETS_TOPIC
 from headwater.coordination.transactions.commands import ProducerIdentity
-from headwater.errors import ErrorCode, HeadwaterError
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import GroupId, MemberId, ProducerId, TopicPartition, TransactionalId
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.transaction_codes import KnownFrom
@@ -83,6 +83,9 @@ async def _commit(
     where = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(group_id))
     refusal = await broker.transactions.join(joining, producer, where).wait()
     if refusal is not None:
+        # What a producer of records comes back on ends one that commits offsets; it comes back on this.
+        if refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS:
+            return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(refusal))
         return refusal
     commit = Commit(MemberId(request.member_id), request.group_instance_id, request.generation_id, offsets)
     return await broker.groups.commit_in_transaction(group_id, commit, producer.producer_id, producer.epoch).wait()

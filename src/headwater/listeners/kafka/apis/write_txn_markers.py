@@ -1,6 +1,9 @@
 """WriteTxnMarkers (key 27): ends transactions in partitions: for an administrator, where no coordinator will."""
 
-from headwater.errors import ErrorCode
+from headwater.broker.pending import Pending
+from headwater.broker.sharding import refused
+from headwater.broker.transactions import COORDINATOR_EPOCH
+from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import ProducerId, TopicName, TopicPartition
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.batch import Marker
@@ -23,15 +26,8 @@ async def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnM
 
 
 async def _write(asked: WritableTxnMarker, context: Context) -> WritableTxnMarkerResult:
-    marker = Marker(asked.transaction_result, asked.coordinator_epoch)
     written = {
-        (topic.name, index): context.broker.transactions.write_marker(
-            TopicPartition(TopicName(topic.name), index),
-            ProducerId(asked.producer_id),
-            asked.producer_epoch,
-            marker,
-            protocol_version=max(asked.transaction_version, OLD_TRANSACTION_VERSION),
-        )
+        (topic.name, index): _write_one(asked, TopicPartition(TopicName(topic.name), index), context)
         for topic in asked.topics
         for index in dict.fromkeys(topic.partition_indexes)
     }
@@ -51,4 +47,19 @@ async def _write(asked: WritableTxnMarker, context: Context) -> WritableTxnMarke
             )
             for topic in asked.topics
         ],
+    )
+
+
+def _write_one(asked: WritableTxnMarker, where: TopicPartition, context: Context) -> Pending[HeadwaterError | None]:
+    if asked.coordinator_epoch > COORDINATOR_EPOCH:
+        # A partition that believed it would take no more markers from the coordinator that there is.
+        return refused(
+            KafkaError(ErrorCode.INVALID_REQUEST, f"no coordinator has had epoch {asked.coordinator_epoch} yet")
+        )
+    return context.broker.transactions.write_marker(
+        where,
+        ProducerId(asked.producer_id),
+        asked.producer_epoch,
+        Marker(asked.transaction_result, asked.coordinator_epoch),
+        protocol_version=max(asked.transaction_version, OLD_TRANSACTION_VERSION),
     )

@@ -1,0 +1,323 @@
+"""Transactions on one partition: markers, the last stable offset, and what a read_committed fetch is given."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from headwater.broker.broker import Broker
+from headwater.broker.fetching import Fetch, PartitionFetch, PartitionRead
+from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.pending import Pending
+from headwater.clock import ManualClock
+from headwater.errors import ErrorCode, KafkaError
+from headwater.protocol import batch as batches
+from headwater.protocol.batch import Marker
+from tests.broker.faulty_disk import FULL, FaultyDisk
+from tests.broker.running import NOW_MS, TIMEOUT_S, batch_of, crash, create, produce, run, running, settled, start
+
+COMMITTED, ABORTED = True, False
+
+
+def write(partition: Partition, sequence: int, *, producer_id: int = 7, epoch: int = 0) -> Pending[Append]:
+    """One transactional record. Whether its producer may write here is not asked again."""
+    batch = memoryview(
+        bytearray(
+            batch_of(
+                b"%d of %d" % (sequence, producer_id),
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                transactional=True,
+            )
+        )
+    )
+    outcome: Pending[Append] = Pending()
+    partition.stage(batches.read_header(batch), batch, Append(outcome.resolve), acks=ACKS_ALL, now_ms=NOW_MS)
+    return outcome
+
+
+def end(
+    partition: Partition,
+    committed: bool,
+    *,
+    producer_id: int = 7,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    version: int = 1,
+) -> Pending[Append]:
+    outcome: Pending[Append] = Pending()
+    partition.stage_marker(
+        producer_id,
+        epoch,
+        Marker(committed, coordinator_epoch),
+        Append(outcome.resolve),
+        NOW_MS,
+        transaction_version=version,
+    )
+    return outcome
+
+
+def fetch(broker: Broker, partition: Partition, offset: int = 0, *, wait_ms: int = 0, committed: bool = True) -> Fetch:
+    asked = [PartitionFetch(partition, offset, 1 << 20)]
+    return broker.fetch(asked, bytes_min=1, bytes_max=1 << 20, wait_ms=wait_ms, committed_only=committed)
+
+
+async def given(pending: Fetch) -> PartitionRead:
+    (read,) = await asyncio.wait_for(pending.wait(), TIMEOUT_S)
+    return read
+
+
+def offsets(read: PartitionRead) -> list[int]:
+    data = read.records.read() if read.records is not None else b""
+    return [header.base_offset for header, _ in batches.iterate(data)]
+
+
+# -- markers
+
+
+async def test_a_marker_is_a_control_batch_that_is_acknowledged_once_it_is_on_disk(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with running(tmp_path, disk=disk) as broker:
+        partition = await create(broker, "cursed")
+        await settled(write(partition, 0))
+        disk.sync_allowed.clear()
+        outcome = end(partition, COMMITTED, coordinator_epoch=5)
+        await asyncio.to_thread(disk.sync_started.wait, TIMEOUT_S)
+        assert not outcome.is_done
+        disk.sync_allowed.set()
+        assert (await settled(outcome)).base_offset == 1
+
+        read = await given(fetch(broker, partition, 1))
+        assert read.records is not None
+        ((header, batch),) = batches.iterate(read.records.read())
+        assert (header.is_control, header.is_transactional, header.producer_id, header.base_sequence) == (
+            True,
+            True,
+            7,
+            -1,
+        )
+        (record,) = batches.read_records(batch, header, 1 << 20)
+        assert batches.read_marker(record) == (True, 5)
+
+
+async def test_a_marker_for_a_producer_without_a_transaction_is_taken(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        assert (await settled(end(partition, ABORTED))).error is None
+        assert (partition.last_stable_offset, partition.has_open_transaction(7)) == (1, False)
+        assert not (await given(fetch(broker, partition))).aborted
+
+
+async def test_a_marker_that_was_overtaken_is_refused_and_takes_no_offset(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        await settled(write(partition, 0, epoch=3))
+        await settled(end(partition, COMMITTED, epoch=4, coordinator_epoch=2, version=2))
+        for options, code in [
+            ({"epoch": 3}, ErrorCode.INVALID_PRODUCER_EPOCH),
+            ({"epoch": 4, "coordinator_epoch": 1}, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+        ]:
+            with pytest.raises(KafkaError) as refused:
+                end(partition, ABORTED, **options)
+            assert refused.value.code is code
+        assert partition.log.end_offset == 2
+        await settled(write(partition, 0, epoch=4))
+        with pytest.raises(KafkaError) as refused:
+            end(partition, ABORTED, epoch=4, coordinator_epoch=2, version=2)
+        assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH, "a delayed end of the transaction before"
+
+
+async def test_a_delayed_batch_of_an_ended_transaction_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        await settled(write(partition, 0))
+        await settled(end(partition, ABORTED, epoch=1, version=2))
+        with pytest.raises(KafkaError) as refused:
+            write(partition, 1)
+        assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_a_partition_that_is_gone_takes_no_marker(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "gone")
+        await broker.catalog.delete("gone")
+        with pytest.raises(KafkaError) as refused:
+            end(partition, COMMITTED)
+        assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_full_disk_takes_the_end_of_a_transaction_back(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with running(tmp_path, disk=disk) as broker:
+        partition = await create(broker, "cursed")
+        await settled(write(partition, 0))
+        disk.write_error = FULL
+        outcomes = [end(partition, ABORTED, epoch=1, version=2), write(partition, 0, producer_id=8)]
+        for outcome in outcomes:
+            assert (await settled(outcome)).error is not None
+        disk.heal()
+
+        assert partition.has_open_transaction(7)
+        assert not partition.has_open_transaction(8)
+        assert partition.last_stable_offset == 0
+        await settled(write(partition, 1))
+        await settled(end(partition, COMMITTED, epoch=1, version=2))
+        read = await given(fetch(broker, partition))
+        assert (offsets(read), read.aborted, read.last_stable_offset) == ([0, 1, 2], (), 3)
+
+
+async def test_what_the_broker_writes_for_a_producer_needs_no_sequence(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "__consumer_offsets")
+        assert partition.is_internal
+        for _ in range(3):
+            await settled(write(partition, -1))
+        assert partition.last_stable_offset == 0
+        await settled(end(partition, COMMITTED))
+        assert partition.last_stable_offset == 4
+
+
+async def test_producers_are_described(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        await settled(write(partition, 0, producer_id=1))
+        await settled(end(partition, COMMITTED, producer_id=1, coordinator_epoch=4))
+        await settled(write(partition, 0, producer_id=2, epoch=3))
+        assert sorted(partition.active_producers()) == [
+            (1, 0, 0, NOW_MS, 4, -1),
+            (2, 3, 0, NOW_MS, -1, 2),
+        ]
+
+
+# -- the last stable offset
+
+
+async def test_it_waits_for_open_transactions_and_for_markers_that_are_not_visible(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    async with running(tmp_path, disk=disk) as broker:
+        partition = await create(broker, "cursed")
+        await produce(broker, partition, batch_of(b"plain"))
+        await settled(write(partition, 0))
+        await settled(write(partition, 0, producer_id=8))
+        assert (partition.high_watermark, partition.last_stable_offset) == (3, 1)
+
+        disk.sync_allowed.clear()
+        disk.sync_started.clear()
+        outcome = end(partition, COMMITTED)
+        await asyncio.to_thread(disk.sync_started.wait, TIMEOUT_S)
+        assert (partition.log.end_offset, partition.last_stable_offset) == (4, 1)
+        disk.sync_allowed.set()
+        await settled(outcome)
+        assert (partition.high_watermark, partition.last_stable_offset) == (4, 2)
+        await settled(end(partition, ABORTED, producer_id=8))
+        assert partition.last_stable_offset == 5
+
+
+async def test_it_is_never_before_the_start_of_the_log(tmp_path: Path) -> None:
+    clock = ManualClock(NOW_MS)
+    async with running(tmp_path, clock=clock) as broker:
+        partition = await create(broker, "t", retention_ms="1000")
+        await settled(write(partition, 0))
+        await produce(broker, partition, batch_of(b"plain"))
+        assert partition.last_stable_offset == 0
+        await broker.delete_records("t", 0, 1)
+        assert (partition.start_offset, partition.last_stable_offset) == (1, 1)
+        clock.advance(2000)
+        await run(broker.housekeeping.retain())
+        assert (partition.start_offset, partition.last_stable_offset) == (2, 2)
+        await produce(broker, partition, batch_of(b"plain", timestamp=clock.now_ms()))
+        assert partition.last_stable_offset == 2, "the transaction is open as before"
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_open_and_aborted_transactions_are_known_after_a_restart(tmp_path: Path, is_clean: bool) -> None:
+    broker = start(tmp_path)
+    partition = await create(broker, "t")
+    await settled(write(partition, 0))
+    await settled(end(partition, ABORTED))
+    await settled(write(partition, 0, producer_id=8))
+    await settled(write(partition, 1))
+    await (broker.stop() if is_clean else crash(broker))
+    async with running(tmp_path) as broker:
+        partition = broker.partition("t", 0)
+        assert (partition.high_watermark, partition.last_stable_offset) == (4, 2)
+        read = await given(fetch(broker, partition))
+        assert offsets(read) == [0, 1]
+        assert read.aborted == [(7, 0, 1, 2)]
+        assert partition.has_open_transaction(8)
+        await settled(end(partition, COMMITTED, producer_id=8))
+        await settled(end(partition, COMMITTED))
+        assert partition.last_stable_offset == 6
+
+
+async def test_a_silent_producer_is_not_forgotten_in_the_middle_of_a_transaction(tmp_path: Path) -> None:
+    clock = ManualClock(NOW_MS)
+    async with running(tmp_path, {"producer.id.expiration.ms": "1000"}, clock=clock) as broker:
+        partition = await create(broker, "t")
+        await settled(write(partition, 0))
+        await settled(write(partition, 0, producer_id=8))
+        await settled(end(partition, COMMITTED, producer_id=8))
+        clock.advance(5000)
+        await broker.housekeeping.forget_producers()
+        assert [one.producer_id for one in partition.active_producers()] == [7]
+        assert partition.last_stable_offset == 0
+
+
+# -- reading
+
+
+async def test_a_reader_of_committed_records_is_told_what_to_leave_out(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        for number in range(4):
+            await settled(write(partition, number))
+            await settled(end(partition, number % 2 == 0))
+        await settled(write(partition, 4))
+
+        read = await given(fetch(broker, partition))
+        assert (offsets(read), read.last_stable_offset) == (list(range(8)), 8)
+        assert read.aborted is not None
+        assert [(one.producer_id, one.first_offset) for one in read.aborted] == [(7, 2), (7, 6)]
+        read = await given(fetch(broker, partition, 4))
+        assert read.aborted == [(7, 6, 7, 8)], "only what overlaps"
+        plain = await given(fetch(broker, partition, committed=False))
+        assert (offsets(plain), plain.aborted) == (list(range(9)), None)
+        at_the_end = await given(fetch(broker, partition, 8))
+        assert (at_the_end.records, at_the_end.aborted) == (None, ())
+
+
+async def test_a_long_poll_for_committed_records_ends_with_the_transaction(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        committed, uncommitted = (
+            fetch(broker, partition, wait_ms=600_000, committed=only_committed) for only_committed in (True, False)
+        )
+        await settled(write(partition, 0))
+        await given(uncommitted)
+        await produce(broker, partition, batch_of(b"behind it"))
+        await asyncio.sleep(0)
+        assert not committed.is_done, "the high watermark moved, and that is not enough"
+
+        await settled(end(partition, ABORTED))
+
+        read = await given(committed)
+        assert offsets(read) == [0, 1, 2]
+        assert read.aborted == [(7, 0, 2, 3)]
+
+
+async def test_compaction_stops_before_an_open_transaction(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(
+            broker, "t", cleanup_policy="compact", segment_bytes="150", min_cleanable_dirty_ratio="0.0"
+        )
+        for _ in range(3):
+            await produce(broker, partition, batch_of(b"v"))
+        await settled(write(partition, 0))
+        for _ in range(3):
+            await produce(broker, partition, batch_of(b"v"))
+        await run(broker.housekeeping.compact())
+        found: list[int] = []
+        for segment in partition.log.segments:
+            found += [header.base_offset for header, _ in batches.iterate(segment.path(".log").read_bytes())]
+        assert found == [1, 2, 3, 4, 5, 6], "only the first segment ends before the transaction begins"

@@ -228,7 +228,7 @@ def transactional_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
     """Three producers, of which one ends its transactions late, and flushes that write indexes and snapshots."""
     monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES", 200)
     monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
-    life = Life(tmp_path, settings(segment_bytes=700, index_interval_bytes=100))
+    life = Life(tmp_path, settings(segment_bytes=1400, index_interval_bytes=100))
     writer = Writer(life.log)
     for turn in range(13):
         for producer_id in range(2):
@@ -243,7 +243,7 @@ def transactional_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
         if turn % 7 == 5:
             writer.end(9, committed=False)
         life.write(writer)
-        if turn % 2:
+        if turn % 4 != 1:
             life.flush()
         if turn == 9:
             life.log.advance_start(12).run()
@@ -283,6 +283,33 @@ def test_after_a_crash_at_any_step_nothing_but_committed_records_is_read(
         assert (read_committed(again), stable(again)) == (expected, stable_offset)
 
 
+def test_the_name_of_a_transaction_index_is_on_disk_before_recovery_trusts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES", 300)
+    monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
+    life = Life(tmp_path, settings(segment_bytes=4000, index_interval_bytes=0))
+    writer = Writer(life.log)
+    writer.data([(b"k", b"aborted")], 7, transactional=True)
+    life.write(writer)
+    life.flush()
+    writer.end(7, committed=False)
+    for _ in range(3):
+        writer.data([(b"k", b"plain")])
+    life.write(writer)
+    life.flush()
+    assert life.log.recovery_point == 5
+    log = reopen_after(life, len(life.disk.steps), "nothing unsynced", tmp_path / "crashed" / "orders-0", 5)
+    assert [record.offset for record in read_committed(log)] == [2, 3, 4]
+
+
+def transaction_indexes(log: Log, end_offset: int) -> dict[bytes, bytes | None]:
+    """Those of the segments before `end_offset`, by what the segments hold."""
+    segments = [segment for segment in log.segments if segment.next_offset <= end_offset]
+    paths = [(segment.path(".log"), segment.path(".txnindex")) for segment in segments]
+    return {data.read_bytes(): index.read_bytes() if index.exists() else None for data, index in paths}
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_crash_while_transactions_are_compacted_brings_no_aborted_record_back(tmp_path: Path, mode: Mode) -> None:
     config = settings(
@@ -294,6 +321,7 @@ def test_a_crash_while_transactions_are_compacted_brings_no_aborted_record_back(
     life = Life(tmp_path, config)
     writer = Writer(life.log)
     start = 0
+    indexes: dict[bytes, bytes | None] = {}
     for turn in range(18):
         writer.data([(b"key%d" % (turn % 5), b"%d" % turn)], turn % 3, transactional=True)
         writer.end(turn % 3, committed=turn % 4 != 0)
@@ -304,7 +332,9 @@ def test_a_crash_while_transactions_are_compacted_brings_no_aborted_record_back(
             task = compaction.plan(life.log, NOW_MS, stable(life.log))
             assert task is not None
             task.run(1 << 20, lambda: False)
+            indexes |= transaction_indexes(life.log, stable(life.log))
             life.log.install(task).run()
+            indexes |= transaction_indexes(life.log, stable(life.log))
             life.promise()
 
     for step in range(start + MODES.index(mode) % 2, len(life.disk.steps) + 1, 2):
@@ -317,3 +347,5 @@ def test_a_crash_while_transactions_are_compacted_brings_no_aborted_record_back(
         found = read_committed(log)
         assert latest(found) == latest(committed)
         assert {record.offset for record in found} <= {record.offset for record in committed}
+        for data, index in transaction_indexes(log, recovery_point).items():
+            assert indexes.get(data, index) == index, "a segment never has the index of the one that it replaced"

@@ -170,24 +170,36 @@ def test_retention_and_deletion_take_the_file_along(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flushed", [True, False])
 def test_truncation_takes_the_entries_back(tmp_path: Path, flushed: bool) -> None:
     log = aborting(tmp_path)
+    before = kept(log)
     writer = Writer(log)
     first, last = writer.transaction(7, b"k", committed=False)
     if flushed:
         seal(log)
-    before = [one for one in kept(log) if one.last_offset < first]
 
     log.truncate_to(last).run()
 
-    assert kept(log) == before
     assert stable(log) == first, "the transaction is open again"
     state = log.producers.get(7)
     assert state is not None
     assert state.current_txn_first_offset == first
     writer.end(7, committed=True)
     writer.write()
+    assert kept(log) == before
     assert read_committed(log)[-1].offset == first
     log.close()
     assert kept(reopen(log, clean=True)) == before
+
+
+def test_truncation_forgets_what_later_segments_knew(tmp_path: Path) -> None:
+    log = aborting(tmp_path)
+    base_offset = log.segments[1].base_offset
+    before = [one for one in kept(log) if one.last_offset < base_offset]
+    log.truncate_to(base_offset).run()
+    assert kept(log) == before
+    fill(log, log.end_offset + 12 - base_offset)
+    assert kept(log) == before
+    first, last = Writer(log).transaction(7, b"k", committed=False)
+    assert kept(log) == [*before, (7, first, last, last + 1)]
 
 
 def test_a_transaction_that_spans_segments_is_found_from_each_of_them(tmp_path: Path) -> None:

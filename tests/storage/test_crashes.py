@@ -290,17 +290,19 @@ def test_the_name_of_a_transaction_index_is_on_disk_before_recovery_trusts_it(
     monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
     life = Life(tmp_path, settings(segment_bytes=4000, index_interval_bytes=0))
     writer = Writer(life.log)
-    writer.data([(b"k", b"aborted")], 7, transactional=True)
+    for _ in range(5):
+        writer.data([(b"k", b"aborted")], 7, transactional=True)
     life.write(writer)
     life.flush()
+    life.disk.sync_directory(life.log.directory)  # the names of the other indexes are on disk
     writer.end(7, committed=False)
-    for _ in range(3):
+    for _ in range(5):
         writer.data([(b"k", b"plain")])
     life.write(writer)
     life.flush()
-    assert life.log.recovery_point == 5
-    log = reopen_after(life, len(life.disk.steps), "nothing unsynced", tmp_path / "crashed" / "orders-0", 5)
-    assert [record.offset for record in read_committed(log)] == [2, 3, 4]
+    assert life.log.recovery_point == 11
+    log = reopen_after(life, len(life.disk.steps), "nothing unsynced", tmp_path / "crashed" / "orders-0", 11)
+    assert [record.offset for record in read_committed(log)] == [6, 7, 8, 9, 10]
 
 
 def transaction_indexes(log: Log, end_offset: int) -> dict[bytes, bytes | None]:

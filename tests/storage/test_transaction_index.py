@@ -191,12 +191,13 @@ def test_truncation_takes_the_entries_back(tmp_path: Path, flushed: bool) -> Non
 
 
 def test_truncation_forgets_what_later_segments_knew(tmp_path: Path) -> None:
-    log = aborting(tmp_path)
-    base_offset = log.segments[1].base_offset
+    log = aborting(tmp_path, 12)
+    end_offset, base_offset = log.end_offset, log.segments[1].base_offset
+    assert len(log.segments) > 3
     before = [one for one in kept(log) if one.last_offset < base_offset]
     log.truncate_to(base_offset).run()
     assert kept(log) == before
-    fill(log, log.end_offset + 12 - base_offset)
+    fill(log, end_offset - base_offset)
     assert kept(log) == before
     first, last = Writer(log).transaction(7, b"k", committed=False)
     assert kept(log) == [*before, (7, first, last, last + 1)]

@@ -54,7 +54,7 @@ class PartitionRead:
 
 
 class Fetch(Pending[list[PartitionRead]]):
-    __slots__ = ("_bytes_max", "_bytes_min", "_committed_only", "_fetches", "_is_due", "_loop", "_timer")
+    __slots__ = ("_bytes_max", "_bytes_min", "_fetches", "_is_due", "_loop", "_timer", "committed_only")
 
     is_abandonable = True
 
@@ -65,7 +65,7 @@ class Fetch(Pending[list[PartitionRead]]):
         self._fetches = fetches
         self._bytes_min = bytes_min
         self._bytes_max = bytes_max
-        self._committed_only = committed_only
+        self.committed_only = committed_only
         self._is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -111,7 +111,7 @@ class Fetch(Pending[list[PartitionRead]]):
         left = self._bytes_max
         total = 0
         failed = False
-        committed_only = self._committed_only
+        committed_only = self.committed_only
         reads: list[PartitionRead] = []
         for fetch in self._fetches:
             partition = fetch.partition

@@ -29,6 +29,11 @@ ACKS_ALL = -1
 class Watcher(Protocol):
     """Whoever waits for a partition's readable end to move: a fetch in its long poll."""
 
+    @property
+    def committed_only(self) -> bool:
+        """Whether that end is the last stable offset."""
+        ...
+
     def partition_moved(self, partition: "Partition") -> None: ...
 
     def expire(self) -> None: ...
@@ -246,7 +251,7 @@ class Partition:
         waiting, self._awaiting_flush = self._awaiting_flush, deque()
         for append in waiting:
             append.fail(error)
-        self._wake_watchers()
+        self._wake_watchers(is_stable_end_moved=True)
 
     def _move_high_watermark(self) -> None:
         """A record produced with acks=all becomes visible once it is on disk, any other once it is written; and no
@@ -255,20 +260,22 @@ class Partition:
         flushed_offset = self.log.flushed_offset
         visible = end_offset if flushed_offset >= self._durable_before else max(flushed_offset, self.high_watermark)
         if visible > self.high_watermark:
+            stable_before = self.last_stable_offset
             self.high_watermark = self.last_stable_offset = visible
             transactions = self.log.producers.transactions
             if transactions.open or transactions.ended:
                 self._move_last_stable_offset()
-            self._wake_watchers()
+            if self.watchers:
+                self._wake_watchers(is_stable_end_moved=self.last_stable_offset > stable_before)
 
     def _move_last_stable_offset(self) -> None:
         """What was deleted from the head of the log is stable, too, whatever transaction it belonged to."""
         stable = self.log.producers.transactions.stable_before(self.high_watermark)
         self.last_stable_offset = max(stable, self.log.start_offset)
 
-    def _wake_watchers(self) -> None:
-        if self.watchers:
-            for watcher in tuple(self.watchers):
+    def _wake_watchers(self, *, is_stable_end_moved: bool) -> None:
+        for watcher in tuple(self.watchers):
+            if is_stable_end_moved or not watcher.committed_only:
                 watcher.partition_moved(self)
 
     # -- reading

@@ -1,7 +1,6 @@
 """The aborted transactions of a whole log: taken in with their markers, found by the range that somebody reads."""
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -20,7 +19,7 @@ class AbortedTransactions:
 
     def __init__(self, segments: Sequence[Segment], snapshots: SnapshotFiles, report: Callable[[str], None]) -> None:
         # Ended by markers that are given their offsets but not written yet.
-        self.staged: deque[AbortedTransaction] = deque()
+        self.staged: list[AbortedTransaction] = []
         self._snapshots = snapshots
         self._report = report
         self.refresh(segments)
@@ -40,11 +39,10 @@ class AbortedTransactions:
 
     def note_written(self, active: Segment) -> None:
         """The active segment has grown, perhaps by markers that were staged."""
-        written: list[AbortedTransaction] = []
-        while self.staged and self.staged[0].last_offset < active.next_offset:
-            written.append(self.staged.popleft())
+        written = [aborted for aborted in self.staged if aborted.last_offset < active.next_offset]
         if not written:
             return
+        self.staged = self.staged[len(written) :]
         try:
             for aborted in written:
                 active.note_aborted(aborted)

@@ -1,7 +1,7 @@
 """Which transactions were aborted, in the segment that holds their markers: Kafka's `.txnindex`.
 
-Law: an entry is on disk before the offset index leads beyond its marker, and before the recovery point passes the
-segment. A missing file says that there is none, so its name is made durable, too.
+Law: an entry is on disk before the recovery point passes its marker. A missing file says that there is none, so its
+name is made durable, too.
 """
 
 from bisect import bisect_left

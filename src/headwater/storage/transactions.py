@@ -4,7 +4,7 @@ A transaction is open from its first batch to its marker, and decided once that 
 Transactions begin in the order of their first offsets, so the first of those that are open is always at hand.
 """
 
-from collections import OrderedDict, deque
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -23,15 +23,15 @@ class Transactions:
     __slots__ = ("ended", "last_decided_marker", "open")
 
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
-        self.open: OrderedDict[int, None] = OrderedDict()
-        self.ended: deque[Ended] = deque()
+        self.open: dict[int, None] = {}
+        self.ended: list[Ended] = []
         self.last_decided_marker = NO_OFFSET
         self.reopen(states)
 
     def reopen(self, states: Iterable[ProducerState]) -> None:
         """Goes by what the states say is open."""
         first_offsets = (state.current_txn_first_offset for state in states)
-        self.open = OrderedDict.fromkeys(sorted(offset for offset in first_offsets if offset != NO_OFFSET))
+        self.open = dict.fromkeys(sorted(offset for offset in first_offsets if offset != NO_OFFSET))
 
     def begin(self, first_offset: int) -> None:
         self.open[first_offset] = None
@@ -58,13 +58,18 @@ class Transactions:
 
     def carry_over(self, earlier: "Transactions", end_offset: int) -> None:
         """These were read back from a log that ends at `end_offset`, which does not say what consumers see of it."""
-        self.ended = deque(ended for ended in earlier.ended if ended.marker_offset < end_offset)
+        self.ended = [ended for ended in earlier.ended if ended.marker_offset < end_offset]
         self.last_decided_marker = min(earlier.last_decided_marker, end_offset - 1)
 
     def stable_before(self, high_watermark: int) -> int:
         """The last stable offset. Markers below the high watermark have decided their transactions."""
-        ended = self.ended
-        while ended and ended[0].marker_offset < high_watermark:
-            self.last_decided_marker = ended.popleft().marker_offset
-        undecided = (one.first_offset for one in ended if one.first_offset != NO_OFFSET)
+        count = bisect_left(self.ended, high_watermark, key=_marker_offset)
+        if count:
+            self.last_decided_marker = self.ended[count - 1].marker_offset
+            del self.ended[:count]
+        undecided = (one.first_offset for one in self.ended if one.first_offset != NO_OFFSET)
         return min(high_watermark, next(iter(self.open), high_watermark), min(undecided, default=high_watermark))
+
+
+def _marker_offset(ended: Ended) -> int:
+    return ended.marker_offset

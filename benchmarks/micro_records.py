@@ -43,7 +43,6 @@ def measure(name: str, codec: ModuleType) -> None:
         "decode": lambda: codec.decode(payload, COUNT, 0, 0),
         "encode": lambda: codec.encode(made, 0, 1_700_000_000_000),
         "validate": lambda: codec.validate(payload, COUNT, keys_required=False),
-        "first_since": lambda: codec.first_since(payload, COUNT, 0, 0, COUNT),
     }.items():
         seconds = best_seconds(work)
         print(f"{name:9}{operation:12}{seconds / COUNT * 1e6:8.3f} us/record{len(payload) / seconds / 1e9:8.2f} GB/s")

@@ -21,6 +21,8 @@ class Scale:
     """The sizes of the groups that rebalance."""
     groups: int
     """How many there are where a broker loads them."""
+    producers: tuple[int, ...]
+    """How many write side by side where each waits for its own transactions."""
 
 
 FULL = Scale(
@@ -32,9 +34,17 @@ FULL = Scale(
     latency_seconds=4.0,
     group_members=(2, 10, 100, 500),
     groups=1000,
+    producers=(1, 4, 10),
 )
 QUICK = replace(
-    FULL, name="quick", rounds=3, bulk_bytes=256 * MIB, seconds=0.3, latency_seconds=2.0, group_members=(10, 100)
+    FULL,
+    name="quick",
+    rounds=3,
+    bulk_bytes=256 * MIB,
+    seconds=0.3,
+    latency_seconds=2.0,
+    group_members=(10, 100),
+    producers=(1, 10),
 )
 # Shows that every case still works; its figures mean nothing.
 SMOKE = Scale(
@@ -46,6 +56,7 @@ SMOKE = Scale(
     latency_seconds=0.2,
     group_members=(3,),
     groups=20,
+    producers=(2,),
 )
 
 SCALES = {scale.name: scale for scale in (FULL, QUICK, SMOKE)}

@@ -16,6 +16,7 @@ from benchmarks.cases.produce import PRODUCE_1K, PRODUCE_100, PRODUCE_DISK, PROD
 from benchmarks.cases.rebalance import REBALANCE_CLASSIC, REBALANCE_CONSUMER, REBALANCE_LIBRDKAFKA
 from benchmarks.cases.requests import REQUESTS_ACK, REQUESTS_OS
 from benchmarks.cases.startup import RECOVERY, START
+from benchmarks.cases.transactions import FETCH_COMMITTED, PRODUCE_TRANSACTIONS
 from benchmarks.figures import Case, Series
 from benchmarks.goals import GOALS
 from benchmarks.scale import Scale
@@ -40,6 +41,8 @@ CASES = (
     REBALANCE_LIBRDKAFKA,
     GROUP_RELOAD,
     OFFSET_COMMIT,
+    FETCH_COMMITTED,
+    PRODUCE_TRANSACTIONS,
     FLOOR,
 )
 # Beyond the data of one case: what is deleted may take a moment to be free.

@@ -27,7 +27,8 @@ def member() -> Consumer:
             "group.id": f"workers-of-{topic}",
             "group.protocol": "consumer",
             "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
+            # What counts as read is what `work` says is done, not what was fetched.
+            "enable.auto.offset.store": False,
         }
     )
     consumer.subscribe([topic])
@@ -38,10 +39,13 @@ done: set[bytes] = set()
 
 
 def work(consumer: Consumer) -> None:
-    """Does some jobs, and commits each that is done: whoever gets the partition next goes on behind it."""
+    """Does some jobs, and says of each that it is done. The client commits that by itself, every few seconds and before
+    a partition goes to another member, which goes on behind it. (A commit of our own may come while the group moves on
+    to another epoch. That is refused, and would have to be tried again.)"""
     for message in consumer.consume(10, timeout=0.1):
-        done.add(message.value() or b"")
-        consumer.commit(message=message, asynchronous=False)
+        if message.error() is None:
+            done.add(message.value() or b"")
+            consumer.store_offsets(message=message)
 
 
 ann, ben = member(), member()

@@ -1,6 +1,21 @@
-"""For all tests: no property has a time limit, because how fast an example runs says nothing about what it shows."""
+"""For all tests: no property has a time limit, because how fast an example runs says nothing about what it shows; and
+files are kept in memory where there is room, because no test asks what a real disk keeps: a crash is a recorded one, or
+a process that is killed."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
+MEMORY = Path("/dev/shm")
+# Far more than all tests hold at once; a container often has 64 MiB, which is not enough.
+ROOM_BYTES = 4 << 30
+
 settings.register_profile("headwater", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("headwater")
+
+# Whoever names a directory gets that one. Processes that tests start inherit it.
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)

@@ -28,7 +28,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
-@pytest.mark.parametrize("case", ["produce-1k", "fetch-raw", "latency-raw", "start", "group-reload"])
+@pytest.mark.parametrize("case", ["produce-1k", "fetch-raw", "latency-raw", "start", "group-reload", "fetch-committed"])
 def test_a_case_runs_and_is_saved_with_its_goal(case: str, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
 
@@ -70,6 +70,19 @@ def test_a_case_of_groups_runs(case: str, tmp_path: Path) -> None:
     assert finished.returncode == 0, finished.stderr
     [saved] = json.loads(path.read_text())["cases"]
     assert all(figure["median"] > 0 for figure in saved["figures"] if "CPU" not in figure["name"])
+
+
+def test_transactions_are_measured_beside_the_same_without(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+
+    finished = run("--smoke", "--case", "produce-transactions", "--output", str(path))
+
+    assert finished.returncode == 0, finished.stderr
+    [saved] = json.loads(path.read_text())["cases"]
+    figures = {figure["name"]: figure for figure in saved["figures"]}
+    for name in ("100 B, 2 producers", "1024 B, 2 producers"):
+        plain, transactions = figures[f"{name}: plain"]["median"], figures[f"{name}: transactions"]["median"]
+        assert figures[f"{name}: ratio"]["median"] == pytest.approx(transactions / plain)
 
 
 def test_a_group_is_settled_when_each_partition_has_one_owner_and_each_member_its_share() -> None:

@@ -1,15 +1,12 @@
-"""Broker settings: what is accepted, where it comes from, and what clients and operators are told about it."""
+"""Broker settings: what is accepted, and what clients and operators are told about it."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.config import BrokerConfig, describe
-from headwater.config_load import Effective, find_file, load
-from headwater.endpoint import Endpoint
 from headwater.errors import ConfigError, ErrorCode
 from headwater.settings import (
     INT,
@@ -27,12 +24,6 @@ from headwater.settings import (
 from headwater.topic_config import TopicConfig
 
 SETTINGS = settings_of(BrokerConfig)
-
-
-def write(directory: Path, text: str) -> Path:
-    file = directory / "headwater.toml"
-    file.write_text(text)
-    return file
 
 
 def parsed(declared: Setting, text: str) -> Value | ConfigError:
@@ -218,45 +209,6 @@ def test_values_that_contradict_each_other_are_refused(values: dict[str, str], p
         BrokerConfig.from_values(values)
 
 
-# -- addresses
-
-
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
-    [
-        ("127.0.0.1:9092", "127.0.0.1", 9092),
-        ("PLAINTEXT://broker.example:0", "broker.example", 0),
-        ("plaintext://[::1]:9092", "::1", 9092),
-        ("[fe80::1%eth0]:65535", "fe80::1%eth0", 65_535),
-        (":9092", "", 9092),
-    ],
-)
-def test_addresses_are_read_in_every_usual_spelling(text: str, host: str, port: int) -> None:
-    endpoint = Endpoint.parse(text)
-    assert endpoint == (host, port)
-    assert Endpoint.parse(str(endpoint)) == endpoint
-
-
-@pytest.mark.parametrize(
-    "text", ["", "9092", "host", "host:", "host:70000", "::1:9092", "a b:1", "a:1,b:2", "x" * 300 + ":1"]
-)
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"listeners: .* is not of the form HOST:PORT"):
-        BrokerConfig.from_values({"listeners": text})
-
-
-def test_a_protocol_that_is_not_there_yet_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="only PLAINTEXT"):
-        BrokerConfig.from_values({"listeners": "SSL://127.0.0.1:9093"})
-
-
-def test_clients_are_told_the_bound_address_unless_another_is_set() -> None:
-    assert BrokerConfig().listener == ("127.0.0.1", 9092)
-    assert BrokerConfig().advertised is None
-    config = BrokerConfig.from_values({"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:9092"})
-    assert config.advertised == ("broker.example", 9092)
-
-
 # -- changing while running
 
 
@@ -345,108 +297,3 @@ def test_a_field_must_carry_the_name_of_its_setting() -> None:
 
     with pytest.raises(AssertionError, match=r"partitions declares num\.partitions"):
         settings_of(Misnamed)
-
-
-# -- loading
-
-
-def test_the_strongest_source_wins(tmp_path: Path) -> None:
-    file = write(tmp_path, '"num.partitions" = 1\n"max.connections" = 1\n"fetch.max.bytes" = 2048')
-    environment = {"HEADWATER_NUM_PARTITIONS": "2", "HEADWATER_MAX_CONNECTIONS": "2", "PATH": "/bin"}
-
-    effective = load({"num.partitions": "3"}, environment, file)
-
-    config = effective.config
-    assert (config.num_partitions, config.max_connections, config.fetch_max_bytes) == (3, 2, 2048)
-    assert effective.sources["num.partitions"] == "command line"
-    assert effective.sources["max.connections"] == "environment HEADWATER_MAX_CONNECTIONS"
-    assert effective.sources["fetch.max.bytes"] == f"file {file}"
-    assert effective.sources["node.id"] == "default"
-    assert config.origin_of("num.partitions") is ConfigSource.STATIC_BROKER
-
-
-def test_nothing_to_load_gives_the_defaults() -> None:
-    assert load({}, {}, None) == Effective(BrokerConfig(), dict.fromkeys(SETTINGS, "default"))
-
-
-def test_a_file_may_nest_its_names_or_quote_them(tmp_path: Path) -> None:
-    file = write(
-        tmp_path,
-        """
-        "headwater.flush" = "interval"
-        headwater.log.level = "debug"
-        delete.topic.enable = false
-        [log]
-        dir = "/data"
-        "retention.hours" = 1
-        cleaner.min.cleanable.ratio = 0.25
-        cleanup.policy = ["compact", "delete"]
-        """,
-    )
-    config = load({}, {}, file).config
-    assert (config.headwater_flush, config.headwater_log_level, config.log_dir) == ("interval", "debug", "/data")
-    assert (config.log_retention_hours, config.log_cleaner_min_cleanable_ratio) == (1, 0.25)
-    assert config.delete_topic_enable is False
-    assert config.log_cleanup_policy == {"compact", "delete"}
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ('"num.partitons" = 1', r"unknown broker setting 'num.partitons'; did you mean 'num.partitions'\?"),
-        ("num.partitions = 0", r"num\.partitions: 0 is out of range \(1 to 10000\)"),
-        ("num.partitions = 2020-01-01", r"num\.partitions: a date is not a value"),
-        ('num.partitions = 1\n"num.partitions" = 1', r"num\.partitions is set twice"),
-        ("num.partitions = ", "not TOML"),
-        ('headwater.flush = "os"\nheadwater.flush.interval.ms = 5', "names with dots can be quoted"),
-        ("x = " + "[" * 100_000, "not TOML"),
-        ("#" * 1_048_577, "more than 1048576 bytes"),
-    ],
-)
-def test_what_is_wrong_in_a_file_is_refused_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
-    file = write(tmp_path, text)
-    with pytest.raises(ConfigError, match=problem) as refused:
-        load({}, {}, file)
-    assert str(file) in str(refused.value)
-
-
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "headwater.toml"
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="not TOML"):
-        load({}, {}, file)
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file"):
-        load({}, {}, tmp_path / "absent.toml")
-
-
-def test_what_is_wrong_in_the_environment_is_refused_with_the_variable() -> None:
-    with pytest.raises(ConfigError, match=r"^environment HEADWATER_NODE_ID: node\.id: 'one' is not a whole number$"):
-        load({}, {"HEADWATER_NODE_ID": "one"}, None)
-    with pytest.raises(ConfigError, match=r"HEADWATER_LOG_DIRR; did you mean HEADWATER_LOG_DIR\?"):
-        load({}, {"HEADWATER_LOG_DIRR": "x"}, None)
-    with pytest.raises(ConfigError, match=r"unknown environment variable HEADWATER_ZZZZ$"):
-        load({}, {"HEADWATER_ZZZZ": "x"}, None)
-
-
-def test_what_is_wrong_on_the_command_line_is_refused_as_such() -> None:
-    with pytest.raises(ConfigError, match=r"^command line: listeners: 'nowhere' is not of the form"):
-        load({"listeners": "nowhere"}, {}, None)
-
-
-def test_variables_of_other_commands_are_no_settings() -> None:
-    assert load({}, {"HEADWATER_CONFIG": "x", "HEADWATER_BOOTSTRAP": "y"}, None).config == BrokerConfig()
-
-
-def test_the_file_is_the_chosen_one_or_the_named_one_or_the_one_at_hand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    named = {"HEADWATER_CONFIG": "named.toml"}
-    assert find_file(Path("chosen.toml"), named) == Path("chosen.toml")
-    assert find_file(None, named) == Path("named.toml")
-    assert find_file(None, {}) is None
-    write(tmp_path, "")
-    assert find_file(None, {}) == Path("headwater.toml")

@@ -59,12 +59,15 @@ def produce_frame(topic: str, partition: int, records: bytearray, acks: int) -> 
 class FetchFrame:
     """A fetch of one partition, whose offset can be set again and again."""
 
-    def __init__(self, topic: str, partition: int, *, bytes_max: int, wait_ms_max: int = 500) -> None:
+    def __init__(
+        self, topic: str, partition: int, *, bytes_max: int, wait_ms_max: int = 500, isolation_level: int = 0
+    ) -> None:
         asked = FetchPartition(partition=partition, fetch_offset=_OFFSET_MARK, partition_max_bytes=bytes_max)
         request = FetchRequest(
             max_wait_ms=wait_ms_max,
             min_bytes=1,
             max_bytes=bytes_max,
+            isolation_level=isolation_level,
             topics=[FetchTopic(topic=topic, partitions=[asked])],
         )
         self._frame = bytearray(request_frame(request, FETCH_VERSION))

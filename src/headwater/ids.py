@@ -14,6 +14,9 @@ TransactionalId = NewType("TransactionalId", str)
 NO_TOPIC_ID = TopicId(UUID(int=0))
 NO_PRODUCER_ID = ProducerId(-1)
 
+# In the transactional id of one of many writers to a sink, what separates its application's id from its own.
+STAGING_INFIX = "::staging::"
+
 
 class TopicPartition(NamedTuple):
     topic: TopicName
@@ -21,3 +24,12 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def staging_id(application_id: str, writer: str) -> TransactionalId:
+    return TransactionalId(f"{application_id}{STAGING_INFIX}{writer}")
+
+
+def application_of(transactional_id: str) -> TransactionalId:
+    """Whose writer it is; an id that stages nothing stands for itself."""
+    return TransactionalId(transactional_id.partition(STAGING_INFIX)[0])

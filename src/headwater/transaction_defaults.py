@@ -1,7 +1,7 @@
 """The broker settings of transactions, under the names that Kafka gives them."""
 
 from headwater.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class
-from headwater.settings import BOOLEAN, INT, setting
+from headwater.settings import BOOLEAN, INT, LONG, setting
 
 
 @broker_settings_class
@@ -92,5 +92,27 @@ class TransactionDefaults(BrokerSettings):
         "headwater.transaction.partitions.max",
         10_000,
         "How many partitions one transaction may write to.",
+        minimum=1,
+    )
+    headwater_transactions_partitions_max: int = setting(
+        INT,
+        "headwater.transactions.partitions.max",
+        1_000_000,
+        "How many partitions all transactions that are open may write to, counted once for each transaction.",
+        minimum=1,
+    )
+    headwater_publish_writers_max: int = setting(
+        INT,
+        "headwater.publish.writers.max",
+        10_000,
+        "How many writers may be published as one batch: the tasks of a Spark job that writes exactly once.",
+        minimum=1,
+    )
+    headwater_application_id_expiration_ms: int = setting(
+        LONG,
+        "headwater.application.id.expiration.ms",
+        2_592_000_000,
+        "How long the last batch of an application is remembered that publishes nothing. A batch that is replayed after "
+        "that is published again.",
         minimum=1,
     )

@@ -59,7 +59,7 @@ topic_sets = st.frozensets(topics, max_size=4)
 blobs = st.binary(max_size=10)
 partitions = st.integers(0, 2**31 - 1)
 assignments = st.dictionaries(topic_ids, st.frozensets(partitions, min_size=1, max_size=4), max_size=3)
-protocols = st.lists(st.builds(ClassicProtocol, texts, blobs), max_size=3)
+protocols = st.lists(st.builds(ClassicProtocol, texts, blobs), max_size=3).map(tuple)
 # Around the length at which a varint takes its second byte.
 metadata = texts | st.text(alphabet="aä", min_size=60, max_size=140)
 committed = st.builds(CommittedOffset, int64s, int32s, metadata, timestamps, st.just(-1), topic_ids)

@@ -40,8 +40,10 @@ def pended(producer_id: ProducerId, offset: int, partition: int = 0, epoch: int 
     return OffsetPended(producer_id, epoch, *committed(offset, partition))
 
 
-def ended(producer_id: ProducerId, *, epoch: int = 0, coordinator: int = 0, is_committed: bool = True) -> Event:
-    return TransactionEnded(producer_id, epoch, coordinator, is_committed)
+def ended(
+    producer_id: ProducerId, *, epoch: int = 0, coordinator: int = 0, is_committed: bool = True, version: int = 1
+) -> Event:
+    return TransactionEnded(producer_id, epoch, coordinator, is_committed, version)
 
 
 def replayed(partition: Partition) -> list[Event]:
@@ -198,6 +200,19 @@ async def test_a_producer_is_refused_by_what_is_yet_to_be_written(tmp_path: Path
         assert refusal(log, pended(ANN, 1)) is ErrorCode.INVALID_PRODUCER_EPOCH
         await run(log.commit([ended(ANN, epoch=1)], NOW_MS))
         assert refusal(log, pended(ANN, 1)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_in_the_second_protocol_an_end_that_comes_again_does_not_end_the_next_transaction(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        log = GroupLog(await create(broker, "groups"))
+        first = ended(ANN, epoch=1, version=2)
+        await run(log.commit([pended(ANN, 1), first], NOW_MS))
+        log.check([first])
+        await run(log.commit([pended(ANN, 2, epoch=1)], NOW_MS))
+
+        assert refusal(log, first) is ErrorCode.INVALID_PRODUCER_EPOCH
+        log.check([ended(ANN, epoch=1)])
+        log.check([ended(ANN, epoch=2, version=2)])
 
 
 # -- compaction

@@ -68,6 +68,11 @@ async def given(pending: Fetch) -> PartitionRead:
     return read
 
 
+def is_open(partition: Partition, producer_id: int) -> bool:
+    state = partition.log.producers.get(producer_id)
+    return state is not None and state.current_txn_first_offset >= 0
+
+
 def offsets(read: PartitionRead) -> list[int]:
     data = read.records.read() if read.records is not None else b""
     return [header.base_offset for header, _ in batches.iterate(data)]
@@ -105,7 +110,7 @@ async def test_a_marker_for_a_producer_without_a_transaction_is_taken(tmp_path: 
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         assert (await settled(end(partition, ABORTED))).error is None
-        assert (partition.last_stable_offset, partition.has_open_transaction(7)) == (1, False)
+        assert (partition.last_stable_offset, is_open(partition, 7)) == (1, False)
         assert not (await given(fetch(broker, partition))).aborted
 
 
@@ -126,6 +131,18 @@ async def test_a_marker_that_was_overtaken_is_refused_and_takes_no_offset(tmp_pa
         with pytest.raises(KafkaError) as refused:
             end(partition, ABORTED, epoch=4, coordinator_epoch=2, version=2)
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH, "a delayed end of the transaction before"
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-2, 0), (7, -1)])
+async def test_a_marker_for_no_producer_is_refused_and_leaves_no_trace(
+    tmp_path: Path, producer_id: int, epoch: int
+) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        with pytest.raises(KafkaError) as refused:
+            end(partition, ABORTED, producer_id=producer_id, epoch=epoch)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+        assert (partition.log.end_offset, len(partition.log.producers)) == (0, 0)
 
 
 async def test_a_delayed_batch_of_an_ended_transaction_is_refused(tmp_path: Path) -> None:
@@ -158,8 +175,8 @@ async def test_a_full_disk_takes_the_end_of_a_transaction_back(tmp_path: Path) -
             assert (await settled(outcome)).error is not None
         disk.heal()
 
-        assert partition.has_open_transaction(7)
-        assert not partition.has_open_transaction(8)
+        assert is_open(partition, 7)
+        assert not is_open(partition, 8)
         assert partition.last_stable_offset == 0
         await settled(write(partition, 1))
         await settled(end(partition, COMMITTED, epoch=1, version=2))
@@ -176,18 +193,6 @@ async def test_what_the_broker_writes_for_a_producer_needs_no_sequence(tmp_path:
         assert partition.last_stable_offset == 0
         await settled(end(partition, COMMITTED))
         assert partition.last_stable_offset == 4
-
-
-async def test_producers_are_described(tmp_path: Path) -> None:
-    async with running(tmp_path) as broker:
-        partition = await create(broker, "t")
-        await settled(write(partition, 0, producer_id=1))
-        await settled(end(partition, COMMITTED, producer_id=1, coordinator_epoch=4))
-        await settled(write(partition, 0, producer_id=2, epoch=3))
-        assert sorted(partition.active_producers()) == [
-            (1, 0, 0, NOW_MS, 4, -1),
-            (2, 3, 0, NOW_MS, -1, 2),
-        ]
 
 
 # -- the last stable offset
@@ -245,7 +250,7 @@ async def test_open_and_aborted_transactions_are_known_after_a_restart(tmp_path:
         read = await given(fetch(broker, partition))
         assert offsets(read) == [0, 1]
         assert read.aborted == [(7, 0, 1, 2)]
-        assert partition.has_open_transaction(8)
+        assert is_open(partition, 8)
         await settled(end(partition, COMMITTED, producer_id=8))
         await settled(end(partition, COMMITTED))
         assert partition.last_stable_offset == 6
@@ -260,7 +265,7 @@ async def test_a_silent_producer_is_not_forgotten_in_the_middle_of_a_transaction
         await settled(end(partition, COMMITTED, producer_id=8))
         clock.advance(5000)
         await broker.housekeeping.forget_producers()
-        assert [one.producer_id for one in partition.active_producers()] == [7]
+        assert [state.producer_id for state in partition.log.producers] == [7]
         assert partition.last_stable_offset == 0
 
 

@@ -110,8 +110,8 @@ class Stage:
         self.clock = clock
         self.shard = self.new_shard()
 
-    def new_shard(self) -> Shard[Words]:
-        return Shard(StateLog(self.partition, WordFormat()), Words, self.broker.journal, self.clock)
+    def new_shard(self, perform: Callable[[object], None] | None = None) -> Shard[Words]:
+        return Shard(StateLog(self.partition, WordFormat()), Words, self.broker.journal, self.clock, perform)
 
     @property
     def words(self) -> Words:
@@ -311,6 +311,25 @@ async def test_what_a_moment_mends_is_tried_again(tmp_path: Path, monkeypatch: p
         await run(shard.close())
 
 
+async def test_a_machine_that_fails_once_it_is_loaded_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with on_stage(tmp_path) as stage:
+        await stage.say("kept")
+        shard = stage.new_shard()
+
+        def fail(*_: object) -> Decision[None]:
+            raise ValueError("not my day")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Words, "decide_loaded", fail)
+            await run(shard.load())
+            assert refusal(await settled(shard.submit(count))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await until(lambda: shard.machine is not None)
+        assert await settled(shard.submit(count)) == 1
+        await run(shard.close())
+
+
 async def test_a_reply_that_nobody_can_take_keeps_no_other_from_its_own(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
 
@@ -319,6 +338,24 @@ async def test_a_reply_that_nobody_can_take_keeps_no_other_from_its_own(tmp_path
 
         stage.shard.submit(say("one")).then(burst)
         assert await settled(stage.shard.submit(say("two"))) == 2
+
+
+async def test_what_cannot_be_done_is_no_trouble_of_the_log(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        done: list[object] = []
+
+        def perform(effect: object) -> None:
+            if effect == "impossible":
+                raise ValueError("not my day")
+            done.append(effect)
+
+        shard = stage.new_shard(perform)
+        await run(shard.load())
+        asked = shard.submit(lambda _words, _ticket, _now: Decision(["one"], 1, effects=["impossible", "easy"]))
+        assert await settled(asked) == 1
+        assert await settled(shard.submit(say("two"))) == 2
+        assert done == ["easy"]
+        await run(shard.close())
 
 
 async def test_a_shard_that_is_closed_while_it_waits_to_load_again_stays_closed(tmp_path: Path) -> None:

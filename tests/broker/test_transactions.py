@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from headwater.broker import first_sequences as first_sequences_module
 from headwater.broker import transactions as transactions_module
 from headwater.broker.broker import Broker
+from headwater.broker.first_sequences import FirstSequences
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
+from headwater.broker.shard import Shard
 from headwater.broker.transactions import Joining, Transactions
 from headwater.clock import ManualClock
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit
@@ -18,16 +21,18 @@ from headwater.coordination.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
 from headwater.coordination.transactions.events import TransactionState
 from headwater.coordination.transactions.listing import TransactionFilter
+from headwater.coordination.transactions.machine import TransactionMachine
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition, TransactionalId
 from headwater.protocol import batch as batches
-from headwater.protocol.batch import Marker
+from headwater.protocol.batch import BatchHeader, Marker
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
-from tests.broker.running import NOW_MS, TIMEOUT_S, batch_of, crash, create, run, running, settled, start
+from tests.broker.running import NOW_MS, TIMEOUT_S, batch_of, crash, create, readable, run, running, settled, start
 
 SETTINGS = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.partitions": "1"}
 TX = TransactionalId("tx")
 TIMEOUT_MS = 60_000
+FIRST_PROTOCOL = Joining(TX, adds_partitions=False, knows_abortable=True)
 SECOND_PROTOCOL = Joining(TX, adds_partitions=True, knows_abortable=True)
 PROTOCOLS = pytest.mark.parametrize("protocol_version", [PROTOCOL_1, PROTOCOL_2])
 ENDS = pytest.mark.parametrize("is_commit", [True, False])
@@ -56,11 +61,15 @@ async def initialized(broker: Broker, transactional_id: TransactionalId = TX) ->
 
 
 def stage(
-    broker: Broker, partition: Partition, producer: ProducerIdentity, value: bytes, joining: Joining = SECOND_PROTOCOL
+    broker: Broker,
+    partition: Partition,
+    producer: ProducerIdentity,
+    value: bytes,
+    joining: Joining = SECOND_PROTOCOL,
+    sequence: int = 0,
 ) -> Pending[Append]:
-    batch = batch_of(
-        value, producer_id=producer.producer_id, producer_epoch=producer.epoch, base_sequence=0, transactional=True
-    )
+    producer_id, epoch = producer
+    batch = batch_of(value, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True)
     outcome: Pending[Append] = Pending()
     records = memoryview(bytearray(batch))
     broker.produce_in_transaction(partition, records, Append(outcome.resolve), acks=ACKS_ALL, joining=joining)
@@ -105,7 +114,11 @@ async def end(
     broker: Broker, producer: ProducerIdentity, *, is_commit: bool = True, protocol_version: int = PROTOCOL_2
 ) -> ProducerIdentity:
     transactions = broker.transactions
-    return await run(transactions.end(TX, producer, is_commit=is_commit, protocol_version=protocol_version))
+    ended = transactions.end(TX, producer, is_commit=is_commit, protocol_version=protocol_version)
+    outcome = await run(ended.wait())
+    if isinstance(outcome, HeadwaterError):
+        raise outcome
+    return outcome
 
 
 async def crashed(broker: Broker) -> None:
@@ -215,6 +228,78 @@ async def test_the_limit_counts_the_ids_of_all_shards_and_unused_ones_expire(tmp
         await run(broker.transactions.expire())
         assert [each.transactional_id for each in await broker.transactions.list(TransactionFilter())] == ["a"]
         await initialized(broker)
+
+
+# -- records and offsets that wait for the coordinator
+
+
+def shard_of(broker: Broker, transactional_id: TransactionalId = TX) -> Shard[TransactionMachine]:
+    return broker.transactions.shards[broker.transactions.partition_of(transactional_id)]
+
+
+async def test_records_do_not_overtake_those_that_a_coordinator_turned_away_while_it_was_loaded(tmp_path: Path) -> None:
+    async with running(tmp_path, SETTINGS) as broker:
+        topic = await create(broker, "topic")
+        producer = await initialized(broker)
+        assert await run(broker.transactions.add_partitions(TX, producer, [topic.id], PROTOCOL_1).wait()) is None
+
+        async def send(sequence: int) -> ErrorCode:
+            append = await settled(stage(broker, topic, producer, b"%d" % sequence, FIRST_PROTOCOL, sequence))
+            return ErrorCode.NONE if append.error is None else append.error.code
+
+        # A partition that has forgotten a producer, or never knew it, takes what comes first.
+        shard_of(broker).drop("for a test")
+        assert [await send(5), await send(6)] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+        await run(shard_of(broker).load())
+        assert [await send(7), await send(6)] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2
+        assert [await send(5), await send(6), await send(7)] == [ErrorCode.NONE] * 3
+        assert readable(topic) == [b"5", b"6", b"7"]
+
+
+def test_only_so_many_producers_that_were_turned_away_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_sequences_module, "TURNED_AWAY_MAX", 2)
+    first_sequences, where = FirstSequences(), TopicPartition(TopicName("topic"), 0)
+
+    def header(producer_id: int, sequence: int) -> BatchHeader:
+        batch = batch_of(b"", producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
+        return batches.read_header(memoryview(batch))
+
+    for producer_id in (1, 2, 3):
+        first_sequences.turn_away(header(producer_id, 0), where)
+    first_sequences.begin(header(1, 1), where, at_zero=False)
+    for producer_id in (2, 3):
+        with pytest.raises(KafkaError) as refusal:
+            first_sequences.begin(header(producer_id, 1), where, at_zero=False)
+        assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_no_end_comes_between_offsets_and_what_the_coordinator_said_of_them(tmp_path: Path) -> None:
+    """In the first protocol nothing would tell them from those of the next transaction."""
+    group, orders = GroupId("group"), TopicName("orders")
+    async with running(tmp_path, SETTINGS) as broker:
+        await create(broker, orders)
+        await run(broker.groups.prepare())
+        producer = await initialized(broker)
+        where = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(group))
+        # What is asked now is answered when this is on disk.
+        added = broker.transactions.add_partitions(TX, producer, [where], PROTOCOL_1)
+        offsets = [OffsetToCommit(orders, 0, 7, -1, "", NO_TOPIC_ID)]
+        commit = Commit(MemberId(NO_MEMBER), None, NO_GENERATION, offsets)
+        committed = broker.commit_in_transaction(group, commit, producer, FIRST_PROTOCOL)
+        marker = Marker(committed=True, coordinator_epoch=0)
+        ended: list[Pending[HeadwaterError | None]] = []
+
+        def write_marker(_: object) -> None:
+            ended.append(broker.transactions.write_marker(where, *producer, marker, protocol_version=PROTOCOL_1))
+
+        broker.transactions.describe(TX).then(write_marker)
+        assert await run(added.wait()) is None
+        assert await run(committed.wait()) == [ErrorCode.NONE]
+        assert await run(ended[0].wait()) is None
+        asked = OffsetsAsked([TopicPartition(orders, 0)], require_stable=True)
+        (found,) = await run(broker.groups.committed(group, asked).wait())
+        assert found.committed is not None
+        assert found.committed.offset == 7
 
 
 # -- markers
@@ -342,6 +427,38 @@ async def test_a_topic_that_is_deleted_needs_no_marker(tmp_path: Path, is_made_a
             assert is_stable(broker.partition("cursed", 0))
 
 
+async def test_the_next_transaction_begins_as_soon_as_the_markers_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions_module, "HOLD_S", TIMEOUT_S)
+    disk = FaultyDisk()
+    async with with_cursed(tmp_path, disk) as (broker, producer, cursed, healthy):
+        disk.write_error = FULL
+        after = await end(broker, producer)
+        next_of_all = [stage(broker, partition, after, b"next") for partition in (healthy, cursed)]
+        await asyncio.sleep(0)
+        assert not any(outcome.is_done for outcome in next_of_all)
+        disk.heal()
+        assert [(await settled(outcome)).error for outcome in next_of_all] == [None, None]
+        assert (markers(healthy), markers(cursed), state(broker)) == ([True], [True], ONGOING)
+
+
+async def test_a_broker_that_stops_sends_away_who_waits_for_markers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions_module, "HOLD_S", TIMEOUT_S)
+    disk = FaultyDisk()
+    async with with_cursed(tmp_path, disk) as (broker, producer, _, healthy):
+        disk.write_error = FULL
+        after = await end(broker, producer)
+        waiting = stage(broker, healthy, after, b"next")
+        await run(broker.transactions.stop())
+        error = (await settled(waiting)).error
+        assert error is not None
+        assert error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        disk.heal()
+
+
 async def test_a_broker_that_stops_waits_for_no_marker(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with with_cursed(tmp_path, disk) as (broker, producer, cursed, _):
@@ -363,7 +480,7 @@ async def test_a_coordinator_that_is_loaded_again_writes_no_marker_into_a_later_
     async with with_cursed(tmp_path, disk) as (broker, producer, cursed, _):
         disk.write_error = FULL
         await end(broker, producer, protocol_version=PROTOCOL_1)
-        shard = broker.transactions.shards[broker.transactions.partition_of(TX)]
+        shard = shard_of(broker)
         for _ in range(3):
             shard.drop("for a test")
             await run(shard.load())

@@ -6,6 +6,7 @@ from confluent_kafka import Producer
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.staging import publish
 from headwater.client.transactions import TransactionAdmin
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
@@ -121,6 +122,18 @@ def test_a_transaction_that_is_over_waits_nowhere(
     assert shown.lines[-1] == "no partition waits for its end"
     assert shown.lines[0].split("  ")[2].startswith("began 20")
     assert admin.open_transactions([TopicPartition(TopicName(name), 0)]) == []
+
+
+def test_an_application_is_shown_with_the_batch_that_it_published_last(
+    commands: Commands, cluster: Cluster, transactional_id: str
+) -> None:
+    publish(cluster, transactional_id, 42, [])
+    shown = commands.succeed("transaction", "describe", transactional_id)
+
+    assert shown.lines[0].split("  ")[1] == "state Empty"
+    assert shown.lines[0].endswith("  published batch 42")
+    (row,) = commands.succeed("transaction", "describe", transactional_id, "--format", "json").rows
+    assert row["published_batch_id"] == 42
 
 
 def test_an_id_that_does_not_exist_is_one_line_and_exit_code_1(commands: Commands) -> None:

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.client.coordinator import Coordinator
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ConnectionLost, Refused, UnknownGroup
 from headwater.client.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from headwater.endpoint import Endpoint
@@ -45,7 +45,7 @@ def refuse_first(group: ScriptedGroup, answer: Response | None) -> None:
 def test_the_coordinator_is_looked_up_once_and_tells_where_it_is(group: ScriptedGroup) -> None:
     group.committed[ORDERS] = 4
     with patient(group.bootstrap) as cluster:
-        coordinator = Coordinator(cluster, GROUP)
+        coordinator = GroupCoordinator(cluster, GROUP)
         assert fetch_offsets(coordinator, [ORDERS]) == {ORDERS: CommittedOffset(4)}
         assert fetch_offsets(coordinator, [ORDERS]) == {ORDERS: CommittedOffset(4)}
         assert coordinator.node.endpoint == group.endpoint
@@ -58,7 +58,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_for_again(group: ScriptedGroup
     answers = [found(group), found(group, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
     group.scripts[FindCoordinatorRequest] = lambda _: answers.pop()
     with patient(group.bootstrap) as cluster:
-        assert fetch_offsets(Coordinator(cluster, GROUP), [ORDERS]) == {}
+        assert fetch_offsets(GroupCoordinator(cluster, GROUP), [ORDERS]) == {}
     assert answers == []
 
 
@@ -66,29 +66,29 @@ def test_a_coordinator_that_is_not_ready_is_asked_for_again(group: ScriptedGroup
 def test_a_group_that_moved_is_looked_for_again(group: ScriptedGroup, answer: Response | None) -> None:
     refuse_first(group, answer)
     with patient(group.bootstrap) as cluster:
-        assert fetch_offsets(Coordinator(cluster, GROUP), [ORDERS]) == {}
+        assert fetch_offsets(GroupCoordinator(cluster, GROUP), [ORDERS]) == {}
     assert len(group.sent(FindCoordinatorRequest)) == 2
 
 
 def test_a_coordinator_that_loads_is_asked_again_where_it_is(group: ScriptedGroup) -> None:
     refuse_first(group, refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     with patient(group.bootstrap) as cluster:
-        assert fetch_offsets(Coordinator(cluster, GROUP), [ORDERS]) == {}
+        assert fetch_offsets(GroupCoordinator(cluster, GROUP), [ORDERS]) == {}
     assert len(group.sent(FindCoordinatorRequest)) == 1
 
 
 def test_refusals_name_the_group(group: ScriptedGroup) -> None:
     group.scripts[OffsetFetchRequest] = lambda _: refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     with patient(group.bootstrap) as cluster, pytest.raises(Refused, match="group 'readers': GROUP_AUTHORIZATION"):
-        fetch_offsets(Coordinator(cluster, GROUP))
+        fetch_offsets(GroupCoordinator(cluster, GROUP))
     group.scripts[OffsetFetchRequest] = lambda _: refused(ErrorCode.GROUP_ID_NOT_FOUND)
     with patient(group.bootstrap) as cluster, pytest.raises(UnknownGroup, match="group 'readers' does not exist"):
-        fetch_offsets(Coordinator(cluster, GROUP))
+        fetch_offsets(GroupCoordinator(cluster, GROUP))
 
 
 def test_a_commit_from_outside_has_no_member_and_is_refused_by_name(group: ScriptedGroup) -> None:
     with patient(group.bootstrap) as cluster:
-        coordinator = Coordinator(cluster, GROUP)
+        coordinator = GroupCoordinator(cluster, GROUP)
         commit_offsets(coordinator, {ORDERS: CommittedOffset(7, 3, "by hand")})
         group.commit_codes = [ErrorCode.UNKNOWN_MEMBER_ID]
         with pytest.raises(Refused, match=r"group 'readers', partition orders-0: .*\(UNKNOWN_MEMBER_ID\)"):
@@ -112,9 +112,9 @@ def test_an_address_that_leads_nowhere_is_an_error_in_the_end(group: ScriptedGro
     answers = [answer, wrong]
     group.scripts[FindCoordinatorRequest] = lambda _: answers.pop() if len(answers) > 1 else answers[0]
     with patient(group.bootstrap) as cluster:
-        assert fetch_offsets(Coordinator(cluster, GROUP), [ORDERS]) == {}, "the next answer leads somewhere"
+        assert fetch_offsets(GroupCoordinator(cluster, GROUP), [ORDERS]) == {}, "the next answer leads somewhere"
         answers[0] = wrong
         with pytest.raises(ConnectionLost, match="cannot reach"):
-            Coordinator(cluster, GROUP).ask_once(
+            GroupCoordinator(cluster, GROUP).ask_once(
                 OffsetFetchRequest(groups=[]), OffsetFetchResponse, lambda response: response
             )

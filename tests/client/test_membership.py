@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.client.cluster import Cluster
-from headwater.client.coordinator import Coordinator
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import Refused
 from headwater.client.membership import HEARTBEAT_INTERVAL_MS_MIN, Membership, Rebalance
 from headwater.clock import ManualClock
@@ -23,7 +23,7 @@ class Scene:
     def __init__(self, group: ScriptedGroup, cluster: Cluster, clock: ManualClock) -> None:
         self.group = group
         self.clock = clock
-        self.member = Membership(Coordinator(cluster, GROUP), assignor="uniform", rebalance_timeout_ms=60_000)
+        self.member = Membership(GroupCoordinator(cluster, GROUP), assignor="uniform", rebalance_timeout_ms=60_000)
         self.member.subscribe(["orders"])
 
     def join(self, *partitions: int) -> None:
@@ -222,5 +222,5 @@ def test_leaving_is_said_once_and_its_failure_is_no_matter(scene: Scene) -> None
 
 
 def test_members_have_ids_of_their_own(scene: Scene) -> None:
-    other = Membership(Coordinator(Cluster("127.0.0.1:1"), GROUP))
+    other = Membership(GroupCoordinator(Cluster("127.0.0.1:1"), GROUP))
     assert other.member_id != scene.member.member_id

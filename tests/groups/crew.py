@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -38,10 +38,13 @@ SETTINGS: Mapping[str, str] = {
 }
 
 _ROOT = Path(__file__).parents[2]
+_PROGRAM = (sys.executable, "-m", "tests.groups.member")
 
 
 class Member:
-    def __init__(self, options: Options, changed: threading.Condition) -> None:
+    """`command` plays it, and is given its options."""
+
+    def __init__(self, command: Sequence[str], options: Options, changed: threading.Condition) -> None:
         self.name = options["name"]
         self.history: list[Event] = []
         self.owned: set[int] = set()
@@ -50,8 +53,9 @@ class Member:
         # Whether the group shall count on it: it is neither gone nor asleep.
         self.is_active = True
         self._changed = changed
-        command = [sys.executable, "-m", "tests.groups.member", json.dumps(options)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
+        self._process = subprocess.Popen(
+            [*command, json.dumps(options)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT
+        )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
@@ -158,7 +162,7 @@ class Crew:
             options: Options = {**self._options, "name": f"{self.group}-{len(self.members)}"}
             if client is not None:
                 options["client"] = client
-            self.members.append(Member(options, self._changed))
+            self.members.append(Member(_PROGRAM, options, self._changed))
 
     def settle(self) -> None:
         """Until each active member has something, together they have everything, and have committed it."""

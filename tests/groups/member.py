@@ -19,6 +19,9 @@ class Member:
         # Some clients call back from a thread of their own.
         self._lock = threading.RLock()
         self._is_leaving = False
+        self._session_ns = options["session_timeout_ms"] * 1_000_000
+        self._awake_ns = time.monotonic_ns()
+        self._has_overslept = False
         self._owned: set[int] = set()
         self._generation = -1
         self._uncommitted: dict[int, int] = {}
@@ -26,6 +29,7 @@ class Member:
 
     def run(self, is_told_to_leave: threading.Event) -> None:
         while not is_told_to_leave.is_set():
+            self._stay_awake()
             self._process(self._client.poll())
             self._commit()
         # Nothing is processed any more, and the broker does not know it yet.
@@ -34,10 +38,20 @@ class Member:
             self.revoked(sorted(self._owned))
         self._client.close()
 
+    def _stay_awake(self) -> None:
+        """Whoever stood still for a session is out of its group, although its client may have to learn that yet."""
+        with self._lock:
+            now_ns = time.monotonic_ns()
+            self._has_overslept |= now_ns - self._awake_ns > self._session_ns
+            self._awake_ns = now_ns
+
     # -- what the client tells
 
     def assigned(self, partitions: Sequence[int]) -> None:
         with self._lock:
+            self._stay_awake()
+            self._has_overslept = False
+            self._see_generation()
             # A rebalance may end while the client closes; whoever leaves wants nothing any more.
             if not self._is_leaving:
                 self._owned.update(partitions)
@@ -46,13 +60,23 @@ class Member:
     def revoked(self, partitions: Iterable[int]) -> None:
         """A client without a generation has been put out of its group, whatever its library calls that."""
         with self._lock:
+            self._stay_awake()
             if given_up := self._give_up(partitions):
-                self._write("revoked" if self._client.generation() > 0 else "lost", given_up)
+                is_in = self._see_generation() and not self._has_overslept
+                self._write("revoked" if is_in else "lost", given_up)
 
     def lost(self, partitions: Iterable[int]) -> None:
         with self._lock:
             if given_up := self._give_up(partitions):
                 self._write("lost", given_up)
+
+    def _see_generation(self) -> bool:
+        """Whether the client has one. It counts from its assignment on: the broker writes down no classic generation
+        that has only been joined, and gives its number to another if it ends meanwhile."""
+        generation = self._client.generation()
+        if generation > 0:
+            self._generation = generation
+        return generation > 0
 
     def _give_up(self, partitions: Iterable[int]) -> list[int]:
         given_up = sorted(self._owned.intersection(partitions))
@@ -90,10 +114,7 @@ class Member:
 
     def _write(self, event: str, *fields: object) -> None:
         # Whoever has been put out of its group still acts in the generation that it was in.
-        generation = self._client.generation()
         with self._lock:
-            if generation > 0:
-                self._generation = generation
             sys.stdout.write(json.dumps([event, time.monotonic_ns(), self._generation, *fields]) + "\n")
             sys.stdout.flush()
 

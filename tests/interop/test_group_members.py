@@ -44,7 +44,7 @@ def broker(data_directory: Path) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def crew(broker: BrokerProcess, java_command: Sequence[str], go_command: Sequence[str]) -> Iterator[MixedCrew]:
-    with MixedCrew(broker, "group", {"java": java_command, "franz": go_command}) as crew:
+    with MixedCrew(broker, "group", {"java": [*java_command, "member"], "franz": go_command}) as crew:
         yield crew
 
 

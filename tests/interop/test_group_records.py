@@ -71,7 +71,7 @@ CLASSIC = MemberStored(
     None,
     -1,
     None,
-    ClassicMembership(45_000, [ClassicProtocol("range", b"\x00\xff"), ClassicProtocol("sticky", b"")]),
+    ClassicMembership(45_000, (ClassicProtocol("range", b"\x00\xff"), ClassicProtocol("sticky", b""))),
 )
 CURRENT = CurrentStored(
     GROUP,

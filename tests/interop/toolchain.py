@@ -38,11 +38,20 @@ def kcat() -> str:
 
 def java_client(classes: Path) -> Sequence[str]:
     """The command that runs our Java program, which is compiled into `classes`."""
+    return _java_program(_JAVA, classes, "Interop")
+
+
+def streams_copier(classes: Path) -> Sequence[str]:
+    """The command that runs our Kafka Streams application, which is compiled into `classes`."""
+    return _java_program(_JAVA / "streams", classes, "StreamsCopier")
+
+
+def _java_program(directory: Path, classes: Path, main: str) -> Sequence[str]:
     java, compiler = _find_java(), _find("javac", _JAVA_HINT)
-    class_path = _class_path(_JAVA / "pom.xml")
-    sources = [path.name for path in _JAVA.glob("*.java")]
-    _compile([compiler, "-d", str(classes), "-cp", class_path, *sources], _JAVA)
-    return [java, *_JVM_OPTIONS, "-cp", f"{classes}{os.pathsep}{class_path}", "Interop"]
+    class_path = _class_path(directory / "pom.xml")
+    sources = [path.name for path in directory.glob("*.java")]
+    _compile([compiler, "-d", str(classes), "-cp", class_path, *sources], directory)
+    return [java, *_JVM_OPTIONS, "-cp", f"{classes}{os.pathsep}{class_path}", main]
 
 
 def dump_log() -> Sequence[str]:

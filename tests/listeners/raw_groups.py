@@ -234,16 +234,25 @@ def commit(
 
 
 def committed(
-    client: RawClient, group: str, topic: str, *, partition: int = 0, version: int = 9, topic_id: UUID = NO_TOPIC_ID
+    client: RawClient,
+    group: str,
+    topic: str,
+    *,
+    partition: int = 0,
+    version: int = 9,
+    topic_id: UUID = NO_TOPIC_ID,
+    require_stable: bool = False,
 ) -> OffsetFetchResponsePartition | OffsetFetchResponsePartitions:
     if version < 8:
         asked = OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
-        request = OffsetFetchRequest(group_id=group, topics=[asked])
+        request = OffsetFetchRequest(group_id=group, topics=[asked], require_stable=require_stable)
         response = client.ask(request, OffsetFetchResponse, version)
         assert response.error_code == 0
         return response.topics[0].partitions[0]
     many = OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=[partition])
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[many])])
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=[many])], require_stable=require_stable
+    )
     (told,) = client.ask(request, OffsetFetchResponse, version).groups
     assert (told.group_id, told.error_code) == (group, 0)
     return told.topics[0].partitions[0]

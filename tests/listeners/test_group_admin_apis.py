@@ -31,6 +31,7 @@ from headwater.protocol.messages.incremental_alter_configs import (
 from headwater.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from headwater.testing import Broker
+from tests.listeners.on_loop import on_loop
 from tests.listeners.raw import RawClient, batch_of
 from tests.listeners.raw_groups import (
     SETTINGS,
@@ -148,6 +149,16 @@ def test_groups_are_filtered_by_state_and_type(client: RawClient, topic: str, gr
 def test_there_are_no_groups_before_anybody_looked_for_a_coordinator() -> None:
     with Broker(SETTINGS) as broker, RawClient(broker) as client:
         assert listed(client) == {}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_groups_are_not_listed_in_part(version: int) -> None:
+    """What a damaged partition holds would look deleted."""
+    with Broker(SETTINGS) as broker, RawClient(broker) as client:
+        find(client, "group")
+        on_loop(broker, lambda: broker.node.broker.groups.shards[1].drop("it is damaged"))
+        told = client.ask(ListGroupsRequest(states_filter=[], types_filter=[]), ListGroupsResponse, version)
+        assert (told.error_code, told.groups) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
 
 
 # -- DeleteGroups

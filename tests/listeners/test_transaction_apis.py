@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2
-from headwater.errors import ErrorCode
+from headwater.errors import ErrorCode, KafkaError
 from headwater.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -20,7 +20,7 @@ from headwater.testing import Broker
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.listeners.on_loop import on_loop
 from tests.listeners.raw import RawClient, batch_of, produce_request
-from tests.listeners.raw_groups import Place, committed, find, only_member
+from tests.listeners.raw_groups import FETCH_VERSIONS, Place, commit, committed, find, only_member
 from tests.listeners.raw_transactions import (
     END_1,
     END_2,
@@ -397,6 +397,49 @@ def test_offsets_need_a_topic_that_can_be_made() -> None:
         assert commit_offset(client, producer, "group", "topic", 7) == ErrorCode.KAFKA_STORAGE_ERROR
         disk.heal()
         assert commit_offset(client, producer, "group", "topic", 7) == 0
+
+
+@pytest.mark.parametrize("is_of_group", [True, False])
+def test_a_producer_of_offsets_comes_back_to_a_coordinator_that_is_being_loaded(is_of_group: bool) -> None:
+    with Broker(SETTINGS) as broker, RawClient(broker) as client:
+        client.create("topic")
+        producer = init(client, "tx")
+        assert add_offsets(client, producer, "group") == 0
+
+        def unload() -> None:
+            core = broker.node.broker
+            sharding = core.groups if is_of_group else core.transactions
+            for shard in sharding.shards:
+                shard.drop("for a test")
+                shard._trouble = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it is being loaded")
+
+        on_loop(broker, unload)
+        for version in range(6):
+            # Before version 2 clients do not know the other code (KAFKA-7296).
+            is_known = is_of_group and version >= 2
+            expected = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_known else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert commit_offset(client, producer, "group", "topic", 7, version=version) == expected
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_whoever_wants_stable_offsets_waits_for_the_end_of_the_transaction(
+    client: RawClient, name: str, producer: Producer, version: int, is_commit: bool
+) -> None:
+    group, topic, topic_id = f"group-{uuid4().hex}", name, client.create(name)
+    find(client, group)
+    assert commit(client, group, Place(), topic, 3) == 0
+    assert commit_offset(client, producer, group, topic, 7) == 0
+
+    def told(*, stable: bool) -> tuple[int, int]:
+        found = committed(client, group, topic, version=version, topic_id=topic_id, require_stable=stable)
+        return found.committed_offset, found.error_code
+
+    # Older versions cannot ask for it.
+    unstable = (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT) if version >= 7 else (3, 0)
+    assert (told(stable=False), told(stable=True)) == ((3, 0), unstable)
+    ended(client, producer, commit=is_commit)
+    assert told(stable=True) == ((7 if is_commit else 3), 0)
 
 
 @pytest.mark.parametrize("version", range(3, 6))

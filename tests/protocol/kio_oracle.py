@@ -52,8 +52,13 @@ def _declared() -> Iterator[type[Request | Response]]:
                 yield value
 
 
+# From here on, API keys and tags are ours: Kafka, and so kio, does not know them.
+OURS_FROM = 10_000
+
 MESSAGES = list(_declared())
 MESSAGE_VERSIONS = [(message, version) for message in MESSAGES for version in message.versions]
+KAFKA_MESSAGES = [message for message in MESSAGES if message.api_key < OURS_FROM]
+KAFKA_MESSAGE_VERSIONS = [(message, version) for message in KAFKA_MESSAGES for version in message.versions]
 
 
 def kio_versions(message: type[Request | Response]) -> set[int]:
@@ -84,6 +89,8 @@ class KioField:
     tag: int | None
     is_array: bool
     is_nullable: bool
+    # Where there is no null on the wire, kio may still have None for a certain value.
+    may_be_none: bool
     struct: type[Any] | None
     default: object
 
@@ -109,6 +116,7 @@ def kio_fields(entity_class: type[Any]) -> list[KioField]:
                 is_array=is_array,
                 # kio gives None for the identifier of all zeros; on the wire there is no null identifier.
                 is_nullable=is_nullable and kafka_type not in ("uuid", "datetime_i64"),
+                may_be_none=is_nullable,
                 struct=None if kafka_type else hint,
                 default=entity_field.default,
             )
@@ -117,7 +125,12 @@ def kio_fields(entity_class: type[Any]) -> list[KioField]:
 
 
 def fields_in(struct: type[Struct], version: int) -> list[Field]:
-    return [field for field in struct.__fields__ if version in field.versions]
+    """Without those that Headwater adds."""
+    return [
+        field
+        for field in struct.__fields__
+        if version in field.versions and (field.tag is None or field.tag < OURS_FROM)
+    ]
 
 
 def to_kio(ours: Struct, entity_class: type[Any], version: int) -> Any:
@@ -157,7 +170,8 @@ _INTEGERS = {
     "?": st.booleans(),
 }
 _ERROR_CODES = st.sampled_from([code.value for code in KioErrorCode])
-_TIMESTAMPS = st.integers(-1, TIMESTAMP_MAX)
+_TIMESTAMPS = st.integers(0, TIMESTAMP_MAX)
+_TIMESTAMPS_OR_NONE = st.integers(-1, TIMESTAMP_MAX)
 _DURATIONS = st.integers(-DURATION_MAX, DURATION_MAX)
 
 
@@ -169,7 +183,7 @@ def values(kind: Kind, version: int, kio_field: KioField) -> st.SearchStrategy[A
             if kio_field.kafka_type == "error_code":
                 return _ERROR_CODES
             if kio_field.kafka_type == "datetime_i64":
-                return _TIMESTAMPS
+                return _TIMESTAMPS_OR_NONE if kio_field.may_be_none else _TIMESTAMPS
             if kio_field.kafka_type == "timedelta_i64":
                 return _DURATIONS
             return _INTEGERS[kind.format]

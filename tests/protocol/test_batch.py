@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch, ErrorCode
 from headwater.protocol import batch as batches
-from headwater.protocol import compression
+from headwater.protocol import compression, records
 from headwater.protocol.batch import HEADER_SIZE, BatchHeader, Marker
 from headwater.protocol.compression import Codec
 from headwater.protocol.records import Record
@@ -54,6 +54,29 @@ def reseal(batch: bytearray, position: int, layout: str, value: int) -> bytearra
     struct.pack_into(layout, batch, position, value)
     batches.set_max_timestamp(batch, batches.read_header(batch).max_timestamp)
     return batch
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("codec", list(Codec))
+def test_records_that_are_encoded_already_become_the_same_batch(codec: Codec, transactional: bool) -> None:
+    made = two_records()
+    whole = batches.build(
+        made, codec=codec, producer_id=7, producer_epoch=1, base_sequence=5, transactional=transactional
+    )
+    encoded = records.encode(made, 0, made[0].timestamp, HEADER_SIZE)
+    batches.complete(
+        encoded,
+        record_count=len(made),
+        base_timestamp=made[0].timestamp,
+        max_timestamp=max(record.timestamp for record in made),
+        codec=codec,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=5,
+        transactional=transactional,
+    )
+
+    assert encoded == whole
 
 
 @settings(max_examples=60)

@@ -1,4 +1,4 @@
-"""Every message in every version, byte for byte against kio, which is generated from Kafka's own definitions."""
+"""Every message of Kafka in every version, byte for byte against kio, which is made from Kafka's own definitions."""
 
 from dataclasses import MISSING
 from typing import Any
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from headwater.protocol.codec import Request, Response, Struct, decode, encode
 from headwater.protocol.schema import Array, Nested
 from tests.protocol.kio_oracle import (
-    MESSAGE_VERSIONS,
-    MESSAGES,
+    KAFKA_MESSAGE_VERSIONS,
+    KAFKA_MESSAGES,
     fields_in,
     instances,
     kafka_type_of,
@@ -29,9 +29,9 @@ NOT_ACCEPTED_BY_KAFKA = {"InitProducerId": {6}, "DescribeLogDirs": {5}}
 
 Message = type[Request | Response]
 
-each_message = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+each_message = pytest.mark.parametrize("message", KAFKA_MESSAGES, ids=lambda message: message.__name__)
 each_version = pytest.mark.parametrize(
-    ("message", "version"), MESSAGE_VERSIONS, ids=lambda value: getattr(value, "__name__", str(value))
+    ("message", "version"), KAFKA_MESSAGE_VERSIONS, ids=lambda value: getattr(value, "__name__", str(value))
 )
 
 

@@ -125,7 +125,6 @@ def test_hostile_bytes_get_the_same_answer_from_all_variants(payload_and_count: 
         ("decode", (view, count, 0, base, 5), {}),
         ("validate", (view, count), {"keys_required": True, "base_timestamp": base}),
         ("validate", (view, count), {"keys_required": False, "sparse": True, "timestamp_min": 0, "timestamp_max": 9}),
-        ("first_since", (view, count, base, 0, 100), {}),
     ]
     for function, arguments, options in calls:
         outcomes = [outcome(codec, function, *arguments, **options) for codec in VARIANTS]
@@ -186,7 +185,6 @@ def test_a_record_that_lies_is_named_by_its_index(codec: Any, payload: bytes, re
     for call in (
         lambda: codec.validate(honest + payload, 2, keys_required=False, sparse=True),
         lambda: codec.decode(honest + payload, 2, 0, 0),
-        lambda: codec.first_since(honest + payload, 2, 0, 0, 1),
     ):
         with pytest.raises(CorruptBatch, match=f"record 1 .*{reason}") as caught:
             call()
@@ -259,17 +257,6 @@ def test_log_append_time_is_the_timestamp_of_every_record(codec: Any) -> None:
     payload = codec.encode([codec.Record(index, NOW + index, None, None) for index in range(3)], 0, NOW)
 
     assert {record.timestamp for record in codec.decode(payload, 3, 0, NOW, NOW + 99)} == {NOW + 99}
-
-
-@pytest.mark.parametrize(
-    ("since", "found"), [(0, (10, 5)), (5, (10, 5)), (6, (13, 9)), (9, (13, 9)), (10, None), (-1, (10, 5))]
-)
-def test_the_first_record_since_a_time_need_not_be_the_nearest(
-    codec: Any, since: int, found: tuple[int, int] | None
-) -> None:
-    made = [codec.Record(10, 5, None, None), codec.Record(12, 3, None, None), codec.Record(13, 9, None, None)]
-
-    assert codec.first_since(codec.encode(made, 10, 5), 3, 10, 5, since) == found
 
 
 def test_a_header_key_that_is_no_text_is_shown_with_replacements(codec: Any) -> None:

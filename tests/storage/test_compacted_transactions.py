@@ -6,7 +6,7 @@ import pytest
 
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader
-from headwater.storage import compaction, inspect
+from headwater.storage import compaction, inspect, names
 from headwater.storage.disk import Disk
 from headwater.storage.log import Log
 from tests.storage.builders import NOW_MS, create, fill, flush, names_in, record, reopen, settings, staged
@@ -133,6 +133,43 @@ def test_a_marker_stays_for_its_time_after_the_last_batch_of_its_transaction(tmp
     clean(log, NOW_MS + 10 + RETENTION_MS)
     assert markers(log) == []
     assert pairs(log) == [(b"a", b"later")]
+
+
+def test_no_snapshot_knows_of_an_open_transaction_whose_marker_is_compacted_away(tmp_path: Path) -> None:
+    log = compacted(tmp_path, segment_bytes=190)
+    writer = Writer(log)
+    writer.data([(b"a", b"aborted")], 7, transactional=True)
+    writer.data([(b"stays", b"v" * 40)])
+    writer.write()
+    log.roll(NOW_MS)
+    writer.end(7, committed=False)
+    writer.data([(b"stays too", b"v")])
+    writer.write()
+    log.roll(NOW_MS)
+    forget(log, 7)
+    for round_number in range(4):
+        clean(log, NOW_MS + round_number * 2 * RETENTION_MS)
+    assert [segment.base_offset for segment in log.segments][:2] == [0, 2], "both are too large to be joined"
+    assert markers(log) == []
+    log.close()
+    for name in names_in(log, ".snapshot"):
+        if name > names.file_name(2, names.SNAPSHOT):
+            (log.directory / name).write_bytes(b"rotten")
+
+    again = reopen(log, clean=True, recovery_point=log.end_offset)
+
+    assert stable(again) == log.end_offset
+
+
+def test_compaction_leaves_no_snapshots_of_segments_that_it_joined(tmp_path: Path) -> None:
+    log = compacted(tmp_path, segment_bytes=200)
+    for _ in range(12):
+        log.append([staged([record(log.end_offset, b"a")])], NOW_MS)
+    assert len(log.segments) == len(names_in(log, ".snapshot")) + 1 == 6
+    for _ in range(2):
+        clean(log)  # what the first round leaves is small enough for the second to join
+    bases = {segment.base_offset for segment in log.segments}
+    assert {names.offset_of(name, names.SNAPSHOT) for name in names_in(log, ".snapshot")} <= bases
 
 
 def test_a_marker_stays_while_any_batch_of_its_transaction_does(tmp_path: Path) -> None:

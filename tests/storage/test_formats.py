@@ -100,19 +100,9 @@ def test_the_mark_of_a_clean_shutdown_counts_once(tmp_path: Path) -> None:
     assert not checkpoints.take_clean_mark(Disk(), tmp_path)
 
 
-def test_a_topic_id_is_written_as_kafka_prints_it(tmp_path: Path) -> None:
+def test_a_topic_id_is_written_as_kafka_prints_it() -> None:
     topic_id = TopicId(UUID("b5e6a5e3-6a5f-4d0d-9f1e-3a0f4b9d2c11"))
-    data = checkpoints.partition_metadata(topic_id)
-    assert data == b"version: 0\ntopic_id: teal42pfTQ2fHjoPS50sEQ"
-    (tmp_path / names.PARTITION_METADATA).write_bytes(data)
-    assert checkpoints.read_topic_id(Disk(), tmp_path) == topic_id
-
-
-@pytest.mark.parametrize("data", [b"", b"version: 0", b"version: 0\ntopic_id: ???", b"\xff: \xff"])
-def test_damaged_partition_metadata_is_refused(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / names.PARTITION_METADATA).write_bytes(data)
-    with pytest.raises(DamagedCheckpoint):
-        checkpoints.read_topic_id(Disk(), tmp_path)
+    assert checkpoints.partition_metadata(topic_id) == b"version: 0\ntopic_id: teal42pfTQ2fHjoPS50sEQ"
 
 
 def test_properties_are_read_as_java_writes_them(tmp_path: Path) -> None:

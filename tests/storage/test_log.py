@@ -50,7 +50,7 @@ def test_a_new_log_has_kafkas_files(tmp_path: Path) -> None:
         "leader-epoch-checkpoint",
         "partition.metadata",
     ]
-    assert checkpoints.read_topic_id(Disk(), log.directory) == TOPIC_ID
+    assert (log.directory / "partition.metadata").read_bytes() == checkpoints.partition_metadata(TOPIC_ID)
     assert (log.directory / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
 
 

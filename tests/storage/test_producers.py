@@ -6,11 +6,12 @@ from headwater.errors import ErrorCode, KafkaError
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader, Marker
 from headwater.protocol.records import Record
+from headwater.storage import producers as producers_module
 from headwater.storage import snapshots
 from headwater.storage.producers import ProducerStates
 from headwater.storage.snapshots import DamagedSnapshot
 from tests.storage.builders import NOW_MS, create, flush, numbered, produced, reopen, settings
-from tests.storage.transacting import Writer, read_committed
+from tests.storage.transacting import Writer, read_committed, stable
 
 SEQUENCE_MAX = 2**31 - 1
 
@@ -47,6 +48,13 @@ def test_a_batch_without_a_producer_leaves_no_state() -> None:
     producers = ProducerStates()
     producers.update(numbered(0)[0], NOW_MS)
     assert len(producers) == 0
+
+
+def test_a_number_that_is_no_producers_leaves_no_state_when_the_log_is_read_back_either(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    log.append([numbered(0, producer_id=-2, producer_epoch=0, base_sequence=0, transactional=True)], NOW_MS)
+    again = reopen(log)
+    assert (len(again.producers), stable(again)) == (0, 1)
 
 
 def test_an_unknown_producer_may_begin_anywhere() -> None:
@@ -106,6 +114,33 @@ def test_silent_producers_are_forgotten_unless_in_a_transaction() -> None:
     busy = states(batch(0, transactional=True))
     busy.expire(NOW_MS + 10**9, 1000)
     assert len(busy) == 1
+
+
+def test_of_too_many_producers_the_longest_silent_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers_module, "PRODUCERS_MAX", 10)
+    producers = ProducerStates()
+
+    def hear_of(producer_id: int, now_ms: int, *, transactional: bool = False) -> None:
+        header, _ = numbered(
+            now_ms, producer_id=producer_id, producer_epoch=0, base_sequence=-1, transactional=transactional
+        )
+        producers.update(header, now_ms)
+
+    for now_ms in range(10):
+        hear_of(now_ms, now_ms, transactional=now_ms < 2)
+    hear_of(3, 10)
+    assert len(producers) == 10
+    hear_of(99, 11)
+    assert [state.producer_id for state in producers] == [0, 1, 3, 8, 9, 99]
+
+
+def test_producers_in_a_transaction_are_never_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers_module, "PRODUCERS_MAX", 10)
+    producers = ProducerStates()
+    for number in range(30):
+        header, _ = numbered(number, producer_id=number, producer_epoch=0, base_sequence=0, transactional=True)
+        producers.update(header, NOW_MS)
+    assert (len(producers), len(producers.transactions.open)) == (30, 30)
 
 
 def test_a_transaction_lasts_until_its_marker() -> None:
@@ -443,3 +478,41 @@ def test_a_snapshot_at_a_roll_knows_the_transaction_whose_marker_follows_it(tmp_
 
     assert read_committed(again) == []
     assert again.aborted.within(0, 99) == [(7, 0, 9, 10)]
+
+
+@pytest.mark.parametrize("meets_full_disk", [False, True])
+def test_a_snapshot_at_a_roll_knows_the_epoch_that_only_a_marker_told(tmp_path: Path, meets_full_disk: bool) -> None:
+    log = create(tmp_path, settings(segment_bytes=4096))
+    writer = Writer(log)
+    writer.data([(b"a", b"v")], 7, epoch=3, sequence=0, transactional=True)
+    writer.end(7, committed=True, epoch=4, version=2)
+    writer.write()
+    late = batch(1, 2, epoch=3, transactional=True)
+    assert refusal(log.producers, late) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    # The first batch of the next transaction belongs in a new segment, and is lost on its way there.
+    writer.data([(b"b", b"v")], 7, epoch=4, sequence=0, transactional=True)
+    log.roll(NOW_MS)
+    if meets_full_disk:
+        writer.refuse()
+    else:
+        log = reopen(log)
+
+    assert refusal(log.producers, late) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert log.producers.check(batch(0, 2, epoch=4, transactional=True)) is None
+
+
+def test_a_truncation_takes_back_markers_from_before_a_clean_start(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    writer = Writer(log)
+    writer.data([(b"a", b"v")], 7, transactional=True)
+    writer.end(7, committed=False)
+    writer.write()
+    log.close()
+    log = reopen(log, clean=True, recovery_point=2)
+
+    log.truncate_to(1).run()
+
+    state = log.producers.get(7)
+    assert state is not None
+    assert (state.current_txn_first_offset, stable(log)) == (0, 0)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.protocol.records import Record
 from headwater.storage import compaction, inspect
@@ -106,7 +106,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
         self.high_watermark = 0
         self.recovery_point = 0
         self.now_ms = NOW_MS
-        self.is_compacted = False
+        self.compacted_before = 0
 
     def teardown(self) -> None:
         shutil.rmtree(self.path)
@@ -214,7 +214,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
         flush(self.log)
         task = compaction.plan(self.log, self.now_ms, self.stable_offset)
         if task is not None:
-            self.is_compacted = True
+            self.compacted_before = self.high_watermark
             task.run(1 << 20, lambda: False)
             self.log.install(task).run()
 
@@ -237,6 +237,28 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
             index.write_bytes(data.draw(st.sampled_from([b"torn", bytes(34), bytes(68), index.read_bytes() * 2])))
         self._use(reopen(self.log, clean=True, recovery_point=self.log.end_offset))
 
+    @precondition(lambda self: self.log.start_offset == 0)
+    @rule(data=st.data(), is_clean=st.booleans())
+    def lose_snapshots(self, data: st.DataObject, is_clean: bool) -> None:
+        """While the log has its beginning: of a transaction that began before it, nothing else tells where."""
+        if is_clean:
+            self.log.close()
+            self.recovery_point = self.log.end_offset
+        snapshots = sorted(self.log.directory.glob("*.snapshot"))
+        for snapshot in snapshots[data.draw(st.integers(0, len(snapshots))) :]:
+            snapshot.write_bytes(b"rotten")
+        self._use(reopen(self.log, clean=is_clean, recovery_point=self.recovery_point))
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        """As a follower does, and never behind what was visible when the log was compacted."""
+        offset = data.draw(st.sampled_from([event.offset for event in self.written] or [0]))
+        if offset >= max(self.compacted_before, self.log.start_offset):
+            self.log.truncate_to(offset).run()
+            self.written = [event for event in self.written if event.offset < offset]
+            self.high_watermark = min(self.high_watermark, offset)
+            self.recovery_point = min(self.recovery_point, offset)
+
     def _use(self, log: Log) -> None:
         self.writer = Writer(log)
         self.high_watermark = log.end_offset
@@ -256,7 +278,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
         assert stable_offset == max(account.stable_before(self.high_watermark), self.log.start_offset)
         expected = account.committed(self.log.start_offset, stable_offset)
         found = read_committed(self.log, stable_offset, bytes_max=250)
-        if not self.is_compacted:
+        if not self.compacted_before:
             assert found == expected
             return
         # Compaction leaves what every key has in the end, and adds nothing.

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -40,6 +40,9 @@ GROUP_PROTOCOLS: Mapping[str, Mapping[str, str | int]] = {
     "consumer": {"group.protocol": "consumer"},
 }
 
+# What plays a copier, and is given its options.
+CONFLUENT = (sys.executable, "-m", "tests.transactions.copier")
+
 _ROOT = Path(__file__).parents[2]
 
 
@@ -53,13 +56,15 @@ class Step(NamedTuple):
 
 
 class Copier:
-    def __init__(self, options: Options, changed: threading.Condition) -> None:
+    def __init__(self, command: Sequence[str], options: Options, changed: threading.Condition) -> None:
         self.name = options["name"]
         self.transactional_id = options["transactional_id"]
+        self.transaction_timeout_ms = options["transaction_timeout_ms"]
         self.steps: list[Step] = []
         self._changed = changed
-        command = [sys.executable, "-m", "tests.transactions.copier", json.dumps(options)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
+        self._process = subprocess.Popen(
+            [*command, json.dumps(options)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT
+        )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
@@ -97,8 +102,16 @@ class Copier:
 class Copiers:
     """They copy `source` to `target`, which are there."""
 
-    def __init__(self, broker: Reachable, group_protocol: str, source: str, target: str) -> None:
+    def __init__(
+        self,
+        broker: Reachable,
+        group_protocol: str,
+        source: str,
+        target: str,
+        command: Sequence[str] = CONFLUENT,
+    ) -> None:
         self.group = f"copiers-of-{source}"
+        self._command = command
         self._broker = broker
         self._source = source
         self.members: list[Copier] = []
@@ -118,31 +131,46 @@ class Copiers:
             "transaction_timeout_ms": transaction_timeout_ms,
             "halts": halts,
         }
-        copier = Copier(options, self._changed)
+        copier = Copier(self._command, options, self._changed)
         self.members.append(copier)
         return copier
 
     def replace(self, copier: Copier) -> None:
         copier.kill()
-        self.start(copier.transactional_id)
+        self.start(copier.transactional_id, transaction_timeout_ms=copier.transaction_timeout_ms)
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         with self._changed:
             assert self._changed.wait_for(holds, DEADLINE_S), self._summary()
 
-    def copy_up_to(self, ends: Mapping[int, int]) -> None:
-        """Until these offsets are the committed ones."""
+    def copy_up_to(self, ends: Mapping[int, int], topic: str | None = None) -> None:
+        """Until these offsets of the source, or of another topic that they read, are committed.
+
+        A client may commit one that follows: that of the marker which ends the transaction, or the next.
+        """
+
+        def are_reached() -> bool:
+            offsets = self.committed_offsets(len(ends), topic)
+            return all(offsets[partition] >= end for partition, end in ends.items())
+
+        self._work_until(are_reached)
+
+    def copy_about(self, count: int, partitions: int) -> None:
+        """Until so many records of the source are copied, counted by committed offsets."""
+        self._work_until(lambda: sum(self.committed_offsets(partitions).values()) >= count)
+
+    def _work_until(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DEADLINE_S
-        while (offsets := self.committed_offsets(len(ends))) != ends:
+        while not holds():
             # Some step comes soon: a copier that has nothing to do says so again and again.
             with self._changed:
                 self._changed.wait(DEADLINE_S)
-            assert time.monotonic() < deadline, f"{offsets} instead of {ends}\n{self._summary()}"
+            assert time.monotonic() < deadline, self._summary()
 
-    def committed_offsets(self, partitions: int) -> Mapping[int, int]:
+    def committed_offsets(self, partitions: int, topic: str | None = None) -> Mapping[int, int]:
         with RawClient(self._broker) as raw:
             return {
-                index: committed(raw, self.group, self._source, partition=index).committed_offset
+                index: committed(raw, self.group, topic or self._source, partition=index).committed_offset
                 for index in range(partitions)
             }
 

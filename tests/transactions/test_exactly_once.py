@@ -1,99 +1,22 @@
 """Records are copied exactly once, and in order, although copiers and the broker are killed again and again."""
 
-import random
-import sys
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.faults.processes import BrokerProcess
-from tests.listeners.raw import RawClient
-from tests.transactions.copiers import GROUP_PROTOCOLS, SETTINGS, Copier, Copiers
-from tests.transactions.topics import read, transactional_producer
+from tests.transactions.copiers import GROUP_PROTOCOLS, SETTINGS, Copiers
+from tests.transactions.kills import check_transactions, copy_amid_kills, create_topics
 
-PARTITIONS = 6
-COPIERS = 2
-KILLS = 10
-# Two times for each kill of the broker, which makes 100,000.
-RECORDS_AT_A_TIME = 5_000
-ABORTED_AT_A_TIME = 500
 # Where in a transaction somebody is killed.
 STEPS = ("begun", "halfway", "sent", "committed")
 
 
-class Feeder:
-    """Each time it also aborts a transaction, whose records nobody must copy."""
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        self.count = 0
-        self._producer: Producer = transactional_producer(broker, "feeder")
-
-    def feed(self) -> None:
-        self._producer.begin_transaction()
-        for number in range(ABORTED_AT_A_TIME):
-            self._producer.produce("source", b"aborted", key=b"aborted", partition=number % PARTITIONS)
-        self._producer.flush()
-        self._producer.abort_transaction()
-        self._producer.begin_transaction()
-        for number in range(self.count, self.count + RECORDS_AT_A_TIME):
-            self._producer.produce("source", b"original", key=b"%d" % number, partition=number % PARTITIONS)
-        self._producer.commit_transaction()
-        self.count += RECORDS_AT_A_TIME
-
-
 @pytest.mark.parametrize("group_protocol", GROUP_PROTOCOLS)
 def test_every_record_is_copied_once_whoever_is_killed(tmp_path: Path, group_protocol: str) -> None:
-    seed = random.getrandbits(32)
-    # Shown if it fails.
-    sys.stdout.write(f"seed {seed}\n")
-    choice = random.Random(seed).choice
     with (
         BrokerProcess(tmp_path / "data", SETTINGS) as broker,
         Copiers(broker, group_protocol, "source", "target") as copiers,
     ):
-        with RawClient(broker) as raw:
-            raw.create("source", PARTITIONS)
-            raw.create("target", PARTITIONS)
-        feeder = Feeder(broker)
-        for number in range(COPIERS):
-            copiers.start(f"copier-{number}")
-        for _ in range(KILLS):
-            copiers.replace(_first_to(choice(STEPS), copiers, feeder))
-            _first_to(choice(STEPS), copiers, feeder)
-            broker.kill()
-            broker.start()
-
-        source = read(broker, "source", PARTITIONS)
-        copiers.copy_up_to({partition: originals[-1].offset + 1 for partition, originals in source.items()})
-        target = read(broker, "target", PARTITIONS)
-
-        assert Counter(original.value for each in source.values() for original in each) == {b"original": feeder.count}
-        for partition, originals in source.items():
-            assert [copy.key for copy in target[partition]] == [original.key for original in originals]
-        _check_transactions(copiers, [copy.value.decode() for each in target.values() for copy in each])
-
-
-def _first_to(step: str, copiers: Copiers, feeder: Feeder) -> Copier:
-    """Who comes to that step first, once there is more to copy."""
-    seen = {copier: len(copier.steps) for copier in copiers.members}
-
-    def those_who_did() -> Sequence[Copier]:
-        return [each for each in copiers.members if any(step == told.name for told in each.steps[seen[each] :])]
-
-    feeder.feed()
-    copiers.wait_until(lambda: bool(those_who_did()))
-    return those_who_did()[0]
-
-
-def _check_transactions(copiers: Copiers, transactions: Sequence[str]) -> None:
-    """Each is there as a whole or not at all, and none that was aborted."""
-    seen = Counter(transactions)
-    begun = {step.transaction: step.detail for step in copiers.steps("begun")}
-    assert seen == {transaction: begun[transaction] for transaction in seen}
-    assert seen.keys() >= {step.transaction for step in copiers.steps("committed")}
-    aborted = {step.transaction for step in copiers.steps("aborting") + copiers.steps("failed")}
-    assert aborted
-    assert not seen.keys() & aborted
+        create_topics(broker, "source", "target")
+        check_transactions(copiers, copy_amid_kills(broker, copiers, STEPS))

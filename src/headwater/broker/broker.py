@@ -6,17 +6,21 @@ from collections.abc import Mapping, Sequence
 from headwater.broker import intake
 from headwater.broker.catalog import Catalog, Change
 from headwater.broker.fetching import Fetch, PartitionFetch
+from headwater.broker.first_sequences import FirstSequences
 from headwater.broker.groups import Groups
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.journal import Journal
 from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.pending import Pending
+from headwater.broker.shard import Outcome
 from headwater.broker.transactions import Joining, Transactions
 from headwater.clock import Clock
 from headwater.config import BrokerConfig
-from headwater.coordination.topics import Topic, is_internal
+from headwater.coordination.groups.commands import Commit
+from headwater.coordination.topics import OFFSETS_TOPIC, Topic, is_internal
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.ids import ProducerId, TopicId, TopicName
+from headwater.ids import GroupId, ProducerId, TopicId, TopicName, TopicPartition
 from headwater.protocol import batch as batches
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.producers import NO_OFFSET
@@ -46,6 +50,7 @@ class Broker:
             raise
         self.groups = Groups(self.catalog, lambda: self.config, self.journal, clock)
         self.transactions = Transactions(self.catalog, self.groups, lambda: self.config, self.journal, clock)
+        self._first_sequences = FirstSequences()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
 
@@ -116,16 +121,38 @@ class Broker:
         kept = memoryview(bytearray(records))
 
         def joined(refusal: HeadwaterError | None) -> None:
+            is_stranger = partition.log.producers.get(producer.producer_id) is None
             try:
                 if refusal is not None:
+                    if is_stranger and refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS:
+                        self._first_sequences.turn_away(header, partition.id)
                     raise refusal
-                if joining.adds_partitions and header.base_sequence > 0:
-                    _check_begun(partition, producer)
+                if is_stranger:
+                    # In protocol 2 each transaction begins at sequence 0.
+                    self._first_sequences.begin(header, partition.id, at_zero=joining.adds_partitions)
                 self.produce(partition, kept, append, acks=acks, in_transaction=True)
             except HeadwaterError as error:
                 append.fail(error)
 
         self.transactions.join(joining, producer, partition.id).then(joined)
+
+    def commit_in_transaction(
+        self, group_id: GroupId, commit: Commit, producer: ProducerIdentity, joining: Joining
+    ) -> Pending[Outcome[Sequence[ErrorCode]]]:
+        """Offsets of a group that count when the transaction is committed: an error code for each, in their order."""
+        outcome: Pending[Outcome[Sequence[ErrorCode]]] = Pending()
+
+        def joined(refusal: HeadwaterError | None) -> None:
+            if refusal is not None:
+                outcome.resolve(refusal)
+                return
+            # In the instant in which the coordinator says that the transaction is open: after its end they would be
+            # pending for ever.
+            self.groups.commit_in_transaction(group_id, commit, *producer).then(outcome.resolve)
+
+        where = TopicPartition(OFFSETS_TOPIC, self.groups.partition_of(group_id))
+        self.transactions.join(joining, producer, where).then(joined)
+        return outcome
 
     def fetch(
         self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
@@ -251,13 +278,3 @@ def _internal(name: str) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{name}' is internal: the broker alone makes and writes it"
     )
-
-
-def _check_begun(partition: Partition, producer: ProducerIdentity) -> None:
-    """In protocol 2 each transaction begins at sequence 0. A later batch of one that is unknown here comes after some
-    that were refused, and their producer sends all of them again."""
-    if partition.log.producers.get(producer.producer_id) is None:
-        raise KafkaError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"epoch {producer.epoch} of producer {producer.producer_id} must begin at 0",
-        )

@@ -293,8 +293,8 @@ def _read_member(key: bytes, value: bytes | None) -> Event:
 
 
 def _read_classic(read: stored.ClassicMemberMetadata) -> ClassicMembership:
-    protocols = [ClassicProtocol(protocol.name, protocol.metadata) for protocol in read.supported_protocols]
-    return ClassicMembership(read.session_timeout_ms, protocols)
+    protocols = (ClassicProtocol(protocol.name, protocol.metadata) for protocol in read.supported_protocols)
+    return ClassicMembership(read.session_timeout_ms, tuple(protocols))
 
 
 def _read_target_epoch(key: bytes, value: bytes | None) -> Event:

@@ -19,9 +19,6 @@ from headwater.protocol.batch import BatchHeader, Marker
 from headwater.protocol.compression import Codec
 from headwater.protocol.records import Record
 
-# Markers of the first protocol have the epoch of what they end, those of the second a later one: this takes both.
-TRANSACTION_VERSION = 1
-
 
 class _Producer(NamedTuple):
     producer_id: ProducerId
@@ -49,7 +46,7 @@ class GroupLog(StateLog[Event]):
                 ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} has epoch {newest}, the request {epoch}"
             )
         if isinstance(event, TransactionEnded):
-            producers.check_marker(producer_id, epoch, _marker(event), TRANSACTION_VERSION)
+            producers.check_marker(producer_id, epoch, _marker(event), event.transaction_version)
         self._epochs[producer_id] = epoch
 
     def append(self, events: Sequence[Event], append: Append, now_ms: int) -> None:

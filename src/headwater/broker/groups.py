@@ -137,6 +137,7 @@ class Groups(Sharding[GroupMachine]):
         producer_epoch: int,
         coordinator_epoch: int,
         is_committed: bool,
+        transaction_version: int,
     ) -> Pending[Outcome[None]]:
         """What the producer has committed for groups of that partition counts now, or is forgotten."""
         if not 0 <= partition_index < len(self.shards):
@@ -144,7 +145,7 @@ class Groups(Sharding[GroupMachine]):
             return refused(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))
         return self.shards[partition_index].submit(
             lambda machine, _ticket, _now: machine.decide_end_transaction(
-                producer_id, producer_epoch, coordinator_epoch, is_committed
+                producer_id, producer_epoch, coordinator_epoch, is_committed, transaction_version
             )
         )
 

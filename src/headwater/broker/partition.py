@@ -7,7 +7,7 @@ turn is written by one gathered write at the turn's end; a reply leaves when the
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from headwater.coordination.topics import is_internal
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
@@ -17,7 +17,6 @@ from headwater.protocol.batch import BatchHeader, Marker
 from headwater.storage.file_range import FileRange
 from headwater.storage.garbage import Garbage
 from headwater.storage.log import FlushTask, Log
-from headwater.storage.producer_state import NO_OFFSET
 from headwater.storage.transaction_index import AbortedTransaction
 from headwater.topic_config import TopicConfig
 
@@ -56,17 +55,6 @@ class Append:
         self.error = error
         self.base_offset = -1
         self.notify(self)
-
-
-class ActiveProducer(NamedTuple):
-    """What a partition tells about one of its producers; -1 stands for what it does not have."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
 
 
 class Journal(Protocol):
@@ -293,25 +281,6 @@ class Partition:
         """The transactions whose records a read_committed consumer must leave out of what it read from `offset` on."""
         aborted = self.log.aborted
         return aborted.in_range(found, offset) if aborted.segments else ()
-
-    # -- transactions
-
-    def has_open_transaction(self, producer_id: int) -> bool:
-        state = self.log.producers.get(producer_id)
-        return state is not None and state.current_txn_first_offset != NO_OFFSET
-
-    def active_producers(self) -> list[ActiveProducer]:
-        return [
-            ActiveProducer(
-                state.producer_id,
-                state.producer_epoch,
-                state.last_sequence,
-                state.last_timestamp,
-                state.coordinator_epoch,
-                state.current_txn_first_offset,
-            )
-            for state in self.log.producers
-        ]
 
     # -- removing
 

@@ -73,7 +73,11 @@ class _Effect(NamedTuple):
     effect: object
 
     def send(self) -> None:
-        self.perform(self.effect)
+        try:
+            self.perform(self.effect)
+        except Exception:
+            # Nor may this keep others from theirs, or pass for a failure of the disk that has just been written to.
+            logger.exception("%s could not be done", self.effect)
 
 
 class Shard(Generic[MachineT]):
@@ -125,6 +129,7 @@ class Shard(Generic[MachineT]):
                 count += len(events)
                 await asyncio.sleep(0)
             await self._log.settle()
+            begun = machine.decide_loaded(self._now())
         except HeadwaterError as error:
             logger.error("%s cannot be loaded: %s", self.name, error)
             self._trouble = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
@@ -136,7 +141,7 @@ class Shard(Generic[MachineT]):
             self._load_later()
             return count
         self.machine = machine
-        self._take(machine, machine.decide_loaded(self._now()))
+        self._take(machine, begun)
         return count
 
     def drop(self, reason: str) -> None:

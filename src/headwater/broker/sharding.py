@@ -25,6 +25,7 @@ MachineT = TypeVar("MachineT", bound=Machine)
 ResultT = TypeVar("ResultT")
 
 PROGRESS_INTERVAL_MS = 2000
+REMEMBERED_LENGTH_MAX = 250
 
 
 class Kind(NamedTuple, Generic[MachineT]):
@@ -127,9 +128,15 @@ def refused(error: HeadwaterError) -> Pending[Any]:
     return pending
 
 
-@lru_cache(maxsize=10_000)
 def partition_of(key: str, partition_count: int) -> int:
-    """Java's hash of a string, which every tool uses to find the partition that keeps a group or a transaction."""
+    """Where every tool looks for a group or a transaction."""
+    # Whoever asks for ever longer names must not have them all remembered.
+    is_remembered = len(key) <= REMEMBERED_LENGTH_MAX
+    return (_remembered_partition_of if is_remembered else _partition_of)(key, partition_count)
+
+
+def _partition_of(key: str, partition_count: int) -> int:
+    """By Java's hash of a string."""
     hashed = 0
     utf16 = key.encode("utf-16-be", "surrogatepass")
     for high, low in zip(utf16[::2], utf16[1::2], strict=True):
@@ -137,3 +144,6 @@ def partition_of(key: str, partition_count: int) -> int:
     signed = hashed - (1 << 32) if hashed >> 31 else hashed
     # The least number has no opposite in 32 bits; Kafka takes zero for it.
     return 0 if signed == -(1 << 31) else abs(signed) % partition_count
+
+
+_remembered_partition_of = lru_cache(maxsize=10_000)(_partition_of)

@@ -65,6 +65,7 @@ def _value(event: TransactionStored) -> TransactionLogValue:
         transaction_start_timestamp_ms=event.start_timestamp_ms,
         client_transaction_version=_CLIENT_VERSIONS[event.protocol_version],
         last_producer_epoch=event.last_producer_epoch,
+        published_batch_id=event.published_batch_id,
     )
 
 
@@ -89,6 +90,7 @@ def _read(transactional_id: TransactionalId, read: TransactionLogValue) -> Trans
         ProducerId(read.next_producer_id),
         read.next_producer_epoch,
         read.last_producer_epoch,
+        read.published_batch_id,
     )
 
 

@@ -8,11 +8,13 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from headwater.broker.catalog import Catalog
 from headwater.broker.groups import Groups
 from headwater.broker.journal import Journal
+from headwater.broker.markers import MarkerWriting
 from headwater.broker.partition import Append, Partition
 from headwater.broker.pending import Pending
 from headwater.broker.shard import Outcome
@@ -28,15 +30,18 @@ from headwater.coordination.transactions.commands import (
     EndTransaction,
     InitProducer,
     ProducerIdentity,
+    PublishBatch,
+    Published,
     TransactionDescription,
     TransactionListing,
     WriteMarkers,
+    Writer,
 )
 from headwater.coordination.transactions.events import Event
 from headwater.coordination.transactions.listing import TransactionFilter
 from headwater.coordination.transactions.machine import TransactionMachine
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.ids import NO_PRODUCER_ID, ProducerId, TopicPartition, TransactionalId
+from headwater.ids import NO_PRODUCER_ID, ProducerId, TopicPartition, TransactionalId, application_of
 from headwater.protocol.batch import Marker
 
 logger = logging.getLogger(__name__)
@@ -48,9 +53,9 @@ COORDINATOR_EPOCH = 0
 # A marker that could not be written is tried again after this, and after ever longer.
 RETRY_PAUSE_S = 0.1
 RETRY_PAUSE_S_MAX = 10.0
-# The partition is gone, or another marker has already ended the transaction there.
-_NEEDLESS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH})
-
+# How long a request is held that comes before the markers of the transaction before; Kafka does so for as long
+# (add.partitions.to.txn.retry.backoff.max.ms).
+HOLD_S = 0.1
 
 # A moment later it may be well: every producer tries again on these.
 _PRODUCE_CODES = {
@@ -70,6 +75,31 @@ class Joining(NamedTuple):
     knows_abortable: bool
 
 
+class _Held:
+    """A request that waits for markers, though not for long."""
+
+    def __init__(self, ask_again: Callable[[], None], give_up: Callable[[], None]) -> None:
+        self._ask_again = ask_again
+        self._give_up = give_up
+        self._timer: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(HOLD_S, self.send_away)
+
+    def go_on(self) -> None:
+        if self._is_claimed():
+            self._ask_again()
+
+    def send_away(self) -> None:
+        if self._is_claimed():
+            self._give_up()
+
+    def _is_claimed(self) -> bool:
+        """True once: it goes on or is sent away, never both."""
+        if self._timer is None:
+            return False
+        self._timer.cancel()
+        self._timer = None
+        return True
+
+
 class Transactions(Sharding[TransactionMachine]):
     def __init__(
         self, catalog: Catalog, groups: Groups, config: Callable[[], BrokerConfig], journal: Journal, clock: Clock
@@ -79,7 +109,10 @@ class Transactions(Sharding[TransactionMachine]):
         self._partitions = catalog.partitions
         self._new_producer_id = catalog.new_producer_id
         self._wall_ms = clock.now_ms
-        self._writing: dict[WriteMarkers, asyncio.Task[None]] = {}
+        self._writing: dict[WriteMarkers, MarkerWriting] = {}
+        # By transactional id whose markers are being written: requests that go on when they are.
+        self._held: dict[TransactionalId, list[_Held]] = {}
+        self._renewals: set[asyncio.Task[None]] = set()
         # How many batches of a producer wait until their partition has joined.
         self._joining: Counter[tuple[ProducerId, TopicPartition]] = Counter()
         self._is_stopping = False
@@ -93,7 +126,7 @@ class Transactions(Sharding[TransactionMachine]):
             lambda: config().transaction_state_log_num_partitions,
             lambda: {"segment.bytes": str(config().transaction_state_log_segment_bytes)},
             new_log,
-            lambda: TransactionMachine(config(), self._has_room),
+            lambda: TransactionMachine(config(), self._has_room, self._partitions_left),
         )
         super().__init__(kind, catalog, journal, clock, self._perform)
 
@@ -101,6 +134,15 @@ class Transactions(Sharding[TransactionMachine]):
         """Whether one more transactional id may begin."""
         total = sum(len(machine.transactions) for machine in self.machines())
         return total < self._config().headwater_transactions_max
+
+    def _partitions_left(self) -> int:
+        """To how many partitions more all transactions together may write."""
+        taken = sum(machine.partition_count for machine in self.machines())
+        return self._config().headwater_transactions_partitions_max - taken
+
+    def partition_of(self, key: str) -> int:
+        """An application and its writers are known to the same machine, because it decides over them together."""
+        return super().partition_of(application_of(key))
 
     # -- commands
 
@@ -121,12 +163,25 @@ class Transactions(Sharding[TransactionMachine]):
         partitions: Collection[TopicPartition],
         protocol_version: int,
     ) -> Pending[Outcome[None]]:
-        return self.submit(
-            transactional_id,
-            lambda machine, _, now: machine.decide_add_partitions(
-                transactional_id, producer, partitions, protocol_version, now
-            ),
-        )
+        def decide(machine: TransactionMachine, _ticket: Ticket, now: Now) -> Decision[None]:
+            return machine.decide_add_partitions(transactional_id, producer, partitions, protocol_version, now)
+
+        outcome: Pending[Outcome[None]] = Pending()
+
+        def ask_again() -> None:
+            self.submit(transactional_id, decide).then(outcome.resolve)
+
+        def decided(refusal: Outcome[None]) -> None:
+            if refusal is None or refusal.code is not ErrorCode.CONCURRENT_TRANSACTIONS or self._is_stopping:
+                outcome.resolve(refusal)
+            elif transactional_id in self._held:
+                # A client that is sent away comes back after a pause, which is long beside what is left to do.
+                self._held[transactional_id].append(_Held(ask_again, lambda: outcome.resolve(refusal)))
+            else:
+                ask_again()
+
+        self.submit(transactional_id, decide).then(decided)
+        return outcome
 
     def verify(
         self, transactional_id: TransactionalId, producer: ProducerIdentity, partitions: Sequence[TopicPartition]
@@ -172,15 +227,37 @@ class Transactions(Sharding[TransactionMachine]):
 
         return self.verify(transactional_id, producer, [where]).map(verified)
 
-    async def end(
+    def end(
         self, transactional_id: TransactionalId, producer: ProducerIdentity, *, is_commit: bool, protocol_version: int
-    ) -> ProducerIdentity:
-        """Who the producer is from now on, once what it wants is on disk. A refusal is raised."""
-        new_producer_id = NO_PRODUCER_ID
-        if producer.epoch >= EPOCH_NEARLY_LAST:
+    ) -> Pending[Outcome[ProducerIdentity]]:
+        """Who the producer is from now on, once what it wants is on disk."""
+        end = EndTransaction(transactional_id, producer, is_commit, protocol_version, NO_PRODUCER_ID)
+        if producer.epoch < EPOCH_NEARLY_LAST:
+            return self._end(end)
+        outcome: Pending[Outcome[ProducerIdentity]] = Pending()
+        renewal = asyncio.get_running_loop().create_task(self._end_with_another_id(end, outcome), name="end")
+        self._renewals.add(renewal)
+        renewal.add_done_callback(self._renewals.discard)
+        return outcome
+
+    def _end(self, end: EndTransaction) -> Pending[Outcome[ProducerIdentity]]:
+        return self.submit(end.transactional_id, lambda machine, _, now: machine.decide_end(end, now))
+
+    async def _end_with_another_id(self, end: EndTransaction, outcome: Pending[Outcome[ProducerIdentity]]) -> None:
+        try:
             new_producer_id = await self._new_producer_id()
-        end = EndTransaction(transactional_id, producer, is_commit, protocol_version, new_producer_id)
-        outcome = await self.submit(transactional_id, lambda machine, _, now: machine.decide_end(end, now)).wait()
+        except HeadwaterError as error:
+            outcome.resolve(error)
+        else:
+            self._end(end._replace(new_producer_id=new_producer_id)).then(outcome.resolve)
+
+    async def publish(
+        self, application_id: TransactionalId, batch_id: int, writers: Sequence[Writer], *, is_commit: bool
+    ) -> Published:
+        """Once it is on disk that the batch is published, or that its writers are aborted. A refusal is raised."""
+        new_producer_id = await self._new_producer_id() if is_commit else NO_PRODUCER_ID
+        publish = PublishBatch(application_id, batch_id, is_commit, writers, new_producer_id)
+        outcome = await self.submit(application_id, lambda machine, _, now: machine.decide_publish(publish, now)).wait()
         if isinstance(outcome, HeadwaterError):
             raise outcome
         return outcome
@@ -213,38 +290,31 @@ class Transactions(Sharding[TransactionMachine]):
     def _perform(self, effect: object) -> None:
         assert isinstance(effect, WriteMarkers)
         # A machine that was loaded again asks for what is already being done.
-        if not self._is_stopping and effect not in self._writing:
-            task = asyncio.get_running_loop().create_task(self._write_markers(effect), name="write markers")
-            self._writing[effect] = task
-            task.add_done_callback(lambda _: self._writing.pop(effect, None))
+        if self._is_stopping or effect in self._writing:
+            return
+        self._held.setdefault(effect.transactional_id, [])
+        writing = MarkerWriting(
+            effect, self._write, self._written, pause_s=RETRY_PAUSE_S, pause_s_max=RETRY_PAUSE_S_MAX
+        )
+        self._writing[effect] = writing
+        writing.start()
 
-    async def _write_markers(self, markers: WriteMarkers) -> None:
-        missing = list(markers.partitions)
-        pause_s = RETRY_PAUSE_S
-        while missing:
-            written = [
-                self.write_marker(
-                    each,
-                    markers.producer_id,
-                    markers.producer_epoch,
-                    Marker(markers.is_commit, COORDINATOR_EPOCH),
-                    protocol_version=markers.protocol_version,
-                )
-                for each in missing
-            ]
-            errors = [await pending.wait() for pending in written]
-            missing = [
-                each
-                for each, error in zip(missing, errors, strict=True)
-                if error is not None and error.code not in _NEEDLESS
-            ]
-            if missing:
-                logger.warning("markers of %r are missing in %d partitions", markers.transactional_id, len(missing))
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_PAUSE_S_MAX)
-        await self.submit(
-            markers.transactional_id, lambda machine, _, now: machine.decide_markers_written(markers, now)
-        ).wait()
+    def _write(self, markers: WriteMarkers, where: TopicPartition) -> Pending[HeadwaterError | None]:
+        return self.write_marker(
+            where,
+            markers.producer_id,
+            markers.producer_epoch,
+            Marker(markers.is_commit, COORDINATOR_EPOCH),
+            protocol_version=markers.protocol_version,
+        )
+
+    def _written(self, markers: WriteMarkers) -> None:
+        del self._writing[markers]
+        transactional_id = markers.transactional_id
+        # Whatever becomes of it: a machine that is loaded in the place of this one asks for the markers again.
+        self.submit(transactional_id, lambda machine, _, now: machine.decide_markers_written(markers, now))
+        for held in self._held.pop(transactional_id, ()):
+            held.go_on()
 
     def write_marker(
         self, where: TopicPartition, producer_id: ProducerId, epoch: int, marker: Marker, *, protocol_version: int
@@ -252,7 +322,7 @@ class Transactions(Sharding[TransactionMachine]):
         """Ends a producer's transaction in one partition; None when that is on disk."""
         if where.topic == OFFSETS_TOPIC:
             return self._groups.end_transaction(
-                where.partition, producer_id, epoch, marker.coordinator_epoch, marker.committed
+                where.partition, producer_id, epoch, marker.coordinator_epoch, marker.committed, protocol_version
             )
         pending: Pending[HeadwaterError | None] = Pending()
         # Other internal topics have no transactions, and nobody but the broker writes to them.
@@ -272,10 +342,15 @@ class Transactions(Sharding[TransactionMachine]):
 
     async def stop(self) -> None:
         self._is_stopping = True
-        tasks = list(self._writing.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for writing in self._writing.values():
+            writing.cancel()
+        self._writing.clear()
+        for held in chain.from_iterable(self._held.values()):
+            held.send_away()
+        self._held.clear()
+        for renewal in self._renewals:
+            renewal.cancel()
+        await asyncio.gather(*self._renewals, return_exceptions=True)
         await super().stop()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
-from headwater.cli.options import bootstrap_option, connect, parse_time
+from headwater.cli.options import INT64_MAX, bootstrap_option, connect, parse_time
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from headwater.ids import TopicPartition
 
 FORMATS = ("value", "table", "json", "yaml")
-INT64_MAX = 2**63 - 1
 
 _TOPIC_WIDTH = 20
 _COLUMNS = f"{'PARTITION':<9}  {'OFFSET':<10}  {'TIMESTAMP':<24}  {'KEY':<20}  {'HEADERS':<20}  VALUE"

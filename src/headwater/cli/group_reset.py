@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from headwater.cli.options import Moment, bootstrap_option, connect
+from headwater.cli.options import INT64_MAX, Chosen, ChosenType, Moment, bootstrap_option, connect
 from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
@@ -17,31 +17,6 @@ if TYPE_CHECKING:
     from headwater.client.group_offsets import CommittedOffset
     from headwater.client.groups import GroupAdmin
     from headwater.ids import TopicPartition
-
-INT64_MAX = 2**63 - 1
-INT32_MAX = 2**31 - 1
-
-
-class Chosen(NamedTuple):
-    """A topic, and those of its partitions that are meant; None means all."""
-
-    topic: str
-    partitions: tuple[int, ...] | None
-
-
-class ChosenType(click.ParamType[Chosen]):
-    name = "TOPIC[:PARTITIONS]"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Chosen:
-        topic, colon, listed = value.partition(":")
-        if not topic:
-            self.fail(f"{value!r} names no topic", param, ctx)
-        if not colon:
-            return Chosen(topic, None)
-        numbers = listed.split(",")
-        if not all(number.isascii() and number.isdigit() and int(number) <= INT32_MAX for number in numbers):
-            self.fail(f"{value!r} is not TOPIC:PARTITIONS, such as orders:0,2", param, ctx)
-        return Chosen(topic, tuple(int(number) for number in numbers))
 
 
 class Target(NamedTuple):

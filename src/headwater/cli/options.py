@@ -1,8 +1,8 @@
-"""What the commands that talk to a broker share: --bootstrap, NAME=VALUE pairs and points in time."""
+"""What the commands that talk to a broker share: --bootstrap, NAME=VALUE pairs, partitions and points in time."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
 
 BOOTSTRAP = "127.0.0.1:9092"
+
+# The largest numbers that a request has room for.
+INT16_MAX = 2**15 - 1
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -49,6 +54,28 @@ class Assignment(click.ParamType[tuple[str, str]]):
         if not name.isprintable():
             self.fail(f"{name!r} is no name", param, ctx)
         return name, text
+
+
+class Chosen(NamedTuple):
+    """A topic, and those of its partitions that are meant; None means all."""
+
+    topic: str
+    partitions: tuple[int, ...] | None
+
+
+class ChosenType(click.ParamType[Chosen]):
+    name = "TOPIC[:PARTITIONS]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Chosen:
+        topic, colon, listed = value.partition(":")
+        if not topic:
+            self.fail(f"{value!r} names no topic", param, ctx)
+        if not colon:
+            return Chosen(topic, None)
+        numbers = listed.split(",")
+        if not all(number.isascii() and number.isdigit() and int(number) <= INT32_MAX for number in numbers):
+            self.fail(f"{value!r} is not TOPIC:PARTITIONS, such as orders:0,2", param, ctx)
+        return Chosen(topic, tuple(int(number) for number in numbers))
 
 
 class Moment(click.ParamType[int]):

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.duration import Duration, duration_text
-from headwater.cli.group_reset import INT64_MAX
-from headwater.cli.options import bootstrap_option, connect, time_text
+from headwater.cli.options import INT64_MAX, bootstrap_option, connect, time_text
 from headwater.cli.output import format_option, show
 from headwater.cli.transaction_hanging import abort_hanging, find_hanging
 from headwater.printable import printable
@@ -169,6 +168,7 @@ def _summary(described: "TransactionDescription", now_ms: int) -> dict[str, obje
         "duration_ms": duration_ms,
         "coordinator": described.coordinator.id,
         "coordinator_address": str(described.coordinator.endpoint),
+        "published_batch_id": described.published_batch_id,
     }
 
 
@@ -199,7 +199,7 @@ def _partition_rows(cluster: "Cluster", described: "TransactionDescription") -> 
 
 
 def _show_summary(whole: "Mapping[str, object]") -> None:
-    duration_ms, started = whole["duration_ms"], whole["started"] or "-"
+    duration_ms, started, batch_id = whole["duration_ms"], whole["started"] or "-", whole["published_batch_id"]
     since = f"since {started}, for {duration_text(duration_ms)}" if isinstance(duration_ms, int) else f"began {started}"
     # Clients choose the id.
     click.echo(
@@ -208,5 +208,6 @@ def _show_summary(whole: "Mapping[str, object]") -> None:
             f"producer {whole['producer_id']}  epoch {whole['producer_epoch']}  "
             f"time-out {whole['timeout_ms']} ms  "
             f"coordinator {whole['coordinator']} at {whole['coordinator_address']}"
+            f"{'' if batch_id is None else f'  published batch {batch_id}'}"
         )
     )

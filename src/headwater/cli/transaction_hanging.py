@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from headwater.cli.duration import Duration, duration_text
-from headwater.cli.group_reset import INT32_MAX, INT64_MAX, Chosen, ChosenType
-from headwater.cli.options import bootstrap_option, connect, time_text
+from headwater.cli.options import (
+    INT16_MAX,
+    INT32_MAX,
+    INT64_MAX,
+    Chosen,
+    ChosenType,
+    bootstrap_option,
+    connect,
+    time_text,
+)
 from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
     from headwater.client.transactions import OpenTransaction, TransactionAdmin
     from headwater.ids import TopicPartition
 
-INT16_MAX = 2**15 - 1
 # The default of transaction.max.timeout.ms: whatever is older should have ended long ago.
 MAX_TIMEOUT = "15m"
 OFFSETS_NAMED_MAX = 10

@@ -109,15 +109,16 @@ class Consumer:
 
     def fetch_batches(self) -> list[FetchedBatch]:
         """One round: whatever the first leader to answer has, control batches left out. `positions` moves past it."""
-        self._ask()
+        self.ask()
         batches = [fetched for node in self._ready() for fetched in self._receive(node)]
         self._rest()
         return batches
 
     # -- asking
 
-    def _ask(self) -> None:
-        """Every leader that is not busy with a fetch gets one."""
+    def ask(self) -> None:
+        """Every leader that is not busy with a fetch gets one. A caller may do so ahead of the next round: answers are
+        then on their way while it works on the last ones."""
         by_leader: dict[NodeId, dict[TopicPartition, int]] = {}
         for partition, offset in self.positions.items():
             try:

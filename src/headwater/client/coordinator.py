@@ -25,7 +25,7 @@ class CoordinatorNode(NamedTuple):
     endpoint: Endpoint
 
 
-class KeyedCoordinator:
+class Coordinator:
     """What is kept goes by a key. Each kind of it has a number in FindCoordinator, a noun for messages, and an
     error for keys that are unknown."""
 
@@ -92,9 +92,7 @@ class KeyedCoordinator:
         return self.cluster.ask_any(request, FindCoordinatorResponse, read)
 
 
-class Coordinator(KeyedCoordinator):
-    """Of a group."""
-
+class GroupCoordinator(Coordinator):
     key_type = 0
     noun = "group"
     unknown = UnknownGroup
@@ -104,7 +102,7 @@ class Coordinator(KeyedCoordinator):
         self.group_id = GroupId(group_id)
 
 
-class TransactionCoordinator(KeyedCoordinator):
+class TransactionCoordinator(Coordinator):
     key_type = 1
     noun = "transactional id"
     unknown = UnknownTransactionalId

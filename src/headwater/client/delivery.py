@@ -34,6 +34,8 @@ REQUESTS_IN_FLIGHT_MAX = 5
 _PRODUCE_VERSION_MAX = 12
 _INT32_MAX = _SEQUENCE_MASK = 2**31 - 1
 _UNKNOWN_OFFSET = -1
+# A batch that has to be split is decoded again. It was built here, so that this bounds nothing that is not in memory.
+_DECODED_BYTES_MAX = _INT32_MAX
 
 
 class Delivered(NamedTuple):
@@ -43,6 +45,17 @@ class Delivered(NamedTuple):
     base_offset: int
     record_count: int
     byte_count: int
+
+
+class Encoded(NamedTuple):
+    """Records of one partition in the form of the wire, behind room for the header of their batch: `payload` begins
+    with `batch.HEADER_SIZE` bytes that mean nothing. Whoever delivers it owns it."""
+
+    partition: TopicPartition
+    payload: bytearray
+    record_count: int
+    base_timestamp: int
+    max_timestamp: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,7 @@ class _Sealed:
 
     number: int
     partition: TopicPartition
-    records: Sequence[Record]
+    record_count: int
     base_sequence: int
     data: bytearray
     error: ClientError | None = None
@@ -84,7 +97,10 @@ class Delivery:
         level: int | None,
         timeout_ms: int,
         on_delivered: Callable[[Delivered], None] | None,
+        transactional_id: str | None = None,
+        new_identity: Callable[[], Identity] | None = None,
     ) -> None:
+        """`new_identity` is asked when the first batch is sealed, and again after one that could not be delivered."""
         self._cluster = cluster
         self._acks = acks
         self._idempotent = idempotent
@@ -92,6 +108,8 @@ class Delivery:
         self._level = level
         self._timeout_ms = timeout_ms
         self._on_delivered = on_delivered
+        self._transactional_id = transactional_id
+        self._new_identity = new_identity or self._any_identity
         # Without sequences a later batch could overtake one that has to be sent again.
         self._in_flight_max = REQUESTS_IN_FLIGHT_MAX if idempotent else 1
         self._identity = _NO_IDENTITY
@@ -99,13 +117,25 @@ class Delivery:
         self._in_flight: deque[_Request] = deque()
         self._sealed_count = 0
 
+    @property
+    def identity(self) -> Identity | None:
+        """None before the first batch."""
+        return None if self._identity is _NO_IDENTITY else self._identity
+
     def make_room(self) -> None:
         """Returns when one more request may be under way."""
         self._settle_down_to(self._in_flight_max - 1)
 
     def deliver(self, accumulated: Iterable[tuple[TopicPartition, Sequence[Record]]]) -> None:
         """Sends one batch for each partition; returns as soon as they are on their way."""
-        failed = self._transmit([self._seal(partition, records) for partition, records in accumulated])
+        self._deliver([self._seal_records(partition, records) for partition, records in accumulated])
+
+    def deliver_encoded(self, encoded: Iterable[Encoded]) -> None:
+        """As `deliver`, for what is encoded already."""
+        self._deliver([self._seal_encoded(each) for each in encoded])
+
+    def _deliver(self, batches: Sequence[_Sealed]) -> None:
+        failed = self._transmit(batches)
         if failed:
             self._recover(failed)
 
@@ -119,18 +149,41 @@ class Delivery:
             if failed:
                 self._recover(failed)
 
-    def _seal(self, partition: TopicPartition, records: Sequence[Record]) -> _Sealed:
+    # -- sealing
+
+    def _seal_records(self, partition: TopicPartition, records: Sequence[Record]) -> _Sealed:
+        sequence = self._next_sequence(partition)
+        return self._sealed(partition, len(records), sequence, self._build(records, sequence))
+
+    def _seal_encoded(self, encoded: Encoded) -> _Sealed:
+        sequence = self._next_sequence(encoded.partition)
+        batch.complete(
+            encoded.payload,
+            record_count=encoded.record_count,
+            base_timestamp=encoded.base_timestamp,
+            max_timestamp=encoded.max_timestamp,
+            codec=self._codec,
+            level=self._level,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.producer_epoch,
+            base_sequence=sequence,
+            transactional=self._transactional_id is not None,
+        )
+        return self._sealed(encoded.partition, encoded.record_count, sequence, encoded.payload)
+
+    def _next_sequence(self, partition: TopicPartition) -> int:
+        if not self._idempotent:
+            return batch.NO_SEQUENCE
+        if self._identity is _NO_IDENTITY:
+            self._identity = self._new_identity()
+        return self._sequences.get(partition, 0)
+
+    def _sealed(self, partition: TopicPartition, record_count: int, sequence: int, data: bytearray) -> _Sealed:
         self._sealed_count += 1
-        sequence = batch.NO_SEQUENCE
-        if self._idempotent:
-            if self._identity is _NO_IDENTITY:
-                self._identity = self._new_identity()
-            sequence = self._sequences.get(partition, 0)
-        sealed = _Sealed(self._sealed_count, partition, records, sequence, self._build(records, sequence))
         if self._idempotent:
             # Not before the batch is built: a sequence that no batch has would be a gap for ever.
-            self._sequences[partition] = (sequence + len(records)) & _SEQUENCE_MASK
-        return sealed
+            self._sequences[partition] = (sequence + record_count) & _SEQUENCE_MASK
+        return _Sealed(self._sealed_count, partition, record_count, sequence, data)
 
     def _build(self, records: Sequence[Record], sequence: int) -> bytearray:
         return batch.build(
@@ -140,9 +193,10 @@ class Delivery:
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.producer_epoch,
             base_sequence=sequence,
+            transactional=self._transactional_id is not None,
         )
 
-    def _new_identity(self) -> Identity:
+    def _any_identity(self) -> Identity:
         def read(response: InitProducerIdResponse) -> Identity:
             check(response.error_code, "a producer id")
             return Identity(response.producer_id, response.producer_epoch)
@@ -174,6 +228,7 @@ class Delivery:
             data = PartitionProduceData(index=sealed.partition.partition, records=sealed.data)
             topics.setdefault(sealed.partition.topic, []).append(data)
         request = ProduceRequest(
+            transactional_id=self._transactional_id,
             acks=self._acks,
             timeout_ms=self._cluster.timeout_ms,
             topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
@@ -211,7 +266,7 @@ class Delivery:
 
     def _delivered(self, sealed: _Sealed, base_offset: int) -> None:
         if self._on_delivered is not None:
-            self._on_delivered(Delivered(sealed.partition, base_offset, len(sealed.records), len(sealed.data)))
+            self._on_delivered(Delivered(sealed.partition, base_offset, sealed.record_count, len(sealed.data)))
 
     # -- sending again
 
@@ -233,7 +288,7 @@ class Delivery:
                 error = queue[0].error
                 if error is None or self._cluster.may_pass(error):
                     passing = error or passing
-                elif error.code == ErrorCode.MESSAGE_TOO_LARGE and len(queue[0].records) > 1:
+                elif error.code == ErrorCode.MESSAGE_TOO_LARGE and queue[0].record_count > 1:
                     queue.extendleft(reversed(self._split(queue.popleft())))
                 else:
                     # What follows in the partition is given up as well: it must not appear without what went before.
@@ -268,18 +323,20 @@ class Delivery:
 
     def _split(self, sealed: _Sealed) -> tuple[_Sealed, _Sealed]:
         """The same records and sequences in two batches."""
-        half = len(sealed.records) // 2
-        return self._part(sealed, 0, half), self._part(sealed, half, len(sealed.records))
+        records = batch.read_records(sealed.data, batch.read_header(sealed.data), _DECODED_BYTES_MAX)
+        half = len(records) // 2
+        return self._part(sealed, records[:half], 0), self._part(sealed, records[half:], half)
 
-    def _part(self, sealed: _Sealed, start: int, stop: int) -> _Sealed:
+    def _part(self, sealed: _Sealed, records: Sequence[Record], start: int) -> _Sealed:
         sequence = sealed.base_sequence
         if sequence != batch.NO_SEQUENCE:
             sequence = (sequence + start) & _SEQUENCE_MASK
-        records = [
+        numbered = [
             Record(index, record.timestamp, record.key, record.value, record.headers)
-            for index, record in enumerate(sealed.records[start:stop])
+            for index, record in enumerate(records)
         ]
-        return _Sealed(sealed.number, sealed.partition, records, sequence, self._build(records, sequence))
+        data = self._build(numbered, sequence)
+        return _Sealed(sealed.number, sealed.partition, len(numbered), sequence, data)
 
 
 def _fail(batches: Sequence[_Sealed], error: ClientError) -> Sequence[_Sealed]:
@@ -295,4 +352,4 @@ def _error_of(sealed: _Sealed, answer: PartitionProduceResponse | None) -> Clien
         return None
     reasons = [error.batch_index_error_message for error in answer.record_errors if error.batch_index_error_message]
     message = answer.error_message or (reasons[0] if reasons else None)
-    return Refused(answer.error_code, f"{len(sealed.records)} records for {sealed.partition}", message)
+    return Refused(answer.error_code, f"{sealed.record_count} records for {sealed.partition}", message)

@@ -32,6 +32,7 @@ _RETRIABLE = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
 _EXPLANATIONS = {
@@ -41,6 +42,7 @@ _EXPLANATIONS = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "it exists already",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "the name is not allowed; letters, digits, '.', '_' and '-' are, up to 249",
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk failed",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "the time-out is longer than the broker allows (transaction.max.timeout.ms)",
     ErrorCode.INVALID_GROUP_ID: "the name is not allowed for a group",
     ErrorCode.NON_EMPTY_GROUP: "it has members; stop them first",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "members of the group are subscribed to the topic; stop them first",

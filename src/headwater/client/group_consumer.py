@@ -10,7 +10,7 @@ from typing import Self
 
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import WAIT_MS_MAX, ConsumedRecord, Consumer
-from headwater.client.coordinator import Coordinator
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError, OffsetOutOfRange, Refused, UnknownGroup, UnknownTopic
 from headwater.client.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from headwater.client.membership import REBALANCE_TIMEOUT_MS, Membership
@@ -58,7 +58,7 @@ class GroupConsumer:
         self._auto_commit_ms = auto_commit_ms
         self._committed_only = committed_only
         self._wait_ms_max = wait_ms_max
-        self._coordinator = Coordinator(cluster, group_id)
+        self._coordinator = GroupCoordinator(cluster, group_id)
         self._membership = Membership(self._coordinator, assignor=assignor, rebalance_timeout_ms=rebalance_timeout_ms)
         self._consumer = Consumer(cluster, {}, committed_only=committed_only, wait_ms_max=wait_ms_max)
         self._committed: dict[TopicPartition, int] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from headwater.client.coordinator import Coordinator
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError, UnknownTopic, check, only
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicName, TopicPartition
@@ -44,7 +44,7 @@ class CommittedOffset(NamedTuple):
 
 
 def fetch_offsets(
-    coordinator: Coordinator, partitions: Collection[TopicPartition] | None = None, *, stable_only: bool = False
+    coordinator: GroupCoordinator, partitions: Collection[TopicPartition] | None = None, *, stable_only: bool = False
 ) -> dict[TopicPartition, CommittedOffset]:
     """What the group has committed of these partitions, or of all; those without a commit are left out.
 
@@ -78,7 +78,7 @@ def fetch_offsets(
 
 
 def commit_offsets(
-    coordinator: Coordinator,
+    coordinator: GroupCoordinator,
     offsets: Mapping[TopicPartition, CommittedOffset],
     *,
     member_id: MemberId = NO_MEMBER,
@@ -115,7 +115,7 @@ def commit_offsets(
     coordinator.ask(request, OffsetCommitResponse, read, version_max=_COMMIT_VERSION_MAX)
 
 
-def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicPartition]) -> None:
+def delete_offsets(coordinator: GroupCoordinator, partitions: Collection[TopicPartition]) -> None:
     """Forgets what the group has committed of partitions whose topics no member is subscribed to."""
     request = OffsetDeleteRequest(
         group_id=coordinator.group_id,
@@ -137,7 +137,7 @@ def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicPartiti
     coordinator.ask(request, OffsetDeleteResponse, read)
 
 
-def _check(code: int, coordinator: Coordinator, partition: TopicPartition) -> None:
+def _check(code: int, coordinator: GroupCoordinator, partition: TopicPartition) -> None:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         # Another try would not bring it back.
         raise UnknownTopic(f"partition {partition} does not exist")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
-from headwater.client.coordinator import Coordinator, CoordinatorNode
+from headwater.client.coordinator import CoordinatorNode, GroupCoordinator
 from headwater.client.errors import UnknownGroup, UnsupportedApi, check, only
 from headwater.client.group_offsets import CommittedOffset, commit_offsets, delete_offsets, fetch_offsets
 from headwater.endpoint import Endpoint
@@ -93,7 +93,7 @@ class GroupAdmin:
         return sorted(self._cluster.retrying(ask).values())
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        coordinator = Coordinator(self._cluster, group_id)
+        coordinator = GroupCoordinator(self._cluster, group_id)
         try:
             return _describe_consumer(coordinator)
         except (UnknownGroup, UnsupportedApi):
@@ -102,7 +102,7 @@ class GroupAdmin:
 
     def delete_group(self, group_id: str) -> None:
         """Deletes a group without members, and what it has committed."""
-        coordinator = Coordinator(self._cluster, group_id)
+        coordinator = GroupCoordinator(self._cluster, group_id)
 
         def read(response: DeleteGroupsResponse) -> None:
             coordinator.check(only(response.results).error_code)
@@ -115,21 +115,21 @@ class GroupAdmin:
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
         """What the group has committed of these partitions, or of all; those without a commit are left out."""
-        return fetch_offsets(Coordinator(self._cluster, group_id), partitions)
+        return fetch_offsets(GroupCoordinator(self._cluster, group_id), partitions)
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commits for a group that has no members, and makes the group if there is none."""
-        commit_offsets(Coordinator(self._cluster, group_id), offsets)
+        commit_offsets(GroupCoordinator(self._cluster, group_id), offsets)
 
     def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
         """Forgets commits of partitions whose topics no member is subscribed to."""
-        delete_offsets(Coordinator(self._cluster, group_id), partitions)
+        delete_offsets(GroupCoordinator(self._cluster, group_id), partitions)
 
 
 # -- the next-generation protocol
 
 
-def _describe_consumer(coordinator: Coordinator) -> GroupDescription:
+def _describe_consumer(coordinator: GroupCoordinator) -> GroupDescription:
     request = ConsumerGroupDescribeRequest(group_ids=[coordinator.group_id], include_authorized_operations=False)
 
     def read(response: ConsumerGroupDescribeResponse) -> GroupDescription:
@@ -171,7 +171,7 @@ def _consumer_member(member: consumer_group_describe.Member) -> MemberDescriptio
 # -- the classic protocol
 
 
-def _describe_classic(coordinator: Coordinator) -> GroupDescription:
+def _describe_classic(coordinator: GroupCoordinator) -> GroupDescription:
     request = DescribeGroupsRequest(groups=[coordinator.group_id])
 
     def read(response: DescribeGroupsResponse) -> GroupDescription:

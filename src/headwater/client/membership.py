@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import uuid4
 
-from headwater.client.coordinator import Coordinator
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicId, TopicName, TopicPartition
@@ -48,7 +48,7 @@ class Rebalance(NamedTuple):
 class Membership:
     def __init__(
         self,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinator,
         *,
         assignor: str | None = None,
         rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS,

@@ -32,6 +32,14 @@ def list_offsets(
     return offsets | _ask(cluster, dict.fromkeys(beyond, LATEST), committed_only=committed_only)
 
 
+def offsets_since(
+    cluster: Cluster, times_ms: Mapping[TopicPartition, int], *, committed_only: bool = False
+) -> dict[TopicPartition, int | None]:
+    """The first offset that is not older than the time asked for; None where all records are older."""
+    offsets = _ask(cluster, times_ms, committed_only=committed_only)
+    return {partition: None if offset == _NOT_FOUND else offset for partition, offset in offsets.items()}
+
+
 def _ask(cluster: Cluster, asked: Mapping[TopicPartition, int], *, committed_only: bool) -> dict[TopicPartition, int]:
     def ask(
         connection: Connection, questions: Mapping[TopicPartition, int]

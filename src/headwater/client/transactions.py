@@ -48,7 +48,8 @@ class TransactionListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """`started_ms` is None where there was no transaction yet. `partitions` are those that wait for its end."""
+    """`started_ms` is None where there was no transaction yet. `partitions` are those that wait for its end.
+    `published_batch_id` is the last batch of an application whose writers are published together."""
 
     transactional_id: TransactionalId
     state: str
@@ -58,6 +59,7 @@ class TransactionDescription:
     started_ms: int | None
     partitions: tuple[TopicPartition, ...]
     coordinator: CoordinatorNode
+    published_batch_id: int | None = None
 
 
 class ProducerDescription(NamedTuple):
@@ -148,6 +150,7 @@ class TransactionAdmin:
                     )
                 ),
                 coordinator.node,
+                _known(found.published_batch_id),
             )
 
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])

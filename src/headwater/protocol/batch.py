@@ -250,10 +250,8 @@ def build(
     batch = records.encode(batch_records, base_offset, base_timestamp, HEADER_SIZE)
     if not batch_records:
         codec = Codec.NONE
-    elif codec:
-        with memoryview(batch) as view, view[HEADER_SIZE:] as uncompressed:
-            compressed = compression.compress(codec, uncompressed, level)
-        batch[HEADER_SIZE:] = compressed
+    if codec:
+        _compress(batch, codec, level)
     attributes = (
         codec
         | (_LOG_APPEND_TIME if log_append_time_ms is not None else 0)
@@ -280,6 +278,42 @@ def build(
     )
     _seal(batch)
     return batch
+
+
+def complete(
+    batch: bytearray,
+    *,
+    record_count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    codec: int = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> None:
+    """Makes a whole batch, in place, of records that are encoded already, behind room for the header."""
+    if codec:
+        _compress(batch, codec, level)
+    _HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LOG_OVERHEAD,
+        NO_LEADER_EPOCH,
+        MAGIC,
+        0,
+        codec | (_TRANSACTIONAL if transactional else 0),
+        record_count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    _seal(batch)
 
 
 def with_payload(batch: Buffer, stored: Buffer, codec: int) -> bytearray:
@@ -346,6 +380,12 @@ def _refuse_old_format(buffer: Buffer, position: int) -> None:
 
 def _too_small(header: BatchHeader) -> CorruptBatch:
     return CorruptBatch(f"batch claims {header.size} bytes, fewer than its header of {HEADER_SIZE}")
+
+
+def _compress(batch: bytearray, codec: int, level: int | None) -> None:
+    with memoryview(batch) as view, view[HEADER_SIZE:] as uncompressed:
+        compressed = compression.compress(codec, uncompressed, level)
+    batch[HEADER_SIZE:] = compressed
 
 
 def _seal(batch: bytearray | memoryview) -> None:

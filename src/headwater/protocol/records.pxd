@@ -45,16 +45,6 @@ cdef long long _validate(
 ) except? -2
 
 @cython.locals(
-    data=Bytes, end=Py_ssize_t, position=Py_ssize_t, index=Py_ssize_t,
-    timestamp_delta=cython.longlong, offset_delta=cython.longlong, key_at=Py_ssize_t, key_length=cython.longlong,
-    value_at=Py_ssize_t, value_length=cython.longlong, headers_at=Py_ssize_t, header_count=cython.longlong,
-)
-cpdef tuple first_since(
-    const unsigned char[::1] payload, Py_ssize_t count, long long base_offset, long long base_timestamp,
-    long long timestamp,
-)
-
-@cython.locals(
     measured=list, blocks=list, record=Record, block=bytes, size=Py_ssize_t, body=Py_ssize_t, out=bytearray,
     target="unsigned char*", position=Py_ssize_t, index=Py_ssize_t,
 )

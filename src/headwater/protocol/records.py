@@ -177,23 +177,6 @@ def _validate(
     return timestamp_found
 
 
-def first_since(
-    payload: Buffer, count: int, base_offset: int, base_timestamp: int, timestamp: int
-) -> tuple[int, int] | None:
-    """Offset and timestamp of the first record that is not older than `timestamp`."""
-    _check_claims(len(payload), count, base_offset, base_timestamp)
-    data = memory.borrow(payload)
-    end = len(payload)
-    position = 0
-    for index in range(count):
-        position, timestamp_delta, offset_delta, _, _, _, _, _, _ = _walk(data, position, end)
-        if position < 0:
-            raise InvalidRecord(_FAULTS[position], index)
-        if base_timestamp + timestamp_delta >= timestamp:
-            return base_offset + offset_delta, base_timestamp + timestamp_delta
-    return None
-
-
 def encode(records: Sequence[Record], base_offset: int, base_timestamp: int, reserve: int = 0) -> bytearray:
     """The payload, after `reserve` bytes that are left free for a batch header."""
     _check_claims(0, 0, base_offset, base_timestamp)

@@ -5,11 +5,9 @@ of a clean shutdown, and who owns the data directory.
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from uuid import UUID
 
 from headwater.errors import HeadwaterError
 from headwater.ids import TopicId, TopicName, TopicPartition
-from headwater.storage import names
 from headwater.storage.disk import Disk
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -79,17 +77,6 @@ def partition_metadata(topic_id: TopicId) -> bytes:
     """The id as Kafka writes it: URL-safe base64 without its padding."""
     text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
     return f"version: 0\ntopic_id: {text}".encode()
-
-
-def read_topic_id(disk: Disk, directory: Path) -> TopicId:
-    path = directory / names.PARTITION_METADATA
-    fields = dict(
-        line.split(": ", 1) for line in disk.read_file(path).decode(errors="replace").splitlines() if ": " in line
-    )
-    try:
-        return TopicId(UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"] + "==")))
-    except (KeyError, ValueError):
-        raise DamagedCheckpoint(f"{path} names no topic id") from None
 
 
 def read_properties(disk: Disk, path: Path) -> dict[str, str] | None:

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from headwater.errors import ErrorCode, KafkaError
-from headwater.protocol.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, Marker
-from headwater.storage.producer_state import NO_OFFSET, ProducedBatch, ProducerState
+from headwater.protocol.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, Marker
+from headwater.storage.producer_state import NO_COORDINATOR_EPOCH, NO_OFFSET, ProducedBatch, ProducerState
 from headwater.storage.transaction_index import AbortedTransaction
 from headwater.storage.transactions import Transactions
 
 BATCHES_REMEMBERED: Final = 5
 PRODUCER_EPOCH_MAX: Final = 2**15 - 1
+# Anybody may invent producers. Where there are more than this, half of them are forgotten: who was silent for longest.
+PRODUCERS_MAX: Final = 100_000
 # From this version of the transaction protocol on (KIP-890) the end of each transaction raises its producer's epoch.
 VERSION_WITH_EPOCH_BUMP: Final = 2
 _SEQUENCE_MASK: Final = 2**31 - 1
@@ -67,11 +69,9 @@ class ProducerStates:
     def update(self, header: BatchHeader, now_ms: int) -> None:
         """Takes in a data batch that has its offset. A batch that is known already changes nothing."""
         producer_id = header.producer_id
-        if producer_id == NO_PRODUCER_ID or header.is_control:
+        if producer_id < 0 or header.is_control:
             return
-        state = self._states.get(producer_id)
-        if state is None:
-            state = self._states[producer_id] = ProducerState(producer_id)
+        state = self._states.get(producer_id) or self._add(producer_id)
         batches = state.batches
         base_offset = header.base_offset
         last_offset = base_offset + header.last_offset_delta
@@ -90,6 +90,10 @@ class ProducerStates:
     def check_marker(self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int) -> None:
         """Refuses the marker of a coordinator, or of a transaction, that another has replaced. One that ends nothing is
         fine: its reply was lost, or the producer never got to write here."""
+        if producer_id < 0 or producer_epoch < 0:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"a marker for producer {producer_id} of epoch {producer_epoch} ends nothing"
+            )
         state = self._states.get(producer_id)
         if state is None:
             return
@@ -111,9 +115,7 @@ class ProducerStates:
 
     def end_transaction(self, header: BatchHeader, marker: Marker, now_ms: int) -> AbortedTransaction | None:
         """Takes in the control batch that commits or aborts what the producer wrote; says what was aborted."""
-        state = self._states.get(header.producer_id)
-        if state is None:
-            state = self._states[header.producer_id] = ProducerState(header.producer_id)
+        state = self._states.get(header.producer_id) or self._add(header.producer_id)
         first_offset = state.current_txn_first_offset
         last_stable_offset = self.transactions.end(state.copy(), header.base_offset)
         state.enter_epoch(header.producer_epoch)
@@ -124,10 +126,22 @@ class ProducerStates:
             return None
         return AbortedTransaction(header.producer_id, first_offset, header.base_offset, last_stable_offset)
 
+    def _add(self, producer_id: int) -> ProducerState:
+        count = len(self._states)
+        # Asked for anew only after many more, should most of them be in the middle of a transaction.
+        if count >= PRODUCERS_MAX and count % (PRODUCERS_MAX // 2) == 0:
+            for silent in sorted(self._idle(), key=_last_timestamp)[: PRODUCERS_MAX // 2]:
+                del self._states[silent.producer_id]
+        state = self._states[producer_id] = ProducerState(producer_id)
+        return state
+
+    def _idle(self) -> list[ProducerState]:
+        return [state for state in self._states.values() if state.current_txn_first_offset == NO_OFFSET]
+
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets who has been silent for so long, unless in the middle of a transaction."""
-        for state in list(self._states.values()):
-            if state.current_txn_first_offset == NO_OFFSET and now_ms - state.last_timestamp >= expiration_ms:
+        for state in self._idle():
+            if now_ms - state.last_timestamp >= expiration_ms:
                 del self._states[state.producer_id]
 
     def truncate(self, offset: int) -> bool:
@@ -180,9 +194,16 @@ class ProducerStates:
             past.batches = [batch for batch in state.batches if batch.last_offset < offset]
             if past.current_txn_first_offset >= offset:
                 past.current_txn_first_offset = NO_OFFSET
-            if past.batches or not state.batches or past.current_txn_first_offset != NO_OFFSET:
+            # One that a marker told about may have had no batch yet. One with as many as are remembered had others,
+            # which are not known any more: then nobody knows what its next sequence was.
+            had_none = state.coordinator_epoch != NO_COORDINATOR_EPOCH and len(state.batches) < BATCHES_REMEMBERED
+            if past.batches or not state.batches or past.current_txn_first_offset != NO_OFFSET or had_none:
                 known.append(past)
         return known
+
+
+def _last_timestamp(state: ProducerState) -> int:
+    return state.last_timestamp
 
 
 def _recognise(state: ProducerState, header: BatchHeader) -> Duplicate:

@@ -45,6 +45,8 @@ def load_producers(
         recall_producers(producers, segments, offset)
     for segment, position, header in _batches_from(segments, offset):
         _replay(producers, segment, position, header)
+    # Whatever is read back is decided.
+    producers.transactions.stable_before(end_offset)
     return producers
 
 
@@ -71,7 +73,6 @@ def _replay(
     if marker is None:
         return None
     aborted = producers.end_transaction(header, marker, header.max_timestamp)
-    # Whatever is read back is decided.
     producers.transactions.stable_before(header.next_offset)
     return aborted
 

@@ -36,6 +36,10 @@ def install(log: "Log", task: "CleaningTask") -> Garbage:
     discarded: list[Path] = []
     is_current = log.failure is None and task.truncations == log.truncations
     try:
+        if is_current and task.replacements:
+            # Snapshots from before the end of what was cleaned may know of open transactions whose markers are gone.
+            for path in log.snapshots.cut_before(task.replacements[-1].next_offset):
+                log.disk.remove(path)
         for replacement in task.replacements:
             if is_current and replacement.replaced[0] in log.segments:
                 discarded += _replace(log.segments, replacement)

@@ -60,13 +60,13 @@ class TransactionIndex(Index):
 
     def search(self, offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
         """Adds those that reach into [offset, end_offset). Whether there can be no more of them in later segments."""
-        unpack_from, entries, size = self.entry.unpack_from, self.entries, self.entry.size
-        count = len(self)
-        for number in range(bisect_left(range(count), offset, key=self._column(_LAST_OFFSET)), count):
-            aborted = AbortedTransaction(*unpack_from(entries, number * size)[1:])
-            if aborted.first_offset < end_offset:
-                found.append(aborted)
-            if aborted.last_stable_offset >= end_offset:
+        start = bisect_left(range(len(self)), offset, key=self._column(_LAST_OFFSET))
+        # Many are passed over where a transaction was open for long: whatever ended meanwhile may lie behind the range.
+        coming = memoryview(self.entries)[start * self.entry.size :]
+        for _, producer_id, first_offset, last_offset, last_stable_offset in self.entry.iter_unpack(coming):
+            if first_offset < end_offset:
+                found.append(AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset))
+            if last_stable_offset >= end_offset:
                 return True
         return False
 

@@ -5,6 +5,7 @@ Transactions begin in the order of their first offsets, so the first of those th
 """
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -20,18 +21,20 @@ class Ended(NamedTuple):
 
 
 class Transactions:
-    __slots__ = ("ended", "last_decided_marker", "open")
+    __slots__ = ("decided_before", "ended", "open")
 
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
-        self.open: dict[int, None] = {}
+        # Unlike a plain dictionary, an ordered one has its first key at hand however many before it are gone.
+        self.open: OrderedDict[int, None] = OrderedDict()
         self.ended: list[Ended] = []
-        self.last_decided_marker = NO_OFFSET
+        # What markers before this offset have ended is not known any more.
+        self.decided_before = 0
         self.reopen(states)
 
     def reopen(self, states: Iterable[ProducerState]) -> None:
         """Goes by what the states say is open."""
         first_offsets = (state.current_txn_first_offset for state in states)
-        self.open = dict.fromkeys(sorted(offset for offset in first_offsets if offset != NO_OFFSET))
+        self.open = OrderedDict.fromkeys(sorted(offset for offset in first_offsets if offset != NO_OFFSET))
 
     def begin(self, first_offset: int) -> None:
         self.open[first_offset] = None
@@ -43,9 +46,9 @@ class Transactions:
         return next(iter(self.open), marker_offset + 1)
 
     def take_back(self, offset: int) -> list[ProducerState] | None:
-        """Markers at `offset` and after it never were. Gives the states before them, the earliest last; None: one of
-        them is no longer known."""
-        if self.last_decided_marker >= offset:
+        """Markers at `offset` and after it never were. Gives the states before them, the earliest last; None: some may
+        be no longer known."""
+        if offset < self.decided_before:
             return None
         past: list[ProducerState] = []
         while self.ended and self.ended[-1].marker_offset >= offset:
@@ -59,14 +62,12 @@ class Transactions:
     def carry_over(self, earlier: "Transactions", end_offset: int) -> None:
         """These were read back from a log that ends at `end_offset`, which does not say what consumers see of it."""
         self.ended = [ended for ended in earlier.ended if ended.marker_offset < end_offset]
-        self.last_decided_marker = min(earlier.last_decided_marker, end_offset - 1)
+        self.decided_before = min(earlier.decided_before, end_offset)
 
     def stable_before(self, high_watermark: int) -> int:
         """The last stable offset. Markers below the high watermark have decided their transactions."""
-        count = bisect_left(self.ended, high_watermark, key=_marker_offset)
-        if count:
-            self.last_decided_marker = self.ended[count - 1].marker_offset
-            del self.ended[:count]
+        del self.ended[: bisect_left(self.ended, high_watermark, key=_marker_offset)]
+        self.decided_before = high_watermark
         undecided = (one.first_offset for one in self.ended if one.first_offset != NO_OFFSET)
         return min(high_watermark, next(iter(self.open), high_watermark), min(undecided, default=high_watermark))
 

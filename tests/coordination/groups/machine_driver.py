@@ -86,6 +86,8 @@ class MachineDriver:
         self.answers: dict[Ticket, Any] = {}
         self.waiting: set[Ticket] = set()
         self._tickets = 0
+        # What it knew at the last decision, if nothing has happened since.
+        self._snapshot: object | None = None
 
     def group(self, group_id: str) -> "OneGroup":
         return OneGroup(self, GroupId(group_id))
@@ -96,11 +98,13 @@ class MachineDriver:
         return self.take(decide).result
 
     def take(self, decide: Callable[[], Decision[ResultT]]) -> Decision[ResultT]:
-        before = self.snapshot()
+        before = self._snapshot = self._snapshot or self.snapshot()
         try:
             decision = decide()
         finally:
             assert self.snapshot() == before, "deciding must not mutate"
+        if decision.events:
+            self._snapshot = None
         for event in decision.events:
             self.machine.apply(event)
             if not isinstance(event, Volatile):
@@ -149,7 +153,7 @@ class MachineDriver:
         self.perform(lambda: self.machine.decide_forget_topics([TopicName(name) for name in names]))
 
     def end_transaction(self, producer_id: int, *, is_committed: bool, epoch: int = 0) -> None:
-        self.perform(lambda: self.machine.decide_end_transaction(ProducerId(producer_id), epoch, 0, is_committed))
+        self.perform(lambda: self.machine.decide_end_transaction(ProducerId(producer_id), epoch, 0, is_committed, 1))
 
     # -- time
 
@@ -179,11 +183,16 @@ class MachineDriver:
         """Another machine, which knows what is in the log and no more."""
         other = MachineDriver(self.topics, self.config)
         other.now, other._tickets = self.now, self._tickets
-        other.records = list(self.records if records is None else records)
-        for record in other.records:
-            other.machine.apply(record.event)
-        assert not other.deadlines, "a log that is read knows no time"
+        other.read_on(self.records if records is None else records)
         return other
+
+    def read_on(self, records: Sequence[Record]) -> None:
+        """Reads what is new in a log of which it has read the beginning, and decided nothing since."""
+        unread = records[len(self.records) :]
+        for record in unread:
+            self.machine.apply(record.event)
+        self.records += unread
+        assert not self.deadlines, "a log that is read knows no time"
 
     def restarted(self, records: Sequence[Record] | None = None) -> "MachineDriver":
         other = self.replayed(records)

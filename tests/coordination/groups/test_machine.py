@@ -1,10 +1,9 @@
-"""Which group a command reaches, of which protocol, and how groups begin and end."""
+"""Which group a command reaches, of which protocol, and when its deadlines are due."""
 
 from collections.abc import Callable
 
 import pytest
 
-from headwater.coordination.decisions import Ticket
 from headwater.coordination.groups.classic.group import ClassicGroup
 from headwater.coordination.groups.commands import (
     LEAVE_EPOCH,
@@ -13,17 +12,14 @@ from headwater.coordination.groups.commands import (
     GroupState,
     GroupType,
     JoinResult,
-    Sync,
     SyncResult,
 )
 from headwater.coordination.groups.events import (
     ClassicGroupForgotten,
     ConsumerGroupForgotten,
     ConsumerGroupStored,
-    MemberForgotten,
     MemberStored,
     OffsetForgotten,
-    RegexForgotten,
 )
 from headwater.errors import ErrorCode, KafkaError
 from headwater.group_defaults import GroupDefaults
@@ -208,41 +204,6 @@ def test_offsets_whose_group_was_lost_between_two_protocols_can_be_deleted_and_e
     driver.restarted().delete(NAME)
 
 
-# -- how many groups there may be
-
-BEGINNINGS: dict[str, Request] = {
-    "join": lambda group: group.join(join_request(new_member_id="bob")),
-    "join that is first told its id": lambda group: group.join(join_request(is_member_id_required=True)),
-    "heartbeat": lambda group: group.heartbeat(heartbeat("ann", topics=["a"])),
-    "commit": lambda group: group.commit(offset("a", 0, 1)),
-}
-
-
-@pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS.keys())
-def test_no_group_begins_beyond_the_limit_but_those_that_are_there_go_on(
-    driver: MachineDriver, group: OneGroup, begin: Request
-) -> None:
-    begin(group)
-    driver.groups_max = 1
-
-    with pytest.raises(KafkaError, match=r"headwater\.groups\.max") as refused:
-        begin(driver.group("another"))
-    assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert list(driver.machine.groups) == [NAME]
-    group.commit(offset("a", 0, 1)) if group.state is GroupState.EMPTY else begin(group)
-
-    driver.groups_max = 2
-    begin(driver.group("another"))
-    assert list(driver.machine.groups) == [NAME, "another"]
-
-
-def test_a_group_may_change_its_protocol_at_the_limit(driver: MachineDriver, group: OneGroup) -> None:
-    group.empty_consumer()
-    driver.groups_max = 1
-    group.stable_classic()
-    assert group.heartbeat(heartbeat("ann", topics=["a"])).epoch == 2
-
-
 # -- questions
 
 
@@ -275,96 +236,6 @@ def test_all_groups_are_listed_with_their_types_and_states(driver: MachineDriver
         GroupListing(GroupId("no members"), "", GroupState.EMPTY, GroupType.CLASSIC),
         GroupListing(GroupId("other"), "connect", GroupState.PREPARING_REBALANCE, GroupType.CLASSIC),
     ]
-
-
-# -- the end of a group
-
-
-@pytest.mark.parametrize("begin", [OneGroup.stable_classic, OneGroup.stable_consumer])
-def test_a_group_with_members_is_not_deleted(
-    driver: MachineDriver, group: OneGroup, begin: Callable[[OneGroup], None]
-) -> None:
-    begin(group)
-    before = driver.snapshot()
-    assert refusal(lambda: driver.delete(NAME)) is ErrorCode.NON_EMPTY_GROUP
-    assert driver.snapshot() == before
-
-
-def test_a_deleted_classic_group_takes_its_offsets_first(driver: MachineDriver, group: OneGroup) -> None:
-    group.empty_classic()
-    group.commit(offset("a", 0, 1), offset("b", 0, 2))
-
-    assert driver.delete(NAME) == [
-        OffsetForgotten(PAYMENTS, TopicName("a"), 0),
-        OffsetForgotten(PAYMENTS, TopicName("b"), 0),
-        ClassicGroupForgotten(PAYMENTS),
-    ]
-    for known in (driver, driver.restarted()):
-        assert known.machine.groups == {}
-        assert known.offsets() == {}
-
-
-def test_a_deleted_consumer_group_takes_its_offsets_first_and_all_else_with_it(
-    driver: MachineDriver, group: OneGroup
-) -> None:
-    group.heartbeat(heartbeat("ann", topics=[], regex="a|b"))
-    group.heartbeat(heartbeat("ann", LEAVE_EPOCH))
-    group.commit(offset("a", 0, 1))
-
-    kinds = [type(event) for event in driver.delete(NAME)]
-    assert (kinds[0], kinds[-1]) == (OffsetForgotten, ConsumerGroupForgotten)
-    assert RegexForgotten not in kinds, "it went with its last member"
-    for known in (driver, driver.restarted()):
-        assert known.machine.groups == {}
-        assert known.offsets() == {}
-    assert refusal(lambda: driver.delete(NAME)) is ErrorCode.GROUP_ID_NOT_FOUND
-
-
-def test_a_group_that_is_only_offsets_is_deleted_too(driver: MachineDriver, group: OneGroup) -> None:
-    group.commit(offset("a", 0, 1))
-    driver.delete(NAME)
-    assert driver.machine.groups == driver.offsets() == {}
-
-
-# -- what is left of a group in a log
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        ClassicGroupForgotten(PAYMENTS),
-        ConsumerGroupForgotten(PAYMENTS),
-        MemberForgotten(PAYMENTS, MemberId("ann")),
-        OffsetForgotten(PAYMENTS, TopicName("a"), 0),
-    ],
-)
-def test_the_end_of_what_compaction_has_removed_begins_nothing(driver: MachineDriver, event: object) -> None:
-    driver.machine.apply(event)
-    assert driver.machine.groups == {}
-
-
-def test_the_end_of_a_group_does_not_concern_its_successor_of_the_other_protocol(driver: MachineDriver) -> None:
-    driver.group("classic").stable_classic()
-    driver.group("consumer").stable_consumer()
-    before = driver.snapshot()
-    driver.machine.apply(MemberForgotten(GroupId("classic"), MemberId("bob")))
-    driver.machine.apply(ConsumerGroupForgotten(GroupId("classic")))
-    driver.machine.apply(ClassicGroupForgotten(GroupId("consumer")))
-    assert driver.snapshot() == before
-
-
-def test_a_restart_brings_back_groups_of_both_protocols_and_starts_their_sessions(driver: MachineDriver) -> None:
-    driver.group("classic").stable_classic(assigned=b"all")
-    driver.group("consumer").stable_consumer()
-    driver.pass_time(20_000)
-
-    restarted = driver.restarted()
-
-    assert restarted.durable() == driver.durable()
-    assert restarted.deadlines == {
-        (GroupId("classic"), "classic-session", "bob"): 20_000 + CLASSIC_SESSION_TIMEOUT_MS,
-        (GroupId("consumer"), "consumer-session", "ann"): 20_000 + SESSION_TIMEOUT_MS,
-    }
 
 
 # -- time
@@ -416,49 +287,3 @@ def test_a_group_has_the_settings_of_its_broker() -> None:
 def test_a_member_is_stored_before_it_is_answered(driver: MachineDriver, group: OneGroup) -> None:
     group.stable_consumer()
     assert [event.member_id for event in driver.log if isinstance(event, MemberStored)] == ["ann"]
-
-
-# -- memory
-
-
-def test_what_members_take_is_counted_and_given_back(driver: MachineDriver) -> None:
-    """Whatever they bring, hold or wait for, in both protocols, and after they have changed from one to the other."""
-    for begin in (OneGroup.stable_classic, OneGroup.stable_consumer):
-        group = driver.group(begin.__name__)
-        begin(group)
-    assert driver.machine.weight == sum(group.weight for group in driver.machine.groups.values()) > 0
-    driver.pass_time(10 * CLASSIC_SESSION_TIMEOUT_MS)
-    assert driver.machine.weight == 0
-
-
-def test_members_that_would_take_more_memory_than_there_is_are_refused(driver: MachineDriver, group: OneGroup) -> None:
-    group.stable_classic()
-    driver.bytes_max = driver.machine.weight + 10
-
-    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes") as refused:
-        group.join(join_request(new_member_id="more"))
-    assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes"):
-        driver.group("another").heartbeat(heartbeat("ann", topics=["a" * 20]))
-    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes"):
-        group.machine.decide_sync(
-            group.group_id,
-            Sync(MemberId("bob"), None, 1, None, None, {MemberId("bob"): b"x" * 5000}),
-            Ticket(99),
-            driver.now,
-        )
-    group.join(join_request(member_id="bob"))
-
-
-def test_a_group_in_which_nobody_ever_was_leaves_nothing_behind(driver: MachineDriver) -> None:
-    request = join_request(new_member_id="bob")._replace(is_member_id_required=True)
-    told = driver.group("unborn").join(request)
-    assert isinstance(told, JoinResult)
-    assert told.error is ErrorCode.MEMBER_ID_REQUIRED
-    assert driver.machine.groups
-
-    driver.pass_time(10 * CLASSIC_SESSION_TIMEOUT_MS)
-
-    assert not driver.machine.groups
-    assert driver.machine.next_deadline_ms() is None
-    assert not driver.records

@@ -30,6 +30,10 @@ class Settings:
     transactional_id_expiration_ms: int = 604_800_000
     headwater_transactions_max: int = 10
     headwater_transaction_partitions_max: int = 100
+    headwater_transactions_partitions_max: int = 1000
+    headwater_publish_writers_max: int = 5
+    headwater_application_id_expiration_ms: int = 2_592_000_000
+    transaction_state_log_segment_bytes: int = 16_777_216
 
 
 def producer(producer_id: int, epoch: int) -> ProducerIdentity:
@@ -56,7 +60,9 @@ class Driver:
     def __init__(self, *events: object, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.machine = TransactionMachine(
-            self.settings, lambda: len(self.machine.transactions) < self.settings.headwater_transactions_max
+            self.settings,
+            lambda: len(self.machine.transactions) < self.settings.headwater_transactions_max,
+            lambda: self.settings.headwater_transactions_partitions_max - self.machine.partition_count,
         )
         self.now = START
         self.new_producer_id = 100
@@ -84,6 +90,7 @@ class Driver:
         decision = self.decide(decide)
         for event in decision.events:
             self.machine.apply(event)
+        assert self.machine.partition_count == sum(len(each.partitions) for each in self.machine.transactions.values())
         return decision
 
     def snapshot(self) -> object:

@@ -164,6 +164,17 @@ def test_an_empty_id_is_refused() -> None:
     assert refused(Driver(), transactional_id=TransactionalId("")) is ErrorCode.INVALID_REQUEST
 
 
+def test_a_new_id_has_a_reasonable_length() -> None:
+    """Many long ones would fill the memory, and could not be forgotten together."""
+    driver = Driver()
+    longest = TransactionalId("x" * 1000)
+    driver.init(transactional_id=longest)
+    assert refused(driver, transactional_id=TransactionalId(longest + "x")) is ErrorCode.INVALID_REQUEST
+    # One that Kafka took goes on.
+    kept = stored(TransactionState.EMPTY)._replace(transactional_id=TransactionalId(longest + "x"))
+    assert Driver(kept).init(transactional_id=kept.transactional_id).result == producer(7, 6)
+
+
 def test_only_so_many_ids_are_kept_and_known_ones_go_on() -> None:
     driver = Driver(settings=Settings(headwater_transactions_max=2))
     driver.init()

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.coordination.transactions.events import TimeLimitSet, TransactionState, TransactionStored
 from headwater.errors import ErrorCode, KafkaError
-from headwater.ids import TopicName, TopicPartition
+from headwater.ids import TopicName, TopicPartition, TransactionalId
 from tests.coordination.transactions.driver import ORDERS, START, TIMEOUT_MS, A, B, Driver, Settings, producer, stored
 
 CLIENT = producer(7, 5)
@@ -63,6 +63,26 @@ def test_a_transaction_has_only_so_many_partitions() -> None:
         driver.add(CLIENT, many[3])
     assert refusal.value.code is ErrorCode.TRANSACTION_ABORTABLE
     driver.add(CLIENT, *many[:2])
+
+
+def test_all_transactions_together_have_only_so_many_partitions() -> None:
+    other = TransactionalId("other")
+    driver = Driver(
+        stored(TransactionState.EMPTY),
+        stored(TransactionState.EMPTY)._replace(transactional_id=other),
+        settings=Settings(headwater_transactions_partitions_max=2),
+    )
+    driver.add(CLIENT, A)
+    with pytest.raises(KafkaError, match="together have at most 2 partitions") as refusal:
+        driver.add(CLIENT, A, B, of=other)
+    assert refusal.value.code is ErrorCode.TRANSACTION_ABORTABLE
+    driver.add(CLIENT, A, of=other)
+    driver.add(CLIENT, A, of=other)
+
+    driver.write_markers(driver.end(CLIENT, is_commit=True))
+    driver.add(CLIENT, B, of=other)
+    with pytest.raises(KafkaError, match="together"):
+        driver.add(CLIENT, A)
 
 
 def test_each_partition_is_verified_by_itself() -> None:

@@ -14,7 +14,7 @@ import org.apache.kafka.common.protocol.Errors;
 /**
  * Does with the Java client what each line of standard input asks, and answers it with one line of JSON. Cells of
  * records travel in base64, and null stays null. What the broker refuses is answered with Kafka's name of the error.
- * With an argument it is a member of a group instead.
+ * With arguments it is a member of a group or a copier instead.
  */
 public final class Interop {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -75,10 +75,14 @@ public final class Interop {
     }
 
     public static void main(String[] arguments) throws IOException {
-        if (arguments.length > 0) {
-            Member.run(arguments[0]);
-            return;
+        switch (arguments.length == 0 ? "" : arguments[0]) {
+            case "member" -> Member.run(arguments[1]);
+            case "copier" -> Copier.run(arguments[1]);
+            default -> obey();
         }
+    }
+
+    private static void obey() throws IOException {
         Interop interop = new Interop();
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);

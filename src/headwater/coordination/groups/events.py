@@ -54,6 +54,9 @@ class TransactionEnded(NamedTuple):
     producer_epoch: int
     coordinator_epoch: int
     is_committed: bool
+    # Of the protocol: in the second, no end has the epoch of what it ends. It says whether this one may still be taken,
+    # so the log, which holds those that were, does not keep it.
+    transaction_version: int = 1
 
 
 # -- classic groups
@@ -109,7 +112,7 @@ class ClassicMembership(NamedTuple):
     """What a member that speaks the classic protocol brings into a consumer group."""
 
     session_timeout_ms: int
-    protocols: Sequence[ClassicProtocol]
+    protocols: tuple[ClassicProtocol, ...]
 
 
 class ConsumerGroupStored(NamedTuple):

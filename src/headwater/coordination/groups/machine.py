@@ -167,10 +167,16 @@ class GroupMachine:
         return decision._replace(events=[*heard, *decision.events])
 
     def decide_end_transaction(
-        self, producer_id: ProducerId, producer_epoch: int, coordinator_epoch: int, is_committed: bool
+        self,
+        producer_id: ProducerId,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        is_committed: bool,
+        transaction_version: int,
     ) -> Decision[None]:
         """Its end is in the log also where nothing is pending: the partition itself goes by it."""
-        return Decision([TransactionEnded(producer_id, producer_epoch, coordinator_epoch, is_committed)], None)
+        ended = TransactionEnded(producer_id, producer_epoch, coordinator_epoch, is_committed, transaction_version)
+        return Decision([ended], None)
 
     def _decide_committer(
         self, group_id: GroupId, commit: Commit, *, is_transactional: bool, now: Now

@@ -1,8 +1,9 @@
 """What producers and tools ask of transactions and what they are told, free of any wire format."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from headwater.coordination.transactions.events import TransactionState
+from headwater.coordination.transactions.events import NO_BATCH_ID, TransactionState
 from headwater.ids import ProducerId, TopicPartition, TransactionalId
 
 # What an older client speaks, and what every end of a transaction raises the epoch in (KIP-890).
@@ -24,6 +25,18 @@ class TransactionSettings(Protocol):
 
     @property
     def headwater_transaction_partitions_max(self) -> int: ...
+
+    @property
+    def headwater_transactions_partitions_max(self) -> int: ...
+
+    @property
+    def headwater_publish_writers_max(self) -> int: ...
+
+    @property
+    def headwater_application_id_expiration_ms(self) -> int: ...
+
+    @property
+    def transaction_state_log_segment_bytes(self) -> int: ...
 
 
 class ProducerIdentity(NamedTuple):
@@ -52,6 +65,30 @@ class EndTransaction(NamedTuple):
     new_producer_id: ProducerId
 
 
+class Writer(NamedTuple):
+    """One of those whose transactions make up a batch, as it was when it had written all of its part."""
+
+    transactional_id: TransactionalId
+    producer: ProducerIdentity
+
+
+class PublishBatch(NamedTuple):
+    application_id: TransactionalId
+    # Numbers the application's batches: a later one has a higher number.
+    batch_id: int
+    # False: the writers' transactions are aborted, and the batch is not remembered.
+    is_commit: bool
+    writers: Sequence[Writer]
+    # Used where the application is new.
+    new_producer_id: ProducerId
+
+
+class Published(NamedTuple):
+    # The batch had been published before, so that what was written for it again is aborted.
+    is_replay: bool
+    published_batch_id: int
+
+
 class WriteMarkers(NamedTuple):
     """For the driver: write a marker to each of these partitions, again and again until it is there, and hand this
     back. Whoever writes them does not need to know whether they were written before."""
@@ -75,6 +112,7 @@ class TransactionDescription(NamedTuple):
     # -1 where there has been no transaction.
     start_timestamp_ms: int
     partitions: frozenset[TopicPartition]
+    published_batch_id: int = NO_BATCH_ID
 
 
 class TransactionListing(NamedTuple):

@@ -10,6 +10,7 @@ from headwater.ids import NO_PRODUCER_ID, ProducerId, TopicPartition, Transactio
 
 NO_EPOCH = -1
 NO_TIMESTAMP_MS = -1
+NO_BATCH_ID = -1
 
 
 class TransactionState(IntEnum):
@@ -51,6 +52,8 @@ class TransactionStored(NamedTuple):
     next_producer_epoch: int = NO_EPOCH
     # The epoch before this one, as long as its client may not have heard of this one.
     last_producer_epoch: int = NO_EPOCH
+    # Of an application whose writers are published together: the batch that was published last.
+    published_batch_id: int = NO_BATCH_ID
 
 
 class TransactionForgotten(NamedTuple):

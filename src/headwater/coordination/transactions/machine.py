@@ -13,15 +13,23 @@ from headwater.coordination.transactions.commands import (
     EndTransaction,
     InitProducer,
     ProducerIdentity,
+    PublishBatch,
+    Published,
     TransactionDescription,
     TransactionListing,
     TransactionSettings,
     WriteMarkers,
 )
 from headwater.coordination.transactions.ending import check_owner, ended
-from headwater.coordination.transactions.events import TimeLimitSet, TransactionForgotten, TransactionStored
+from headwater.coordination.transactions.events import (
+    NO_BATCH_ID,
+    TimeLimitSet,
+    TransactionForgotten,
+    TransactionStored,
+)
 from headwater.coordination.transactions.initializing import check_init, check_taker, reinitialized
 from headwater.coordination.transactions.listing import TransactionFilter
+from headwater.coordination.transactions.publishing import check_publish, published
 from headwater.coordination.transactions.refusals import concurrent, unknown_producer
 from headwater.coordination.transactions.transitions import (
     DEAD,
@@ -37,18 +45,27 @@ from headwater.coordination.transactions.transitions import (
     markers_of,
 )
 from headwater.errors import ErrorCode, KafkaError
-from headwater.ids import TopicPartition, TransactionalId
+from headwater.ids import STAGING_INFIX, TopicPartition, TransactionalId, application_of
 
 ResultT = TypeVar("ResultT")
 
+ID_LENGTH_MAX = 1000
+
 
 class TransactionMachine:
-    def __init__(self, config: TransactionSettings, has_room: Callable[[], bool]) -> None:
+    def __init__(
+        self, config: TransactionSettings, has_room: Callable[[], bool], partitions_left: Callable[[], int]
+    ) -> None:
         self.transactions: dict[TransactionalId, TransactionStored] = {}
+        # That transactions which are not over write to.
+        self.partition_count = 0
         self._config = config
         self._has_room = has_room
+        self._partitions_left = partitions_left
         # Of transactions that are open.
         self._deadlines: Deadlines[TransactionalId] = Deadlines()
+        # By application: its writers whose transactions are open, in the order in which these began.
+        self._staging: dict[TransactionalId, dict[TransactionalId, None]] = {}
 
     # -- producers
 
@@ -59,7 +76,7 @@ class TransactionMachine:
         check_init(init, self._config)
         transaction = self.transactions.get(init.transactional_id)
         if transaction is None:
-            self._check_room()
+            self._check_room(init.transactional_id)
             stored = created(init, now)
         elif transaction.state in PREPARED:
             raise concurrent(init.transactional_id)
@@ -87,6 +104,12 @@ class TransactionMachine:
                 ErrorCode.TRANSACTION_ABORTABLE,
                 f"a transaction has at most {self._config.headwater_transaction_partitions_max} partitions "
                 "(headwater.transaction.partitions.max): abort it and write less at a time",
+            )
+        if len(together) - len(transaction.partitions) > self._partitions_left():
+            raise KafkaError(
+                ErrorCode.TRANSACTION_ABORTABLE,
+                f"all transactions together have at most {self._config.headwater_transactions_partitions_max} "
+                "partitions (headwater.transactions.partitions.max): abort this one, and try again later",
             )
         if transaction.state is ONGOING:
             return Decision([extended(transaction, together, protocol_version, now)], None)
@@ -116,6 +139,15 @@ class TransactionMachine:
             return _ending(stored, identity_of(stored))
         return Decision([stored], identity_of(stored))
 
+    def decide_publish(self, publish: PublishBatch, now: Now) -> Decision[Published]:
+        """All writers of a batch at once: what the application remembers and how their transactions end is one step."""
+        _check_id(publish.application_id)
+        check_publish(publish, self._config)
+        if publish.is_commit and publish.application_id not in self.transactions:
+            self._check_room(publish.application_id)
+        staging = self._staging.get(publish.application_id, {})
+        return published(publish, self.transactions, staging, self._config, now)
+
     # -- the driver
 
     def decide_markers_written(self, markers: WriteMarkers, now: Now) -> Decision[None]:
@@ -128,11 +160,15 @@ class TransactionMachine:
     def decide_expire(self, now: Now) -> Decision[None]:
         """Forgets the ids that nobody has used for long, except where a transaction is open."""
         before_ms = now.wall_ms - self._config.transactional_id_expiration_ms
+        # Longer, because a batch that is replayed after it was forgotten would be published twice.
+        published_before_ms = now.wall_ms - self._config.headwater_application_id_expiration_ms
         return Decision(
             [
                 TransactionForgotten(transactional_id)
                 for transactional_id, transaction in self.transactions.items()
-                if transaction.state in IDLE and transaction.update_timestamp_ms <= before_ms
+                if transaction.state in IDLE
+                and transaction.update_timestamp_ms
+                <= (before_ms if transaction.published_batch_id == NO_BATCH_ID else published_before_ms)
             ],
             None,
         )
@@ -151,6 +187,7 @@ class TransactionMachine:
             transaction.timeout_ms,
             transaction.start_timestamp_ms,
             transaction.partitions,
+            transaction.published_batch_id,
         )
 
     def listings(self, wanted: TransactionFilter, now: Now) -> Sequence[TransactionListing]:
@@ -202,13 +239,30 @@ class TransactionMachine:
         if transaction.state is DEAD:
             self._forget(transaction.transactional_id)
             return
-        self.transactions[transaction.transactional_id] = transaction
+        transactional_id = transaction.transactional_id
+        former = self.transactions.get(transactional_id)
+        self.partition_count += len(transaction.partitions) - (0 if former is None else len(former.partitions))
+        self.transactions[transactional_id] = transaction
         if transaction.state is not ONGOING:
-            self._deadlines.cancel(transaction.transactional_id)
+            self._close(transactional_id)
+        elif STAGING_INFIX in transactional_id:
+            self._staging.setdefault(application_of(transactional_id), {})[transactional_id] = None
 
     def _forget(self, transactional_id: TransactionalId) -> None:
-        self.transactions.pop(transactional_id, None)
+        former = self.transactions.pop(transactional_id, None)
+        if former is not None:
+            self.partition_count -= len(former.partitions)
+        self._close(transactional_id)
+
+    def _close(self, transactional_id: TransactionalId) -> None:
+        """It has no open transaction, or none any more."""
         self._deadlines.cancel(transactional_id)
+        if STAGING_INFIX in transactional_id:
+            application_id = application_of(transactional_id)
+            staging = self._staging.get(application_id, {})
+            staging.pop(transactional_id, None)
+            if not staging:
+                self._staging.pop(application_id, None)
 
     def _existing(self, transactional_id: TransactionalId) -> TransactionStored:
         _check_id(transactional_id)
@@ -225,7 +279,10 @@ class TransactionMachine:
             raise concurrent(transactional_id)
         return transaction
 
-    def _check_room(self) -> None:
+    def _check_room(self, transactional_id: TransactionalId) -> None:
+        if len(transactional_id) > ID_LENGTH_MAX:
+            message = f"a transactional id has at most {ID_LENGTH_MAX} characters (transactional.id)"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         if not self._has_room():
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,

@@ -1,4 +1,5 @@
-"""Why a producer is refused, by Kafka's codes. How an older version of a request spells them is for its handler."""
+"""Why a producer or a batch is refused, by Kafka's codes. How an older version of a request spells them is for its
+handler."""
 
 from headwater.coordination.transactions.events import TransactionStored
 from headwater.errors import ErrorCode, KafkaError
@@ -31,4 +32,28 @@ def nothing_to_end(transaction: TransactionStored, *, is_commit: bool) -> KafkaE
         ErrorCode.INVALID_TXN_STATE,
         f"'{transaction.transactional_id}' has no transaction to {'commit' if is_commit else 'abort'}: its state is "
         f"{transaction.state.label}",
+    )
+
+
+def aborted_writer(transaction: TransactionStored) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"what '{transaction.transactional_id}' wrote is aborted: it was open for longer than its time-out of "
+        f"{transaction.timeout_ms} ms, or another writer or batch took its place",
+    )
+
+
+def nothing_to_publish(transaction: TransactionStored) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"'{transaction.transactional_id}' has nothing to publish: its state is {transaction.state.label}. A writer "
+        "that wrote nothing is left out",
+    )
+
+
+def outdated_batch(application_id: TransactionalId, batch_id: int, published_batch_id: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"application '{application_id}' published batch {published_batch_id} already, {batch_id} is older: another "
+        "query uses this application id, or its checkpoint was removed. Choose another application id",
     )

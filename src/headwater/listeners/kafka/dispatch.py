@@ -52,6 +52,7 @@ from headwater.listeners.kafka.apis import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    publish_batch,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -105,6 +106,7 @@ APIS: tuple[ModuleType, ...] = (
     consumer_group_describe,
     list_config_resources,
     describe_topic_partitions,
+    publish_batch,
 )
 
 Outcome = Response | Pending[Response] | Coroutine[Any, Any, Response] | None

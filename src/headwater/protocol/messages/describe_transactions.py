@@ -2,6 +2,9 @@
 
 from headwater.protocol.codec import Request, Response, Struct, field, int16, int32, int64
 
+# Headwater's own, far from those of Kafka, which are given out from 0 on.
+_PUBLISHED_BATCH_ID_TAG = 10_000
+
 
 class DescribeTransactionsRequest(Request, key=65, versions="0", flexible="0+"):
     transactional_ids: list[str]
@@ -21,6 +24,8 @@ class TransactionState(Struct):
     producer_id: int64 = 0
     producer_epoch: int16 = 0
     topics: list[TopicData] = field()
+    # Of an application whose writers are published together: its last batch.
+    published_batch_id: int64 = field(tag=_PUBLISHED_BATCH_ID_TAG, default=-1)
 
 
 class DescribeTransactionsResponse(Response, key=65, versions="0", flexible="0+"):

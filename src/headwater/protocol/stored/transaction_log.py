@@ -1,14 +1,14 @@
 """A transactional id and its transaction: v1 is flexible, and all that came later is in tagged fields.
 
 Kafka knows the last epoch only while it runs, and afterwards refuses a client that repeats its request. Here it is
-stored as well, under a tag that Kafka skips and keeps.
+stored as well, under a tag that Kafka skips; and so is the batch that an application published last.
 """
 
 from headwater.protocol.codec import Data, Struct, field, int8, int16, int32, int64
 from headwater.protocol.stored.record import Key
 
 # Far from those of Kafka, which are given out from 0 on.
-_TAG_OF_OURS = 10_000
+_LAST_PRODUCER_EPOCH_TAG, _PUBLISHED_BATCH_ID_TAG = 10_000, 10_001
 
 
 class TransactionLogKey(Key, record_type=0):
@@ -32,4 +32,5 @@ class TransactionLogValue(Data, versions="0-1", flexible="1+"):
     transaction_last_update_timestamp_ms: int64
     transaction_start_timestamp_ms: int64
     client_transaction_version: int16 = field(versions="1+", tag=2, default=0)
-    last_producer_epoch: int16 = field(versions="1+", tag=_TAG_OF_OURS, default=-1)
+    last_producer_epoch: int16 = field(versions="1+", tag=_LAST_PRODUCER_EPOCH_TAG, default=-1)
+    published_batch_id: int64 = field(versions="1+", tag=_PUBLISHED_BATCH_ID_TAG, default=-1)

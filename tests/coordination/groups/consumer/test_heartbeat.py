@@ -2,7 +2,6 @@
 
 import pytest
 
-from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.commands import (
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -20,7 +19,6 @@ from headwater.coordination.groups.events import (
     MemberState,
     MemberStored,
     RegexForgotten,
-    RegexResolved,
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
@@ -36,6 +34,7 @@ from tests.coordination.groups.consumer.driver import (
     Topics,
     heartbeat,
 )
+from tests.coordination.groups.consumer.walks import count, refused, settle
 
 ANN, BOB = MemberId("ann"), MemberId("bob")
 
@@ -48,32 +47,6 @@ def topics() -> Topics:
 @pytest.fixture
 def driver(topics: Topics) -> Driver:
     return Driver(topics)
-
-
-def refused(driver: Driver, request: MemberHeartbeat) -> ErrorCode:
-    before = (dict(driver.group.membership.members), driver.group.membership.epoch)
-    with pytest.raises(KafkaError) as error:
-        driver.heartbeat(request)
-    assert (driver.group.membership.members, driver.group.membership.epoch) == before
-    return error.value.code
-
-
-def count(assignment: Assignment | None) -> int:
-    assert assignment is not None
-    return sum(map(len, assignment.values()))
-
-
-def settle(driver: Driver, *member_ids: str) -> dict[str, MemberAnswer]:
-    """All members do as they are told until nothing changes any more."""
-    membership = driver.group.membership
-    answers: dict[str, MemberAnswer] = {}
-    for _ in range(10):
-        for member_id in member_ids:
-            current = membership.members[MemberId(member_id)].current
-            answers[member_id] = driver.heartbeat(heartbeat(member_id, current.epoch, owned=current.assigned))
-        if driver.group.state is GroupState.STABLE:
-            return answers
-    raise AssertionError("the group did not settle")
 
 
 # -- requests that make no sense
@@ -310,88 +283,6 @@ def test_the_last_member_leaves_an_empty_group(driver: Driver) -> None:
     assert driver.join("bob", topics=["a"]).epoch == 3
 
 
-# -- static members
-
-
-def test_a_static_member_leaves_for_a_while_and_comes_back_to_what_it_had(driver: Driver) -> None:
-    assignment = driver.join("ann", topics=["a"], instance="one").assignment
-    gone = driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
-    assert gone == MemberAnswer(ANN, LEAVE_STATIC_EPOCH, 0)
-    driver.advance(SESSION_TIMEOUT_MS - 1)
-    assert refused(driver, heartbeat("ann", 1, instance="one")) is ErrorCode.FENCED_MEMBER_EPOCH
-
-    back = driver.join("bob", topics=["a"], instance="one")
-
-    assert back == MemberAnswer(BOB, 1, 5000, assignment)
-    assert driver.group.membership.epoch == 1, "nobody else noticed"
-    assert list(driver.group.membership.members) == ["bob"]
-    assert refused(driver, heartbeat("ann", 1, instance="one")) is ErrorCode.FENCED_INSTANCE_ID
-    assert refused(driver, heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one")) is ErrorCode.FENCED_INSTANCE_ID
-
-
-def test_a_static_member_comes_back_under_the_same_id(driver: Driver) -> None:
-    assignment = driver.join("ann", topics=["a"], instance="one").assignment
-    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
-
-    assert driver.join("ann", topics=["a"], instance="one") == MemberAnswer(ANN, 1, 5000, assignment)
-    assert driver.group.state is GroupState.STABLE
-
-
-def test_a_static_member_comes_back_with_another_subscription(topics: Topics, driver: Driver) -> None:
-    driver.join("ann", topics=["a"], instance="one")
-    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
-
-    back = driver.join("bob", topics=["b"], instance="one")
-
-    assert back == MemberAnswer(BOB, 2, 5000, {topics.id_of("b"): frozenset({0, 1})})
-
-
-def test_a_member_that_takes_anothers_place_leaves_its_own_to_the_others(driver: Driver) -> None:
-    driver.join("ann", topics=["a"], instance="one")
-    driver.join("bob", topics=["a"])
-    settle(driver, "ann", "bob")
-    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
-
-    driver.join("bob", topics=["a"], instance="one")
-
-    assert count(settle(driver, "bob")["bob"].assignment or driver.group.membership.target_of(BOB)) == 4
-
-
-def test_an_instance_is_held_until_its_member_leaves_or_its_session_ends(driver: Driver) -> None:
-    driver.join("ann", topics=["a"], instance="one")
-    assert refused(driver, heartbeat("bob", topics=["a"], instance="one")) is ErrorCode.UNRELEASED_INSTANCE_ID
-
-    driver.advance(SESSION_TIMEOUT_MS)
-    assert driver.join("bob", topics=["a"], instance="one").epoch == 3
-
-
-def test_a_static_member_that_does_not_come_back_is_gone_when_its_session_ends(driver: Driver) -> None:
-    driver.join("ann", topics=["a"], instance="one")
-    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
-    driver.advance(SESSION_TIMEOUT_MS)
-
-    assert driver.group.state is GroupState.EMPTY
-
-
-def test_a_static_member_leaves_for_good(driver: Driver) -> None:
-    driver.join("ann", topics=["a"], instance="one")
-    driver.heartbeat(heartbeat("ann", LEAVE_EPOCH, instance="one"))
-
-    assert driver.group.state is GroupState.EMPTY
-    assert driver.group.membership.static_members == {}
-
-
-def test_what_a_static_member_was_to_give_up_is_free_once_it_has_left(driver: Driver) -> None:
-    driver.join("ann", topics=["a"], instance="one")
-    driver.join("bob", topics=["a"])
-    driver.heartbeat(heartbeat("ann", 1, instance="one"))
-    assert driver.group.membership.members[ANN].current.pending_revocation
-    driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
-
-    assert (GROUP, REBALANCE, ANN) not in driver.deadlines
-    assert count(driver.heartbeat(heartbeat("bob", 2)).assignment) == 2
-
-
 # -- time
 
 
@@ -431,87 +322,3 @@ def test_a_member_that_lets_go_in_time_has_no_deadline_any_more(driver: Driver) 
 
     driver.heartbeat(heartbeat("ann", 1, owned=told.assignment))
     assert (GROUP, REBALANCE, ANN) not in driver.deadlines
-
-
-# -- topics
-
-
-def test_partitions_that_come_are_given_and_those_that_go_are_taken(topics: Topics, driver: Driver) -> None:
-    driver.join("ann", topics=["a", "b"])
-    topics.put("a", 6)
-    assert count(driver.heartbeat(heartbeat("ann", 1)).assignment) == 8
-
-    topics.delete("b")
-    told = driver.heartbeat(heartbeat("ann", 2))
-    assert (told.epoch, count(told.assignment)) == (2, 6)
-    assert driver.heartbeat(heartbeat("ann", 2, owned=told.assignment)).epoch == 3
-
-
-def test_topics_that_nobody_wants_change_nothing(topics: Topics, driver: Driver) -> None:
-    driver.join("ann", topics=["a"])
-    topics.put("other", 3)
-
-    decision = driver.group.decide_heartbeat(heartbeat("ann", 1), driver.now)
-
-    assert [type(event) for event in decision.events] == [TopicsSeen, MemberDeadlineSet]
-    driver.apply(decision.events)
-    assert len(driver.group.decide_heartbeat(heartbeat("ann", 1), driver.now).events) == 1
-
-
-def test_a_topic_that_is_deleted_and_created_again_is_another_topic(topics: Topics, driver: Driver) -> None:
-    driver.join("ann", topics=["b"])
-    topics.delete("b")
-    again = topics.put("b", 2)
-
-    driver.heartbeat(heartbeat("ann", 1))
-    assert driver.heartbeat(heartbeat("ann", 1, owned={})).assignment == {again: frozenset({0, 1})}
-
-
-# -- regular expressions
-
-
-def test_a_regular_expression_follows_the_topics(topics: Topics, driver: Driver) -> None:
-    driver.join("ann", regex="a|c.*")
-    driver.join("bob", regex="a|c.*")
-    settle(driver, "ann", "bob")
-    resolved = [event for event in driver.log if isinstance(event, RegexResolved)]
-    assert [(event.regex, event.topics) for event in resolved] == [("a|c.*", {"a"})]
-
-    topics.put("c1", 2)
-    settle(driver, "ann", "bob")
-    assert sum(count(driver.group.membership.target_of(MemberId(each))) for each in ("ann", "bob")) == 6
-    assert driver.group.membership.regexes["a|c.*"].topics == {"a", "c1"}
-
-    driver.heartbeat(heartbeat("ann", driver.group.membership.epoch, regex=""))
-    assert "a|c.*" in driver.group.membership.regexes, "bob still needs it"
-    driver.heartbeat(heartbeat("bob", LEAVE_EPOCH))
-    assert driver.group.membership.regexes == {}
-
-
-def test_names_and_a_regular_expression_add_up(topics: Topics, driver: Driver) -> None:
-    assert count(driver.join("ann", topics=["b"], regex="a").assignment) == 6
-    assert driver.group.is_subscribed_to(TopicName("a"))
-
-
-def test_topics_that_change_owners_between_expressions_count_although_the_group_has_the_same(
-    topics: Topics, driver: Driver
-) -> None:
-    driver.join("ann", regex="a|x")
-    driver.join("bob", topics=["a", "b", "x"])
-    settle(driver, "ann", "bob")
-    epoch = driver.group.membership.epoch
-    topics.put("x", 1)
-    settle(driver, "ann", "bob")
-
-    assert driver.group.membership.epoch == epoch + 1
-
-
-def test_an_expression_that_can_no_longer_be_read_does_not_bother_the_others(topics: Topics, driver: Driver) -> None:
-    driver.join("ann", topics=["a"])
-    stored = driver.group.membership.members[ANN].details._replace(member_id=BOB, topic_regex="(")
-    driver.apply([stored, RegexResolved(GROUP, "(", frozenset({TopicName("b")}), 1, 0)])
-    topics.put("c", 1)
-
-    driver.heartbeat(heartbeat("ann", 1))
-
-    assert driver.group.membership.regexes["("].topics == frozenset()

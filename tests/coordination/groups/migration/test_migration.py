@@ -245,6 +245,17 @@ def test_a_log_that_ends_with_a_downgrade_is_a_classic_group_whose_rebalance_is_
     assert set(loaded.classic.roster.members) == {"bob", "cid"}
 
 
+def test_a_log_that_is_cut_inside_a_downgrade_has_no_group_that_takes_itself_for_settled(shard: Shard) -> None:
+    """Some of its members and targets are gone already: what they had would never be given to anybody."""
+    mixed(shard)
+    start = len(shard.log)
+    shard.heartbeat(heartbeat("ann", LEAVE_EPOCH))
+
+    for cut in range(start + 1, len(shard.log)):
+        group = Shard(shard.topics, settings(), shard.log[:cut]).group
+        assert group is None or group.state in (GroupState.ASSIGNING, GroupState.EMPTY)
+
+
 @pytest.mark.parametrize(
     "config",
     [settings("disabled"), settings("upgrade"), replace(settings(), group_max_size=1)],
@@ -294,6 +305,27 @@ def test_the_last_new_member_comes_back_classic_with_another_subscription_and_al
 
     assert shard.classic.state is GroupState.PREPARING_REBALANCE
     assert shard.beat("bob", epoch) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_that_comes_back_classic_and_alone_gets_what_others_have_left(shard: Shard) -> None:
+    shard.heartbeat(heartbeat("ann", topics=["a"], instance="one"))
+    shard.heartbeat(heartbeat("bob", topics=["a"]))
+    shard.heartbeat(heartbeat("bob", LEAVE_EPOCH))
+    shard.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+
+    shard.join(join_request(new_member_id="dan", instance="one"))
+
+    assert shard.classic.state is GroupState.PREPARING_REBALANCE, "what it had was half of it"
+
+
+def test_a_member_that_comes_back_classic_gets_partitions_that_are_new(shard: Shard) -> None:
+    mixed(shard, instance="one")
+    shard.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
+    shard.topics.put("a", 5)
+
+    shard.join(join_request(new_member_id="dan", instance="one", protocols=["range", "sticky"]))
+
+    assert shard.classic.state is GroupState.PREPARING_REBALANCE
 
 
 def test_others_of_the_new_protocol_keep_the_group_up_when_one_comes_back_classic(shard: Shard) -> None:

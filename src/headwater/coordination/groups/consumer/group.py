@@ -41,7 +41,13 @@ from headwater.coordination.groups.consumer.events import SESSION, MemberDeadlin
 from headwater.coordination.groups.consumer.heartbeat import arrive, check_heartbeat, existing_member, is_full
 from headwater.coordination.groups.consumer.members import Member, weight_of
 from headwater.coordination.groups.consumer.membership import Membership
-from headwater.coordination.groups.consumer.progress import Arrival, advance, rebalance_deadline, remove
+from headwater.coordination.groups.consumer.progress import (
+    Arrival,
+    advance,
+    is_target_due,
+    rebalance_deadline,
+    remove,
+)
 from headwater.coordination.groups.consumer.subscriptions import subscribed_names
 from headwater.coordination.groups.consumer.target import preferred_assignor
 from headwater.coordination.groups.migration.downgrade import downgrade, forget_group, may_downgrade, selected_protocol
@@ -187,9 +193,12 @@ class ConsumerGroup:
             return None
         targets = [group.target_of(replaced.id), *(group.target_of(each.id) for each in remaining[1:])]
         with_targets = list(zip(remaining, targets, strict=True))
-        # With the subscription that it had before it goes on where it was, if nobody else was on the way elsewhere.
-        is_due = member.subscription != replaced.subscription or not all(
-            each.is_reconciled_to(group.epoch) for each in remaining[1:]
+        # With the subscription that it had before it goes on where it was, if that is still what it is to have and
+        # nobody else was on the way elsewhere.
+        is_due = (
+            member.subscription != replaced.subscription
+            or is_target_due(group, self.topics)
+            or not all(each.is_reconciled_to(group.epoch) for each in remaining[1:])
         )
         events = downgrade(group, with_targets, self.topics, self.config, now, is_rebalance_due=is_due)
         return Decision(events, joined_result(member, group.epoch, selected_protocol(remaining)))

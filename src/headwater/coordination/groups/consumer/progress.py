@@ -138,6 +138,12 @@ def remove(group: Membership, members: Sequence[Member], topics: TopicImage) -> 
     return events
 
 
+def is_target_due(group: Membership, topics: TopicImage) -> bool:
+    """Whether the targets are of the past: members have gone since, or topics have changed."""
+    names = subscribed_names(group.subscribers, group.regexes)
+    return group.epoch > group.assignment_epoch or group.metadata_hash != metadata_hash(names, topics)
+
+
 def forget_member(group_id: GroupId, member_id: MemberId) -> Sequence[object]:
     # Kafka reads a log only where a member goes last of what belongs to it.
     return (

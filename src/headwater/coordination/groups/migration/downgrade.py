@@ -15,6 +15,7 @@ from headwater.coordination.groups.consumer.membership import Membership
 from headwater.coordination.groups.consumer.progress import forget_member
 from headwater.coordination.groups.events import (
     ConsumerGroupForgotten,
+    ConsumerGroupStored,
     GenerationStored,
     RegexForgotten,
     TargetEpochForgotten,
@@ -58,7 +59,10 @@ def downgrade(
     # What follows for the classic group it decides itself, as if it had just been loaded.
     classic = ClassicGroup(group.group_id, config, Deadlines())
     classic.apply(generation)
-    return [*forget_group(group), generation, *classic.decide_loaded(now)]
+    # A log that is cut before its end has a consumer group without some of its members or their targets: those that
+    # are left need new ones, and a higher epoch says so.
+    outdated = ConsumerGroupStored(group.group_id, group.epoch + 1, group.metadata_hash)
+    return [outdated, *forget_group(group), generation, *classic.decide_loaded(now)]
 
 
 def forget_group(group: Membership) -> list[object]:
@@ -91,6 +95,6 @@ def _classic(member: Member, target: Assignment, protocol: str, topics: TopicIma
         details.client_host,
         details.rebalance_timeout_ms,
         details.classic.session_timeout_ms,
-        tuple(details.classic.protocols),
+        details.classic.protocols,
     )
     return classic._replace(assignment=assignment_bytes(target, classic.metadata(protocol), topics))

@@ -1,7 +1,9 @@
 """AddPartitionsToTxn (key 24): a transaction is about to write to these partitions, or: is it?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
+from headwater.broker.pending import Pending
+from headwater.broker.shard import Outcome
 from headwater.coordination.topics import OFFSETS_TOPIC, is_internal
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError
@@ -24,34 +26,43 @@ FIRST_VERSION_WITH_MANY = 4
 KNOWN_FROM = KnownFrom(fenced=2, abortable=5)
 
 
-async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
-    if context.api_version < FIRST_VERSION_WITH_MANY:
-        asked = AddPartitionsToTxnTransaction(
-            transactional_id=request.v3_and_below_transactional_id,
-            producer_id=request.v3_and_below_producer_id,
-            producer_epoch=request.v3_and_below_producer_epoch,
-            topics=request.v3_and_below_topics,
-        )
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(asked, context))
+def handle(
+    request: AddPartitionsToTxnRequest, context: Context
+) -> Pending[AddPartitionsToTxnResponse] | Awaitable[AddPartitionsToTxnResponse]:
+    if context.api_version >= FIRST_VERSION_WITH_MANY:
+        return _handle_many(request, context)
+    asked = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return _results(asked, context).map(
+        lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    )
+
+
+async def _handle_many(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
-                transactional_id=asked.transactional_id, topic_results=await _results(asked, context)
+                transactional_id=asked.transactional_id, topic_results=await _results(asked, context).wait()
             )
             for asked in request.transactions
         ]
     )
 
 
-async def _results(asked: AddPartitionsToTxnTransaction, context: Context) -> list[AddPartitionsToTxnTopicResult]:
+def _results(asked: AddPartitionsToTxnTransaction, context: Context) -> Pending[list[AddPartitionsToTxnTopicResult]]:
     partitions = [TopicPartition(TopicName(topic.name), index) for topic in asked.topics for index in topic.partitions]
     refused = {each: code for each in partitions if (code := _refusal(each, context)) is not None}
+    codes: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
     if refused:
         # All or nothing, as a transaction is.
-        codes = {**dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED), **refused}
+        codes.resolve({**dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED), **refused})
     else:
-        codes = await _codes(asked, partitions, context)
-    return [_topic_result(topic, codes) for topic in asked.topics]
+        codes = _codes(asked, partitions, context)
+    return codes.map(lambda known: [_topic_result(topic, known) for topic in asked.topics])
 
 
 def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
@@ -65,22 +76,26 @@ def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
     return None
 
 
-async def _codes(
+def _codes(
     asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition], context: Context
-) -> Mapping[TopicPartition, ErrorCode]:
+) -> Pending[Mapping[TopicPartition, ErrorCode]]:
     transactions, version = context.broker.transactions, context.api_version
     transactional_id = TransactionalId(asked.transactional_id)
     producer = ProducerIdentity(ProducerId(asked.producer_id), asked.producer_epoch)
+
+    def added(refusal: HeadwaterError | None) -> Mapping[TopicPartition, ErrorCode]:
+        return dict.fromkeys(partitions, KNOWN_FROM.code(refusal, version))
+
+    def verified(outcome: Outcome[Sequence[ErrorCode]]) -> Mapping[TopicPartition, ErrorCode]:
+        if isinstance(outcome, HeadwaterError):
+            return added(outcome)
+        return {each: KNOWN_FROM.translated(code, version) for each, code in zip(partitions, outcome, strict=True)}
+
     if asked.verify_only:
-        verified = await transactions.verify(transactional_id, producer, partitions).wait()
-        if not isinstance(verified, HeadwaterError):
-            return {each: KNOWN_FROM.translated(code, version) for each, code in zip(partitions, verified, strict=True)}
-        refusal = verified
-    else:
-        # A broker that adds them for its clients does so in the second protocol.
-        protocol_version = PROTOCOL_1 if version < FIRST_VERSION_WITH_MANY else PROTOCOL_2
-        refusal = await transactions.add_partitions(transactional_id, producer, partitions, protocol_version).wait()
-    return dict.fromkeys(partitions, KNOWN_FROM.code(refusal, version))
+        return transactions.verify(transactional_id, producer, partitions).map(verified)
+    # A broker that adds them for its clients does so in the second protocol.
+    protocol_version = PROTOCOL_1 if version < FIRST_VERSION_WITH_MANY else PROTOCOL_2
+    return transactions.add_partitions(transactional_id, producer, partitions, protocol_version).map(added)
 
 
 def _topic_result(

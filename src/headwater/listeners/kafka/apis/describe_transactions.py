@@ -36,4 +36,5 @@ def _described(transactional_id: str, outcome: TransactionDescription | Headwate
         producer_id=outcome.producer.producer_id,
         producer_epoch=outcome.producer.epoch,
         topics=[TopicData(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()],
+        published_batch_id=outcome.published_batch_id,
     )

@@ -1,5 +1,7 @@
 """EndTxn (key 26): commit or abort. Answered when the decision is on disk; the markers follow by themselves."""
 
+from headwater.broker.pending import Pending
+from headwater.broker.shard import Outcome
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
 from headwater.errors import HeadwaterError
 from headwater.ids import ProducerId, TransactionalId
@@ -13,15 +15,17 @@ FIRST_VERSION_WITH_EPOCH_BUMP = 5
 KNOWN_FROM = KnownFrom(fenced=2, abortable=4)
 
 
-async def handle(request: EndTxnRequest, context: Context) -> EndTxnResponse:
-    is_bumped = context.api_version >= FIRST_VERSION_WITH_EPOCH_BUMP
-    try:
-        producer = await context.broker.transactions.end(
-            TransactionalId(request.transactional_id),
-            ProducerIdentity(ProducerId(request.producer_id), request.producer_epoch),
-            is_commit=request.committed,
-            protocol_version=PROTOCOL_2 if is_bumped else PROTOCOL_1,
-        )
-    except HeadwaterError as error:
-        return EndTxnResponse(error_code=KNOWN_FROM.code(error, context.api_version))
-    return EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+def handle(request: EndTxnRequest, context: Context) -> Pending[EndTxnResponse]:
+    version = context.api_version
+
+    def ended(outcome: Outcome[ProducerIdentity]) -> EndTxnResponse:
+        if isinstance(outcome, HeadwaterError):
+            return EndTxnResponse(error_code=KNOWN_FROM.code(outcome, version))
+        return EndTxnResponse(producer_id=outcome.producer_id, producer_epoch=outcome.epoch)
+
+    return context.broker.transactions.end(
+        TransactionalId(request.transactional_id),
+        ProducerIdentity(ProducerId(request.producer_id), request.producer_epoch),
+        is_commit=request.committed,
+        protocol_version=PROTOCOL_2 if version >= FIRST_VERSION_WITH_EPOCH_BUMP else PROTOCOL_1,
+    ).map(ended)

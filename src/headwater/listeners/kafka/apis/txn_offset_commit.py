@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from headwater.broker.transactions import Joining
 from headwater.coordination.groups.commands import Commit, OffsetToCommit
-from headwater.coordination.topics import OFFSETS_TOPIC
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.ids import GroupId, MemberId, ProducerId, TopicPartition, TransactionalId
+from headwater.ids import GroupId, MemberId, ProducerId, TransactionalId
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.transaction_codes import KnownFrom
 from headwater.protocol.messages.txn_offset_commit import (
@@ -19,6 +18,7 @@ from headwater.protocol.messages.txn_offset_commit import (
 
 REQUEST = TxnOffsetCommitRequest
 
+FIRST_VERSION_THAT_KNOWS_LOADING = 2
 FIRST_VERSION_WITH_ABORTABLE = 4
 FIRST_VERSION_THAT_ADDS_PARTITIONS = 5
 # A producer that is fenced is told so by its epoch here.
@@ -71,6 +71,7 @@ async def _commit(
     broker, version = context.broker, context.api_version
     group_id = GroupId(request.group_id)
     producer = ProducerIdentity(ProducerId(request.producer_id), request.producer_epoch)
+    commit = Commit(MemberId(request.member_id), request.group_instance_id, request.generation_id, offsets)
     try:
         await broker.groups.prepare()
     except HeadwaterError as error:
@@ -80,12 +81,13 @@ async def _commit(
         adds_partitions=version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
         knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
     )
-    where = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(group_id))
-    refusal = await broker.transactions.join(joining, producer, where).wait()
-    if refusal is not None:
-        # What a producer of records comes back on ends one that commits offsets; it comes back on this.
-        if refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS:
-            return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(refusal))
-        return refusal
-    commit = Commit(MemberId(request.member_id), request.group_instance_id, request.generation_id, offsets)
-    return await broker.groups.commit_in_transaction(group_id, commit, producer.producer_id, producer.epoch).wait()
+    outcome = await broker.commit_in_transaction(group_id, commit, producer, joining).wait()
+    if isinstance(outcome, HeadwaterError):
+        # What a producer of records comes back on ends one that commits offsets, and an old one is ended by a
+        # coordinator that is being loaded (KAFKA-7296). All of them come back on this.
+        is_unknown = (
+            version < FIRST_VERSION_THAT_KNOWS_LOADING and outcome.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
+        if is_unknown or outcome.code is ErrorCode.NOT_ENOUGH_REPLICAS:
+            return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(outcome))
+    return outcome

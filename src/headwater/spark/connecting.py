@@ -1,0 +1,42 @@
+"""From options to a connected client, kept for the next task of the same Python worker."""
+
+import os
+from dataclasses import dataclass
+
+from headwater.client.cluster import Cluster
+from headwater.errors import ConfigError
+from headwater.spark.options import CLIENT_PREFIX, Options
+
+BOOTSTRAP = "bootstrap.servers"
+_CLIENT_ID = "headwater-spark"
+
+# Spark hands one task after the other to a worker: connecting anew for each would cost more than a small task.
+_connected: dict[tuple[int, "Connecting"], Cluster] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Connecting:
+    """Where the brokers are, and how to talk to them."""
+
+    bootstrap_servers: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def cluster(self) -> Cluster:
+        # A forked worker must not share its parent's sockets.
+        key = os.getpid(), self
+        cluster = _connected.get(key)
+        if cluster is None:
+            cluster = _connected[key] = Cluster(self.bootstrap_servers, client_id=_CLIENT_ID)
+        return cluster
+
+
+def connecting(options: Options) -> Connecting:
+    settings = options.client_settings()
+    given = options.text(BOOTSTRAP)
+    alias = settings.pop(BOOTSTRAP, None)
+    if given is not None and alias is not None and given != alias:
+        raise ConfigError(f"options {BOOTSTRAP!r} and {CLIENT_PREFIX + BOOTSTRAP!r} contradict each other")
+    servers = given or alias
+    if not servers:
+        raise ConfigError(f"option {BOOTSTRAP!r} is missing: where are the brokers? Such as 'localhost:9092'")
+    return Connecting(servers, tuple(sorted(settings.items())))

@@ -1,0 +1,192 @@
+"""`json`: a document in each value, read as Spark's `from_json` reads it, but a wrong type is a bad record.
+
+Arrow parses all rows at once. Law: it may only succeed where `json_rows` would succeed, with the same result; whatever
+it cannot tell for sure is left to that.
+"""
+
+import re
+from binascii import a2b_base64
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
+
+from headwater.errors import ConfigError
+from headwater.spark.formats.decoding import Decoded, Failure, in_parts, reason_of
+from headwater.spark.formats.json_rows import RowReader
+from headwater.spark.formats.string import as_text
+from headwater.spark.formats.types import arrow_type, check_readable, nullable
+
+# A type by itself, as opposed to a list of columns: `ARRAY<INT>`, `STRING`, `DECIMAL(10, 2)`.
+_TYPE_ALONE: Final = re.compile(r"(array|map|struct)\s*<.*>|\w+\s*(\([\d\s,]*\))?", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """`schema` is DDL, or the JSON of a Spark type; without it, the user's `.schema()` has to say."""
+
+    option: str
+    schema: str | None
+
+    def column_type(self) -> DataType | str | None:
+        if self.schema is None:
+            return None
+        text = self.schema.strip()
+        if text.startswith(("{", '"')):
+            return self._from_json(text)
+        if not text:
+            raise ConfigError(f"option {self.option!r} is empty")
+        return text if _TYPE_ALONE.fullmatch(text) else f"STRUCT<{text}>"
+
+    def check(self, column: str, datatype: DataType) -> None:
+        check_readable(column, datatype)
+        _check_keys(column, datatype)
+
+    def decoder(self, datatype: DataType) -> "JsonDecoder":
+        return JsonDecoder(datatype)
+
+    def _from_json(self, text: str) -> DataType:
+        try:
+            parsed: Any = orjson.loads(text)
+            datatype = StructType.fromJson(parsed) if isinstance(parsed, dict) else None
+        except Exception as error:
+            # pyspark's own errors here are of many classes: KeyError, TypeError, and those of its own.
+            raise ConfigError(f"option {self.option!r} is not the JSON of a Spark schema: {reason_of(error)}") from None
+        if datatype is None or not datatype.fields:
+            raise ConfigError(f"option {self.option!r} is not the JSON of a Spark schema: a struct with fields")
+        return nullable(datatype)
+
+
+def _check_keys(path: str, datatype: DataType) -> None:
+    match datatype:
+        case StructType():
+            for field in datatype.fields:
+                _check_keys(f"{path}.{field.name}", field.dataType)
+        case ArrayType():
+            _check_keys(f"{path}[]", datatype.elementType)
+        case MapType():
+            if not isinstance(datatype.keyType, StringType):
+                raise ConfigError(f"{path}: the keys of a map are strings in JSON, not {datatype.keyType.simpleString()}")
+            _check_keys(f"{path}{{}}", datatype.valueType)
+        case _:
+            pass
+
+
+class JsonDecoder:
+    def __init__(self, datatype: DataType) -> None:
+        self.arrow_type = arrow_type(datatype)
+        self._rows = RowReader(datatype)
+        # Only objects can be told from one another in a text of many: see `_is_separable`.
+        self._takes_bulk = pa.types.is_struct(self.arrow_type) and not _has_map(self.arrow_type)
+        self._wire_type = _wire_type(self.arrow_type) if self._takes_bulk else self.arrow_type
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        return in_parts(column, self._in_bulk, self._singly) if self._takes_bulk else self._singly(column)
+
+    def _in_bulk(self, column: pa.BinaryArray) -> pa.Array:
+        as_text(column)
+        if not _is_separable(column):
+            raise ValueError("not objects only")
+        # One block, and a newline at its end: the reader cuts blocks at newlines, which documents may hold as well.
+        text = _joined(column) + b"\n"
+        table = pyarrow.json.read_json(
+            pa.BufferReader(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=pa.schema(list(cast("pa.StructType", self._wire_type))),
+                unexpected_field_behavior="ignore",
+            ),
+        )
+        if table.num_rows != len(column):
+            raise ValueError(f"{table.num_rows} documents in {len(column)} values")
+        columns = [_one_chunk(each) for each in table.columns]
+        fields = list(cast("pa.StructType", self.arrow_type))
+        finished = [_finished(each, field.type) for each, field in zip(columns, fields, strict=True)]
+        return pa.StructArray.from_arrays(finished, fields=fields)
+
+    def _singly(self, column: pa.BinaryArray) -> Decoded:
+        values: list[Any] = []
+        failures: list[Failure] = []
+        for row, data in enumerate(cast("list[bytes]", column.to_pylist())):
+            try:
+                values.append(self._rows.read(data))
+            except ValueError as error:
+                values.append(None)
+                failures.append(Failure(row, reason_of(error)))
+        return Decoded(pa.array(values, self.arrow_type), failures)
+
+
+def _is_separable(column: pa.BinaryArray) -> bool:
+    """Whether every value begins with { and ends with }.
+
+    Then `}`, newline, `{` stands between any two. That is no part of any JSON document: not of a string, where a
+    newline is an error, nor elsewhere, where a comma would be missing. So each value holds whole documents, at least
+    one, and as many documents as values means one in each.
+    """
+    return bool(pc.all(pc.and_(pc.starts_with(column, b"{"), pc.ends_with(column, b"}"))).as_py())
+
+
+def _joined(column: pa.BinaryArray) -> bytes:
+    all_of_it = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
+    return cast("bytes", pc.binary_join(all_of_it, b"\n")[0].as_py())
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_has_map(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _wire_type(kind: pa.DataType) -> pa.DataType:
+    """What stands in the document: some types are written as strings."""
+    match kind:
+        case pa.StructType():
+            return pa.struct([field.with_type(_wire_type(field.type)) for field in kind])
+        case pa.ListType():
+            return pa.list_(kind.value_field.with_type(_wire_type(kind.value_type)))
+        case _ if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_binary(kind):
+            return pa.string()
+        case _:
+            return kind
+
+
+def _finished(values: Any, kind: pa.DataType) -> pa.Array:
+    """From what stood in the document to what was asked for; an error where a row has to be looked at alone."""
+    match kind:
+        case pa.StructType():
+            children = [_finished(values.field(index), field.type) for index, field in enumerate(kind)]
+            return pa.StructArray.from_arrays(children, fields=list(kind), mask=_mask(values))
+        case pa.ListType():
+            elements = _finished(values.values, kind.value_type)
+            return pa.ListArray.from_arrays(values.offsets, elements, type=kind, mask=_mask(values))
+        case _ if pa.types.is_floating(kind):
+            # Arrow takes what overflows for infinity.
+            if pc.all(pc.is_finite(values)).as_py() is False:
+                raise ValueError("not finite")
+            return values
+        case _ if pa.types.is_timestamp(kind):
+            return _timestamps(values, kind)
+        case _ if pa.types.is_binary(kind):
+            return pa.array([text and a2b_base64(text, strict_mode=True) for text in values.to_pylist()], kind)
+        case _ if pa.types.is_date(kind):
+            return values.cast(kind)
+        case _:
+            return values
+
+
+def _timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """With a zone, or without one in UTC: Arrow reads a column of either."""
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        return texts.cast(pa.timestamp("us")).cast(kind)
+
+
+def _mask(values: pa.Array) -> Any:
+    return values.is_null() if values.null_count else None

@@ -1,0 +1,54 @@
+"""`string`: UTF-8, checked."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StringType
+
+from headwater.spark.formats.decoding import Decoded, Failure, in_parts
+from headwater.spark.formats.types import check_same
+
+
+@dataclass(frozen=True, slots=True)
+class StringFormat:
+    def column_type(self) -> DataType:
+        return StringType()
+
+    def check(self, column: str, datatype: DataType) -> None:
+        check_same(column, datatype, StringType())
+
+    def decoder(self, datatype: DataType) -> "StringDecoder":
+        assert isinstance(datatype, StringType), "checked when the read was planned"
+        return StringDecoder()
+
+
+class StringDecoder:
+    arrow_type = pa.string()
+
+    def decode(self, column: pa.BinaryArray) -> Decoded:
+        return in_parts(column, as_text, _singly)
+
+
+def as_text(column: pa.BinaryArray) -> pa.StringArray:
+    """The same bytes, or an error where they are not UTF-8."""
+    return column.cast(pa.string())
+
+
+def _singly(column: pa.BinaryArray) -> Decoded:
+    texts: list[str | None] = []
+    failures: list[Failure] = []
+    for row, data in enumerate(cast("list[bytes]", column.to_pylist())):
+        text, reason = text_of(data)
+        texts.append(text)
+        if text is None:
+            failures.append(Failure(row, reason))
+    return Decoded(cast("Any", pa.array(texts, pa.string())), failures)
+
+
+def text_of(data: bytes) -> tuple[str | None, str]:
+    """The text, or what is wrong with it."""
+    try:
+        return data.decode(), ""
+    except UnicodeDecodeError as error:
+        return None, f"not UTF-8: {error.reason} at byte {error.start}"

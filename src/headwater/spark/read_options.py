@@ -1,0 +1,106 @@
+"""What may be asked of a read, under the names that Spark's Kafka source has for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.client.offsets import EARLIEST, LATEST
+from headwater.errors import ConfigError
+from headwater.spark.bounds import Bound, ending, starting
+from headwater.spark.connecting import BOOTSTRAP, Connecting, connecting
+from headwater.spark.options import Options
+from headwater.spark.topic_choice import CHOICES, TopicChoice, topic_choice
+
+_ENDINGS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_TRIGGERS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+INCLUDE_HEADERS: Final = "includeHeaders"
+NAMES: Final = (
+    BOOTSTRAP,
+    *CHOICES,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    *_ENDINGS,
+    *_TRIGGERS,
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    INCLUDE_HEADERS,
+    "isolation.level",
+    "groupIdPrefix",
+    "group.id",
+    "pushFilters",
+    "timestampOrder",
+    "key.format",
+    "key.schema",
+    "value.format",
+    "value.schema",
+    "badRecords",
+)
+_TRIGGER_DELAY: Final = "15m"
+_GROUP_ID_PREFIX: Final = "headwater-spark"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    connecting: Connecting
+    topics: TopicChoice
+    starting: Bound
+    ending: Bound
+    # Where nothing is as young as a starting time: an error, or the end.
+    is_latest_for_late_times: bool
+    offsets_per_trigger_max: int | None
+    offsets_per_trigger_min: int | None
+    trigger_delay_max_ms: int
+    partitions_min: int | None
+    records_per_partition_max: int | None
+    fails_on_data_loss: bool
+    includes_headers: bool
+    committed_only: bool
+    group_id: str | None
+    group_id_prefix: str
+    pushes_filters: bool
+    timestamps_ordered: bool
+
+
+def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
+    options = Options(given, NAMES)
+    _refuse(options, _ENDINGS if is_streaming else _TRIGGERS, "batch" if is_streaming else "streaming")
+    isolation = _isolation(options)
+    offsets_max = options.integer("maxOffsetsPerTrigger")
+    offsets_min = options.integer("minOffsetsPerTrigger")
+    if offsets_max is not None and offsets_min is not None and offsets_min > offsets_max:
+        raise ConfigError("option 'minOffsetsPerTrigger' is greater than 'maxOffsetsPerTrigger'")
+    connection = connecting(options)
+    return ReadOptions(
+        connecting=connection,
+        topics=topic_choice(options),
+        starting=starting(options, LATEST if is_streaming else EARLIEST),
+        ending=ending(options),
+        is_latest_for_late_times=options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+        == "latest",
+        offsets_per_trigger_max=offsets_max,
+        offsets_per_trigger_min=offsets_min,
+        trigger_delay_max_ms=options.duration_ms("maxTriggerDelay", _TRIGGER_DELAY),
+        partitions_min=options.integer("minPartitions"),
+        records_per_partition_max=options.integer("maxRecordsPerPartition"),
+        fails_on_data_loss=options.boolean("failOnDataLoss", default=True),
+        includes_headers=options.boolean(INCLUDE_HEADERS, default=False),
+        committed_only=isolation == "read_committed",
+        group_id=options.text("group.id") or dict(connection.settings).get("group.id"),
+        group_id_prefix=options.text("groupIdPrefix") or _GROUP_ID_PREFIX,
+        pushes_filters=options.boolean("pushFilters", default=False),
+        timestamps_ordered=options.choice("timestampOrder", ("any", "rising"), "any") == "rising",
+    )
+
+
+def _isolation(options: Options) -> str:
+    alias = options.client_settings().get("isolation.level", "read_committed")
+    return options.choice("isolation.level", ("read_committed", "read_uncommitted"), alias)
+
+
+def _refuse(options: Options, names: tuple[str, ...], kind: str) -> None:
+    for name in names:
+        if options.text(name) is not None:
+            raise ConfigError(f"option {name!r} is for {kind} reads only")

@@ -1,0 +1,122 @@
+"""Rows of Arrow become batches for partitions, as Kafka's Java client would place them.
+
+Law: no Python object is made for a row.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.client.cluster import Cluster
+from headwater.client.delivery import Encoded
+from headwater.errors import HeadwaterError
+from headwater.ids import TopicName, TopicPartition
+from headwater.protocol.rows import RowEncoder, group_rows
+from headwater.spark.arrow import Array, columns_of, int32_array, int32_buffer
+from headwater.spark.contract import written_columns
+from headwater.spark.write_options import WriteOptions
+
+# Far below a broker's default max.message.bytes, and enough that the cost of a batch no longer matters.
+_BATCH_BYTES_MAX = 512 * 1024
+# Rows are gathered up to here before they are dealt to partitions, so that many partitions still get large batches.
+_GATHERED_BYTES_MAX = 4 * 1024 * 1024
+
+
+class RowRefused(HeadwaterError):
+    """A row that cannot be written, whatever the broker says."""
+
+
+class RowEncoding:
+    def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._columns = written_columns(options)
+        # Rows without key go to one partition, and the next time to the next: fewer and larger batches.
+        self._turn = secrets.randbelow(1 << 16)
+
+    def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Encoded]:
+        for rows in _gathered(batches):
+            yield from self._encode(rows)
+
+    def _encode(self, rows: pa.RecordBatch) -> Iterator[Encoded]:
+        written: Any = rows.select([name for name in rows.schema.names if name in self._columns])
+        encoder = RowEncoder(columns_of(written))
+        now_ms = self._cluster.clock.now_ms()
+        for topic, selection in self._by_topic(rows):
+            count = len(self._cluster.topic(topic, create=True).partitions)
+            partitions = encoder.partition_rows(count, keyless=self._turn % count, selection=selection)
+            partitions = _chosen(rows, partitions, selection, topic, count)
+            order, groups = group_rows(partitions, count, selection)
+            for partition, start, stop in groups:
+                while start < stop:
+                    part = encoder.encode_rows(
+                        now_ms, bytes_max=_BATCH_BYTES_MAX, selection=order, start=start, stop=stop
+                    )
+                    yield Encoded(
+                        TopicPartition(topic, partition),
+                        part.batch,
+                        part.row_count,
+                        part.base_timestamp,
+                        part.max_timestamp,
+                    )
+                    start += part.row_count
+        self._turn += 1
+
+    def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[TopicName, Any]]:
+        """Each topic with the numbers of its rows; None for all. As in Spark's Kafka sink, the option goes first."""
+        if self._options.topic is not None:
+            yield self._options.topic, None
+            return
+        topics = _column(rows, "topic")
+        if topics.null_count:
+            raise RowRefused("a row has no topic: its column 'topic' is null, and the option 'topic' is not set")
+        coded = topics.dictionary_encode()
+        names = [TopicName(name) for name in coded.dictionary.to_pylist()]
+        if len(names) == 1:
+            yield names[0], None
+            return
+        order, groups = group_rows(int32_buffer(coded.indices), len(names))
+        for index, start, stop in groups:
+            yield names[index], memoryview(order)[4 * start : 4 * stop]
+
+
+def _chosen(rows: pa.RecordBatch, partitions: Any, selection: Any, topic: TopicName, count: int) -> Any:
+    """Where rows name their partition themselves, that goes before the key."""
+    if "partition" not in rows.schema.names:
+        return partitions
+    wanted = _column(rows, "partition")
+    if selection is not None:
+        wanted = wanted.take(int32_array(selection))
+    if wanted.null_count == len(wanted):
+        return partitions
+    limits: Any = pc.min_max(wanted)
+    if limits["min"].as_py() < 0 or limits["max"].as_py() >= count:
+        bad = limits["min"].as_py() if limits["min"].as_py() < 0 else limits["max"].as_py()
+        raise RowRefused(f"a row is for partition {bad} of {topic!r}, which has partitions 0 to {count - 1}")
+    return int32_buffer(pc.coalesce(wanted, int32_array(partitions)))
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    byte_count = 0
+    for each in batches:
+        if not each.num_rows:
+            continue
+        waiting.append(each)
+        byte_count += each.nbytes
+        if byte_count >= _GATHERED_BYTES_MAX:
+            yield _joined(waiting)
+            waiting, byte_count = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _column(rows: pa.RecordBatch, name: str) -> Array:
+    return cast("Array", rows.column(name))

@@ -1,0 +1,142 @@
+"""`session()`: a Spark session that starts quickly and suits one machine, or one on a cluster or a Connect server.
+
+Nothing here is needed to use `format("headwater")`: a session made in any other way has it too.
+"""
+
+import atexit
+import os
+import shutil
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from headwater.errors import ConfigError, HeadwaterError
+from headwater.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_GIBIBYTE = 1 << 30
+# One collector thread beats several that get in the way of the work, as long as the cores are this few.
+_SERIAL_CORES_MAX = 2
+
+# What can be set in a session that is already running somewhere else.
+_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+}
+# Without it Spark refuses a data source that takes filters, as ours does when it is asked to.
+_PUSHDOWN = {"spark.sql.python.filterPushdown.enabled": "true"}
+
+
+class SparkNotInstalled(HeadwaterError):
+    """pyspark is an extra of Headwater."""
+
+
+def session(
+    name: str = "headwater",
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    config: Mapping[str, str] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+) -> "SparkSession":
+    """A session on this machine; with `master` on a cluster, with `remote` (`sc://HOST:PORT`) through Spark Connect.
+
+    `config` holds Spark's own settings and has the last word. Tables and their catalogue are kept in `directory`;
+    without one they last as long as this process. As always in Spark, a session that exists already is given again.
+    """
+    if master is not None and remote is not None:
+        raise ConfigError(f"master {master!r} and remote {remote!r} exclude each other: give one of them")
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise SparkNotInstalled(f"{error.name} is not installed; run: pip install 'headwater[spark]'") from None
+
+    given = dict(config or {})
+    builder = SparkSession.builder.appName(name)
+    if remote is not None:
+        builder = builder.remote(remote).config(map={**_SESSION, **given})
+        if not remote.startswith("local"):
+            return builder.getOrCreate()
+        # Spark starts the server itself.
+        with _environment(is_local=True):
+            return builder.getOrCreate()
+
+    # The machine's own by default, and all of it.
+    master = master or given.pop("spark.master", None) or "local[*]"
+    settings = {**_SESSION, **_QUIET, **_PUSHDOWN, **_tables(directory)}
+    is_local = master.startswith("local")
+    if is_local:
+        settings |= _one_machine(os.cpu_count() or 1)
+    java_options = [settings.get(_JAVA_OPTIONS), _derby(directory), given.pop(_JAVA_OPTIONS, None)]
+    settings |= given
+    settings[_JAVA_OPTIONS] = " ".join(option for option in java_options if option)
+    with _environment(is_local=is_local):
+        return builder.master(master).config(map={**settings}).getOrCreate()
+
+
+def _one_machine(cores: int) -> dict[str, str]:
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    heap_gib = min(8, max(1, memory_bytes // 4 // _GIBIBYTE))
+    settings = {
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.driver.memory": f"{heap_gib}g",
+        # Everything runs in one process: nobody else needs to reach its ports.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    # The second compiler stays on: leaving it out starts sooner, and is paid for by every query that runs for long.
+    if cores <= _SERIAL_CORES_MAX:
+        settings[_JAVA_OPTIONS] = "-XX:+UseSerialGC"
+    return settings
+
+
+def _tables(directory: str | os.PathLike[str] | None) -> dict[str, str]:
+    if directory is None:
+        temporary = mkdtemp(prefix="headwater-spark-")
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        return {"spark.sql.warehouse.dir": str(Path(temporary) / "warehouse")}
+    # Spark would use the current directory, and a catalogue in memory forgets tables whose files are still there.
+    place = Path(directory).absolute()
+    place.mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={place / 'metastore'};create=true",
+    }
+
+
+def _derby(directory: str | os.PathLike[str] | None) -> str | None:
+    """Where the catalogue's database writes its log."""
+    if directory is None:
+        return None
+    place = str(Path(directory).absolute())
+    return f'"-Dderby.system.home={place}"' if " " in place else f"-Dderby.system.home={place}"
+
+
+@contextmanager
+def _environment(*, is_local: bool) -> Generator[None]:
+    """What Spark's start scripts read: which Java, and on one machine the Python that Headwater is installed in."""
+    wanted = {"JAVA_HOME": str(find_java().home)}
+    if is_local and "PYSPARK_PYTHON" not in os.environ:
+        wanted["PYSPARK_PYTHON"] = sys.executable
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

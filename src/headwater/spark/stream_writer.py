@@ -1,0 +1,44 @@
+"""A streaming write: one publication for each micro-batch, remembered by the broker under its number."""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from headwater.spark.contract import check_columns
+from headwater.spark.task_writing import TaskWritten, abort_tasks, publish_tasks, write_task
+from headwater.spark.write_options import WriteOptions, write_options
+
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def stream_writer(given: Mapping[str, str], schema: StructType) -> DataSourceStreamWriter:
+    options = write_options(given, is_streaming=True)
+    check_columns(schema, options)
+    return HeadwaterStreamWriter(options)
+
+
+class HeadwaterStreamWriter(DataSourceStreamArrowWriter):
+    """Spark makes another one for each commit: what the commit has to know is in the messages of the tasks."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
+        return write_task(iterator, self._options, self._options.application_id or _query_id())
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        publish_tasks(messages, self._options, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        abort_tasks(messages, self._options, batchId)
+
+
+def _query_id() -> str:
+    """It is kept in the query's checkpoint: the same after a restart, another for another checkpoint."""
+    context = TaskContext.get()
+    query_id = None if context is None else context.getLocalProperty(_QUERY_ID)
+    assert query_id, "a streaming write runs in a task of a query"
+    return query_id

@@ -1,0 +1,35 @@
+"""What the walks of members through a group have in common: refusals that change nothing, and settling down."""
+
+import pytest
+
+from headwater.coordination.groups.assignment import Assignment
+from headwater.coordination.groups.commands import GroupState, MemberAnswer, MemberHeartbeat
+from headwater.errors import ErrorCode, KafkaError
+from headwater.ids import MemberId
+from tests.coordination.groups.consumer.driver import Driver, heartbeat
+
+
+def refused(driver: Driver, request: MemberHeartbeat) -> ErrorCode:
+    before = (dict(driver.group.membership.members), driver.group.membership.epoch)
+    with pytest.raises(KafkaError) as error:
+        driver.heartbeat(request)
+    assert (driver.group.membership.members, driver.group.membership.epoch) == before
+    return error.value.code
+
+
+def count(assignment: Assignment | None) -> int:
+    assert assignment is not None
+    return sum(map(len, assignment.values()))
+
+
+def settle(driver: Driver, *member_ids: str) -> dict[str, MemberAnswer]:
+    """All members do as they are told until nothing changes any more."""
+    membership = driver.group.membership
+    answers: dict[str, MemberAnswer] = {}
+    for _ in range(10):
+        for member_id in member_ids:
+            current = membership.members[MemberId(member_id)].current
+            answers[member_id] = driver.heartbeat(heartbeat(member_id, current.epoch, owned=current.assigned))
+        if driver.group.state is GroupState.STABLE:
+            return answers
+    raise AssertionError("the group did not settle")

@@ -1,0 +1,57 @@
+"""One Spark session and one broker for all tests here, in one process: starting Spark costs more than most tests.
+
+Tests keep apart by the names of their topics (`topic`), queries and tables.
+"""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from uuid import uuid4
+
+import pytest
+
+from headwater.spark import session
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup`, whatever uses the session goes to the one worker that has it."""
+    for item in items:
+        if HERE in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator["SparkSession"]:
+    directory = tmp_path_factory.mktemp("spark")
+    running = session("headwater-tests", config={"spark.local.dir": str(directory)})
+    yield running
+    stop(running)
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name that no other test has."""
+    return f"topic-{uuid4().hex[:12]}"
+
+
+def stop(running: "SparkSession") -> None:
+    """Ends the session and its Java, which would otherwise live on until this process ends."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    running.stop()
+    assert gateway is not None
+    gateway.shutdown()
+    process = cast("Popen[bytes]", gateway.proc)
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(timeout=60)
+    SparkContext._gateway = SparkContext._jvm = None

@@ -19,7 +19,7 @@ from headwater.ids import ProducerId, TransactionalId, staging_id
 from headwater.protocol import batch as batches
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.broker.running import NOW_MS, create, run, running, settled, start
-from tests.broker.test_transactions import SETTINGS, crashed, eventually, initialized, is_stable, markers, stage, state
+from tests.broker.transacting import SETTINGS, crashed, eventually, initialized, is_stable, markers, stage, state
 
 APP = TransactionalId("app")
 WRITERS = [staging_id(APP, f"{task}-0") for task in range(5)]

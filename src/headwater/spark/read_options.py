@@ -6,8 +6,10 @@ from typing import Final
 
 from headwater.client.offsets import EARLIEST, LATEST
 from headwater.errors import ConfigError
+from headwater.spark import format_options
 from headwater.spark.bounds import Bound, ending, starting
 from headwater.spark.connecting import BOOTSTRAP, Connecting, connecting
+from headwater.spark.format_options import FormatOptions
 from headwater.spark.options import Options
 from headwater.spark.topic_choice import CHOICES, TopicChoice, topic_choice
 
@@ -32,11 +34,7 @@ NAMES: Final = (
     "group.id",
     "pushFilters",
     "timestampOrder",
-    "key.format",
-    "key.schema",
-    "value.format",
-    "value.schema",
-    "badRecords",
+    *format_options.NAMES,
 )
 _TRIGGER_DELAY: Final = "15m"
 _GROUP_ID_PREFIX: Final = "headwater-spark"
@@ -62,6 +60,7 @@ class ReadOptions:
     group_id_prefix: str
     pushes_filters: bool
     timestamps_ordered: bool
+    formats: FormatOptions
 
 
 def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
@@ -73,9 +72,13 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
     if offsets_max is not None and offsets_min is not None and offsets_min > offsets_max:
         raise ConfigError("option 'minOffsetsPerTrigger' is greater than 'maxOffsetsPerTrigger'")
     connection = connecting(options)
+    topics = topic_choice(options)
+    formats = format_options.format_options(options)
+    if formats.bad_records.topic is not None and topics.includes(formats.bad_records.topic):
+        raise ConfigError("option 'badRecords' names a topic that is read here: bad records would come back for ever")
     return ReadOptions(
         connecting=connection,
-        topics=topic_choice(options),
+        topics=topics,
         starting=starting(options, LATEST if is_streaming else EARLIEST),
         ending=ending(options),
         is_latest_for_late_times=options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
@@ -92,6 +95,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         group_id_prefix=options.text("groupIdPrefix") or _GROUP_ID_PREFIX,
         pushes_filters=options.boolean("pushFilters", default=False),
         timestamps_ordered=options.choice("timestampOrder", ("any", "rising"), "any") == "rising",
+        formats=formats,
     )
 
 

@@ -37,6 +37,12 @@ class TopicChoice:
             topics = [cluster.topic(name) for name in self._existing(cluster, missing_allowed=missing_allowed)]
         return sorted(TopicPartition(topic.name, each.index) for topic in topics for each in topic.partitions)
 
+    def includes(self, name: TopicName) -> bool:
+        """Whether a topic of this name is read, or would be if it existed."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, name) is not None
+        return name in self.names or any(partition.topic == name for partition in self.partitions)
+
     def _existing(self, cluster: Cluster, *, missing_allowed: bool) -> Collection[TopicName]:
         if not missing_allowed:
             return self.names

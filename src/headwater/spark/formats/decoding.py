@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType
 
+from headwater.spark.arrow import Array
+from headwater.spark.formats.types import ArrowType
+
 # Below this, finding the bad rows by halves costs more than reading each.
 _SINGLY_MAX: Final = 64
 _REASON_LENGTH_MAX: Final = 300
@@ -23,7 +26,7 @@ class Failure(NamedTuple):
 class Decoded(NamedTuple):
     """`values` has a null for every row that failed."""
 
-    values: pa.Array
+    values: Array
     failures: Sequence[Failure]
 
 
@@ -31,9 +34,9 @@ class Decoder(Protocol):
     """Reads a column without nulls. `arrow_type` is exactly what Spark expects of the values."""
 
     @property
-    def arrow_type(self) -> pa.DataType: ...
+    def arrow_type(self) -> ArrowType: ...
 
-    def decode(self, column: pa.BinaryArray) -> Decoded: ...
+    def decode(self, column: Array) -> Decoded: ...
 
 
 class Format(Protocol):
@@ -50,7 +53,7 @@ class Format(Protocol):
     def decoder(self, datatype: DataType) -> Decoder: ...
 
 
-def decode(decoder: Decoder, column: pa.BinaryArray) -> Decoded:
+def decode(decoder: Decoder, column: Array) -> Decoded:
     """As the decoder does it, with nulls left as they are."""
     if column.null_count == 0:
         return decoder.decode(column)
@@ -64,12 +67,12 @@ def decode(decoder: Decoder, column: pa.BinaryArray) -> Decoded:
     return Decoded(found.values.take(places), failures)
 
 
-def in_parts(items: Any, whole: Callable[[Any], pa.Array], singly: Callable[[Any], Decoded]) -> Decoded:
+def in_parts(items: Any, whole: Callable[[Any], Array], singly: Callable[[Any], Decoded]) -> Decoded:
     """`whole` reads many rows or raises; where it does, halves are tried, and `singly` reads what is left.
 
     `items` is a list or an Arrow array: anything that can be cut.
     """
-    values: list[pa.Array] = []
+    values: list[Array] = []
     failures: list[Failure] = []
     waiting = [(0, len(items))]
     while waiting:
@@ -88,7 +91,7 @@ def in_parts(items: Any, whole: Callable[[Any], pa.Array], singly: Callable[[Any
     return Decoded(values[0] if len(values) == 1 else pa.concat_arrays(values), failures)
 
 
-def gathered(rows: Sequence[Any], build: Callable[[Sequence[Any]], pa.Array]) -> Decoded:
+def gathered(rows: Sequence[Any], build: Callable[[Sequence[Any]], Array]) -> Decoded:
     """Python's values to Arrow's. `build` takes None for a null."""
 
     def singly(part: Sequence[Any]) -> Decoded:

@@ -16,10 +16,11 @@ import pyarrow.json
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from headwater.errors import ConfigError
+from headwater.spark.arrow import Array
 from headwater.spark.formats.decoding import Decoded, Failure, in_parts, reason_of
 from headwater.spark.formats.json_rows import RowReader
 from headwater.spark.formats.string import as_text
-from headwater.spark.formats.types import arrow_type, check_readable, nullable
+from headwater.spark.formats.types import ArrowType, arrow_type, check_readable, nullable
 
 # A type by itself, as opposed to a list of columns: `ARRAY<INT>`, `STRING`, `DECIMAL(10, 2)`.
 _TYPE_ALONE: Final = re.compile(r"(array|map|struct)\s*<.*>|\w+\s*(\([\d\s,]*\))?", re.IGNORECASE | re.DOTALL)
@@ -70,7 +71,9 @@ def _check_keys(path: str, datatype: DataType) -> None:
             _check_keys(f"{path}[]", datatype.elementType)
         case MapType():
             if not isinstance(datatype.keyType, StringType):
-                raise ConfigError(f"{path}: the keys of a map are strings in JSON, not {datatype.keyType.simpleString()}")
+                raise ConfigError(
+                    f"{path}: the keys of a map are strings in JSON, not {datatype.keyType.simpleString()}"
+                )
             _check_keys(f"{path}{{}}", datatype.valueType)
         case _:
             pass
@@ -84,10 +87,10 @@ class JsonDecoder:
         self._takes_bulk = pa.types.is_struct(self.arrow_type) and not _has_map(self.arrow_type)
         self._wire_type = _wire_type(self.arrow_type) if self._takes_bulk else self.arrow_type
 
-    def decode(self, column: pa.BinaryArray) -> Decoded:
+    def decode(self, column: Array) -> Decoded:
         return in_parts(column, self._in_bulk, self._singly) if self._takes_bulk else self._singly(column)
 
-    def _in_bulk(self, column: pa.BinaryArray) -> pa.Array:
+    def _in_bulk(self, column: Array) -> Array:
         as_text(column)
         if not _is_separable(column):
             raise ValueError("not objects only")
@@ -97,18 +100,18 @@ class JsonDecoder:
             pa.BufferReader(text),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
             parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=pa.schema(list(cast("pa.StructType", self._wire_type))),
+                explicit_schema=pa.schema(list(self._wire_type)),
                 unexpected_field_behavior="ignore",
             ),
         )
         if table.num_rows != len(column):
             raise ValueError(f"{table.num_rows} documents in {len(column)} values")
         columns = [_one_chunk(each) for each in table.columns]
-        fields = list(cast("pa.StructType", self.arrow_type))
+        fields = list(self.arrow_type)
         finished = [_finished(each, field.type) for each, field in zip(columns, fields, strict=True)]
         return pa.StructArray.from_arrays(finished, fields=fields)
 
-    def _singly(self, column: pa.BinaryArray) -> Decoded:
+    def _singly(self, column: Array) -> Decoded:
         values: list[Any] = []
         failures: list[Failure] = []
         for row, data in enumerate(cast("list[bytes]", column.to_pylist())):
@@ -120,7 +123,7 @@ class JsonDecoder:
         return Decoded(pa.array(values, self.arrow_type), failures)
 
 
-def _is_separable(column: pa.BinaryArray) -> bool:
+def _is_separable(column: Array) -> bool:
     """Whether every value begins with { and ends with }.
 
     Then `}`, newline, `{` stands between any two. That is no part of any JSON document: not of a string, where a
@@ -130,25 +133,25 @@ def _is_separable(column: pa.BinaryArray) -> bool:
     return bool(pc.all(pc.and_(pc.starts_with(column, b"{"), pc.ends_with(column, b"}"))).as_py())
 
 
-def _joined(column: pa.BinaryArray) -> bytes:
+def _joined(column: Array) -> bytes:
     all_of_it = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
     return cast("bytes", pc.binary_join(all_of_it, b"\n")[0].as_py())
 
 
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+def _one_chunk(column: pa.ChunkedArray) -> Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
-def _has_map(kind: pa.DataType) -> bool:
+def _has_map(kind: ArrowType) -> bool:
     return pa.types.is_map(kind) or any(_has_map(kind.field(index).type) for index in range(kind.num_fields))
 
 
-def _wire_type(kind: pa.DataType) -> pa.DataType:
+def _wire_type(kind: ArrowType) -> ArrowType:
     """What stands in the document: some types are written as strings."""
     match kind:
-        case pa.StructType():
+        case _ if pa.types.is_struct(kind):
             return pa.struct([field.with_type(_wire_type(field.type)) for field in kind])
-        case pa.ListType():
+        case _ if pa.types.is_list(kind):
             return pa.list_(kind.value_field.with_type(_wire_type(kind.value_type)))
         case _ if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_binary(kind):
             return pa.string()
@@ -156,13 +159,13 @@ def _wire_type(kind: pa.DataType) -> pa.DataType:
             return kind
 
 
-def _finished(values: Any, kind: pa.DataType) -> pa.Array:
+def _finished(values: Any, kind: ArrowType) -> Array:
     """From what stood in the document to what was asked for; an error where a row has to be looked at alone."""
     match kind:
-        case pa.StructType():
+        case _ if pa.types.is_struct(kind):
             children = [_finished(values.field(index), field.type) for index, field in enumerate(kind)]
             return pa.StructArray.from_arrays(children, fields=list(kind), mask=_mask(values))
-        case pa.ListType():
+        case _ if pa.types.is_list(kind):
             elements = _finished(values.values, kind.value_type)
             return pa.ListArray.from_arrays(values.offsets, elements, type=kind, mask=_mask(values))
         case _ if pa.types.is_floating(kind):
@@ -173,14 +176,15 @@ def _finished(values: Any, kind: pa.DataType) -> pa.Array:
         case _ if pa.types.is_timestamp(kind):
             return _timestamps(values, kind)
         case _ if pa.types.is_binary(kind):
-            return pa.array([text and a2b_base64(text, strict_mode=True) for text in values.to_pylist()], kind)
+            texts = cast("list[str | None]", values.to_pylist())
+            return pa.array([None if text is None else a2b_base64(text, strict_mode=True) for text in texts], kind)
         case _ if pa.types.is_date(kind):
             return values.cast(kind)
         case _:
             return values
 
 
-def _timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+def _timestamps(texts: Array, kind: ArrowType) -> Array:
     """With a zone, or without one in UTC: Arrow reads a column of either."""
     try:
         return texts.cast(kind)
@@ -188,5 +192,5 @@ def _timestamps(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
         return texts.cast(pa.timestamp("us")).cast(kind)
 
 
-def _mask(values: pa.Array) -> Any:
+def _mask(values: Array) -> Any:
     return values.is_null() if values.null_count else None

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.sql.types import DataType, StringType
 
+from headwater.spark.arrow import Array
 from headwater.spark.formats.decoding import Decoded, Failure, in_parts
 from headwater.spark.formats.types import check_same
 
@@ -26,16 +27,16 @@ class StringFormat:
 class StringDecoder:
     arrow_type = pa.string()
 
-    def decode(self, column: pa.BinaryArray) -> Decoded:
+    def decode(self, column: Array) -> Decoded:
         return in_parts(column, as_text, _singly)
 
 
-def as_text(column: pa.BinaryArray) -> pa.StringArray:
+def as_text(column: Array) -> Array:
     """The same bytes, or an error where they are not UTF-8."""
     return column.cast(pa.string())
 
 
-def _singly(column: pa.BinaryArray) -> Decoded:
+def _singly(column: Array) -> Decoded:
     texts: list[str | None] = []
     failures: list[Failure] = []
     for row, data in enumerate(cast("list[bytes]", column.to_pylist())):

@@ -1,8 +1,7 @@
 """Spark's types as formats need them: which can be read, as DDL, and as Arrow's."""
 
-from typing import Final
+from typing import Any, Final, TypeAlias
 
-import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
@@ -26,6 +25,8 @@ from pyspark.sql.types import (
 
 from headwater.errors import ConfigError
 
+ArrowType: TypeAlias = Any  # which of pyarrow's many types it is, is known only at run time
+
 _SIMPLE: Final = (
     BinaryType,
     BooleanType,
@@ -42,7 +43,7 @@ _SIMPLE: Final = (
 )
 
 
-def arrow_type(datatype: DataType) -> pa.DataType:
+def arrow_type(datatype: DataType) -> ArrowType:
     """What Spark expects a batch to hold for this type."""
     return to_arrow_type(datatype, timezone="UTC")
 

@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# What the installation compiles.
+COMPILED := $(wildcard src/headwater/protocol/*.pxd) $(patsubst %.pxd,%.py,$(wildcard src/headwater/protocol/*.pxd))
 # Tests run one process per core.
 WORKERS ?= auto
 
@@ -13,7 +15,7 @@ help: ## Show this list
 
 install: $(VENV)/.installed ## Install Headwater and all development tools into .venv
 
-$(VENV)/.installed: pyproject.toml constraints.txt setup.py src/headwater/protocol/records.py
+$(VENV)/.installed: pyproject.toml constraints.txt setup.py $(COMPILED)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or later: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -63,7 +63,7 @@ class Run(Generic[T_co]):
     machine_share: float
 
 
-def run(broker: BrokerProcess, *loads: Load[T]) -> Run[T]:
+def run(broker: BrokerProcess, *loads: Load[T], timeout_s: float = LOAD_TIMEOUT_S) -> Run[T]:
     """All loads at once; the broker's CPU time is that between their common start and the end of the last."""
     barrier = PROCESSES.Barrier(len(loads) + 1)
     receivers: list[Connection] = []
@@ -81,7 +81,7 @@ def run(broker: BrokerProcess, *loads: Load[T]) -> Run[T]:
         raise
     machine = MachineMeter()
     meter = Meter(broker.processes)
-    outcomes: list[T] = [_receive(receiver, LOAD_TIMEOUT_S) for receiver in receivers]
+    outcomes: list[T] = [_receive(receiver, timeout_s) for receiver in receivers]
     return Run(outcomes, meter.read(), machine.busy_share())
 
 

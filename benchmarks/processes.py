@@ -11,7 +11,7 @@ from typing import Self
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
 # Positions behind the command's closing parenthesis, in proc(5)'s order.
-_USER, _SYSTEM = 11, 12
+_PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
 # In the first line of /proc/stat, behind its name.
 _IDLE, _IO_WAIT = 3, 4
 
@@ -86,6 +86,23 @@ def cpu_seconds(processes: Iterable[int]) -> float:
     """What they have used so far, to the microsecond, where `Meter` counts in ticks of the kernel's clock."""
     # The clock of another process has no name in Python; this is how the kernel numbers it.
     return sum(time.clock_gettime((~process << 3) | 2) for process in processes)
+
+
+def family_cpu_seconds(process: int) -> float:
+    """What a process has used so far with all that it started and they started, those that have ended included."""
+    parents: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(entry.name)] = int(fields[_PARENT])
+                used = (_USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM)
+                seconds[int(entry.name)] = sum(int(fields[each]) for each in used) / _TICKS_PER_SECOND
+    family = [process]
+    for member in family:
+        family += [child for child, parent in parents.items() if parent == member]
+    return sum(seconds.get(member, 0.0) for member in family)
 
 
 def _process_seconds(process: int) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from benchmarks.cases.memory import MEMORY
 from benchmarks.cases.produce import PRODUCE_1K, PRODUCE_100, PRODUCE_DISK, PRODUCE_RAW
 from benchmarks.cases.rebalance import REBALANCE_CLASSIC, REBALANCE_CONSUMER, REBALANCE_LIBRDKAFKA
 from benchmarks.cases.requests import REQUESTS_ACK, REQUESTS_OS
+from benchmarks.cases.spark import SPARK_FLOOR, SPARK_READ, SPARK_WRITE
 from benchmarks.cases.startup import RECOVERY, START
 from benchmarks.cases.transactions import FETCH_COMMITTED, PRODUCE_TRANSACTIONS
 from benchmarks.figures import Case, Series
@@ -43,6 +44,9 @@ CASES = (
     OFFSET_COMMIT,
     FETCH_COMMITTED,
     PRODUCE_TRANSACTIONS,
+    SPARK_READ,
+    SPARK_WRITE,
+    SPARK_FLOOR,
     FLOOR,
 )
 # Beyond the data of one case: what is deleted may take a moment to be free.

@@ -45,6 +45,10 @@ class BrokerProcess:
     def processes(self) -> tuple[int, ...]:
         return (self._process.pid,)
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def wait_for_line(self, start: str) -> str:
         """The first line that begins so, however soon or late the broker prints it."""
         deadline = self.started + START_TIMEOUT_S

@@ -1,4 +1,8 @@
-"""`make demo`: a broker of its own, 200,000 orders through a real Kafka client, all of them checked, a clean stop."""
+"""`make demo`: a broker of its own, 200,000 orders, a streaming pipeline with Spark, its result checked and drawn.
+
+A real Kafka client sends the orders and reads them back. Spark reads them as a stream, adds up the revenue of each item
+in each minute and writes every closed window exactly once to a second topic.
+"""
 
 import argparse
 import json
@@ -7,61 +11,44 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
-from random import Random
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
+from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 from rich.table import Table
 
 from headwater.client.partitioner import partition_for_key
+from headwater.spark import session
+from orders import ITEMS, TIMEOUT_S, Record, make_orders, produce, progress_bar
+from picture import draw
+from pipelines import windowed_revenue
 
-TOPIC = "orders"
+ORDERS, REVENUE = "orders", "revenue"
 PARTITIONS = 6
-CUSTOMERS = 5_000
-ITEMS = ("coffee", "tea", "bread", "honey", "apples", "cheese", "olives")
-FIRST_ORDER_MS = 1_750_000_000_000
-TIMEOUT_S = 60.0
+WINDOW = timedelta(minutes=1)
+# The partitions of a topic are not read in step: this is how far the times of one batch may lie apart.
+LATENESS = timedelta(minutes=1)
+PIPELINE_TIMEOUT_S = 150.0
 
 console = Console()
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    key: bytes
-    value: bytes
+class Revenue:
+    orders: int
+    total: Decimal
 
 
-@dataclass(slots=True)
-class Received:
-    """What came back from one partition."""
-
-    orders: int = 0
-    bytes: int = 0
-    customers: int = 0
-
-
-def make_orders(count: int) -> list[Order]:
-    """The same orders each time; the customer is the key, so that one customer's orders keep their sequence."""
-    random = Random(7)
-    orders: list[Order] = []
-    for number in range(count):
-        customer = f"customer-{random.randrange(CUSTOMERS):04}"
-        order = {
-            "order": number,
-            "customer": customer,
-            "item": random.choice(ITEMS),
-            "quantity": random.randint(1, 9),
-            "price": random.randint(100, 9_999) / 100,
-            "time": FIRST_ORDER_MS + number * 20,
-        }
-        orders.append(Order(customer.encode(), json.dumps(order).encode()))
-    return orders
+Windows = dict[tuple[datetime, str], Revenue]
 
 
 @contextmanager
@@ -81,73 +68,50 @@ def running_broker(directory: Path) -> Generator[str]:
             if not ready.startswith("ready "):
                 raise SystemExit(f"the broker did not start:\n{log.read_text()}")
             address = ready.split("kafka=")[1].split()[0]
-            console.print(f"broker   ready on {address} after {time.perf_counter() - started:.2f} s")
+            console.print(f"broker    ready on {address} after {time.perf_counter() - started:.2f} s")
             yield address
             stopping = time.perf_counter()
             broker.send_signal(signal.SIGTERM)
             code = broker.wait(TIMEOUT_S)
             if code or "stopped cleanly" not in log.read_text():
                 raise SystemExit(f"the broker did not stop cleanly (exit code {code}):\n{log.read_text()}")
-            console.print(f"broker   stopped cleanly after {time.perf_counter() - stopping:.2f} s, exit code {code}")
+            console.print(f"broker    stopped cleanly after {time.perf_counter() - stopping:.2f} s, exit code {code}")
         finally:
             broker.kill()
 
 
-def create_topic(address: str) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
-    for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
-        created.result(TIMEOUT_S)
-    console.print(f"topic    {TOPIC} with {PARTITIONS} partitions")
-
-
-def produce(address: str, orders: list[Order], progress: Progress) -> float:
-    """Gives the seconds until the last acknowledgement."""
-    failures: list[KafkaError] = []
-    acknowledged = 0
-    task = progress.add_task("produce", total=len(orders))
-
-    def delivered(error: KafkaError | None, _: Message) -> None:
-        nonlocal acknowledged
-        acknowledged += 1
-        if error is not None:
-            failures.append(error)
-
-    # Idempotent: a retry never writes an order twice. Partitioned as the Java client does it.
-    settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 20}
-    producer = Producer({"bootstrap.servers": address, **settings})
+@contextmanager
+def running_spark() -> Generator[SparkSession]:
     started = time.perf_counter()
-    for number, order in enumerate(orders):
-        while True:
-            try:
-                producer.produce(TOPIC, key=order.key, value=order.value, on_delivery=delivered)
-                break
-            except BufferError:
-                producer.poll(0.05)
-        if number % 500 == 0:
-            producer.poll(0)
-            progress.update(task, completed=acknowledged)
-    while producer.flush(0.1):
-        progress.update(task, completed=acknowledged)
-        if time.perf_counter() - started > TIMEOUT_S:
-            raise SystemExit(f"only {acknowledged} of {len(orders)} orders were acknowledged")
-    seconds = time.perf_counter() - started
-    progress.update(task, completed=acknowledged)
-    if failures:
-        raise SystemExit(f"{len(failures)} orders were refused: {failures[0]}")
-    return seconds
+    with console.status("Spark is starting"):
+        spark = session("headwater-demo", config={"spark.log.level": "ERROR"})
+    console.print(f"spark     {spark.version} ready after {time.perf_counter() - started:.1f} s")
+    try:
+        yield spark
+    finally:
+        with console.status("Spark is stopping"):
+            spark.stop()
 
 
-def consume(address: str, count: int, progress: Progress) -> tuple[list[Message], float]:
+def create_topics(address: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    for created in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (ORDERS, REVENUE)]).values():
+        created.result(TIMEOUT_S)
+    console.print(f"topics    {ORDERS} and {REVENUE} with {PARTITIONS} partitions each")
+
+
+def consume(address: str, topic: str, progress: Progress, count: int) -> tuple[list[Message], float]:
+    """All that is in a topic, which is `count` messages or more, as a reader of committed records sees it."""
     task = progress.add_task("consume", total=count)
     consumer = Consumer({"bootstrap.servers": address, "group.id": "demo", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     messages: list[Message] = []
     started = time.perf_counter()
     while len(messages) < count:
         messages += consumer.consume(5_000, timeout=0.1)
         progress.update(task, completed=len(messages))
         if time.perf_counter() - started > TIMEOUT_S:
-            raise SystemExit(f"only {len(messages)} of {count} orders came back")
+            raise SystemExit(f"only {len(messages)} of {count} messages of {topic} came back")
     seconds = time.perf_counter() - started
     # Nothing else is there: what came back twice would be behind the last.
     messages += consumer.consume(1, timeout=0.2)
@@ -155,62 +119,140 @@ def consume(address: str, count: int, progress: Progress) -> tuple[list[Message]
     return messages, seconds
 
 
-def check(orders: list[Order], messages: list[Message]) -> dict[int, Received]:
-    """Every order exactly once, byte for byte, on its key's partition, in sequence."""
-    received = {partition: Received() for partition in range(PARTITIONS)}
-    customers: dict[int, set[bytes]] = {partition: set() for partition in range(PARTITIONS)}
+def check_orders(orders: list[Record], messages: list[Message]) -> Counter[int]:
+    """Every order exactly once, byte for byte, on its key's partition, in sequence. Gives the orders per partition."""
     last: dict[int, int] = {}
-    seen: set[int] = set()
+    counts: Counter[int] = Counter()
     for message in messages:
         key, value, partition = message.key(), message.value(), message.partition()
         if message.error() is not None or not isinstance(key, bytes) or value is None or partition is None:
             raise SystemExit(f"an unexpected message: {message.error()}")
         number = json.loads(value)["order"]
-        assert number not in seen, f"order {number} came back twice"
-        assert orders[number] == Order(key, value), f"order {number} came back changed"
+        assert orders[number] == Record(key, value), f"order {number} came back changed"
         assert partition == partition_for_key(key, PARTITIONS), f"order {number} is on the wrong partition"
-        assert number > last.get(partition, -1), f"order {number} is out of sequence"
-        seen.add(number)
+        assert number > last.get(partition, -1), f"order {number} is out of sequence, or there twice"
         last[partition] = number
-        received[partition].orders += 1
-        received[partition].bytes += len(key) + len(value)
-        customers[partition].add(key)
-    assert len(seen) == len(orders), f"{len(orders) - len(seen)} orders are missing"
-    for partition, keys in customers.items():
-        received[partition].customers = len(keys)
-    return received
+        counts[partition] += 1
+    assert counts.total() == len(orders), f"{len(orders) - counts.total()} orders are missing"
+    return counts
 
 
-def show(received: dict[int, Received], produce_s: float, consume_s: float) -> None:
-    table = Table("partition", "orders", "customers", "bytes", show_footer=True)
-    for column in table.columns:
+def run_pipeline(spark: SparkSession, address: str, checkpoint: Path, progress: Progress, count: int) -> float:
+    """Processes all orders in several micro-batches; gives the seconds that it took."""
+    task = progress.add_task("pipeline", total=count)
+    pipeline = windowed_revenue.build(
+        spark,
+        address,
+        orders=ORDERS,
+        revenue=REVENUE,
+        lateness=f"{LATENESS.seconds} seconds",
+        orders_per_batch=max(1, count // 5),
+    )
+    started = time.perf_counter()
+    query = pipeline.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    while not query.awaitTermination(1):
+        progress.update(task, completed=sum(batch.numInputRows for batch in query.recentProgress))
+        if time.perf_counter() - started > PIPELINE_TIMEOUT_S:
+            raise SystemExit(f"the pipeline takes too long; its last batch: {query.lastProgress}")
+    seconds = time.perf_counter() - started
+    progress.update(task, completed=sum(batch.numInputRows for batch in query.recentProgress))
+    return seconds
+
+
+def expected_windows(orders: list[Record]) -> Windows:
+    """What the pipeline has to find, added up without it."""
+    counts: Counter[tuple[datetime, str]] = Counter()
+    totals: dict[tuple[datetime, str], Decimal] = {}
+    for record in orders:
+        order = json.loads(record.value, parse_float=Decimal)
+        moment = datetime.fromisoformat(order["time"])
+        window = moment.replace(second=0, microsecond=0), order["item"]
+        counts[window] += 1
+        totals[window] = totals.get(window, Decimal(0)) + order["quantity"] * order["price"]
+    return {window: Revenue(count, totals[window]) for window, count in counts.items()}
+
+
+def check_windows(expected: Windows, messages: list[Message]) -> Windows:
+    """Every window that is closed is there once, and right. The last ones are open: more orders might come."""
+    found: Windows = {}
+    for message in messages:
+        if message.error() is not None or (value := message.value()) is None:
+            raise SystemExit(f"an unexpected message: {message.error()}")
+        row = json.loads(value, parse_float=Decimal)
+        window = datetime.fromisoformat(row["start"]), row["item"]
+        assert window not in found, f"the window {window} was written twice"
+        found[window] = Revenue(row["orders"], Decimal(row["revenue"]))
+        assert found[window] == expected[window], f"the window {window} is wrong"
+    return found
+
+
+def closed_windows(expected: Windows, orders: list[Record]) -> Windows:
+    """Those that the watermark has passed: the time of the last order, less what is allowed to be late."""
+    last = max(datetime.fromisoformat(json.loads(record.value)["time"]) for record in orders)
+    watermark = last - LATENESS
+    return {window: revenue for window, revenue in expected.items() if window[0] + WINDOW <= watermark}
+
+
+def show(windows: Windows, minutes: int) -> None:
+    table = Table("item", "orders", "revenue", "per minute", show_footer=True)
+    for column in table.columns[1:]:
         column.justify = "right"
-    for partition, found in received.items():
-        table.add_row(str(partition), f"{found.orders:,}", f"{found.customers:,}", f"{found.bytes:,}")
-    orders = sum(found.orders for found in received.values())
-    total_bytes = sum(found.bytes for found in received.values())
-    customers = sum(found.customers for found in received.values())
-    for column, total in zip(table.columns, ("all", f"{orders:,}", f"{customers:,}", f"{total_bytes:,}"), strict=True):
-        column.footer = total
+    rows = {item: [each for (_, name), each in windows.items() if name == item] for item in ITEMS}
+    rows["all"] = list(windows.values())
+    for item, found in rows.items():
+        total = sum((each.total for each in found), Decimal(0))
+        cells = f"{sum(each.orders for each in found):,}", f"{total:,.2f}", f"{total / max(1, minutes):,.2f}"
+        if item != "all":
+            table.add_row(item, *cells)
+            continue
+        for column, footer in zip(table.columns, (item, *cells), strict=True):
+            column.footer = footer
     console.print(table)
-    for name, seconds in (("produce", produce_s), ("consume", consume_s)):
-        rate = f"{orders / seconds:,.0f} orders/s, {total_bytes / seconds / 1e6:.1f} MB/s"
-        console.print(f"{name}  {rate} ({seconds:.2f} s)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--orders", type=int, default=200_000, help="how many orders to send (default: 200000)")
-    orders = make_orders(parser.parse_args().orders)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with tempfile.TemporaryDirectory(prefix="headwater-demo-") as directory, running_broker(Path(directory)) as address:
-        create_topic(address)
-        with Progress(*columns, console=console) as progress:
-            produce_s = produce(address, orders, progress)
-            messages, consume_s = consume(address, len(orders), progress)
-        received = check(orders, messages)
-        console.print("checked  every order came back once, unchanged, in sequence, where its key belongs")
-        show(received, produce_s, consume_s)
+    parser.add_argument("--picture", type=Path, default=Path("demo.svg"), help="where to draw (default: demo.svg)")
+    arguments = parser.parse_args()
+    begun = time.perf_counter()
+    orders = make_orders(arguments.orders)
+    size = sum(len(order.key) + len(order.value) for order in orders)
+    with tempfile.TemporaryDirectory(prefix="headwater-demo-") as name, running_broker(Path(name)) as address:
+        create_topics(address)
+        with progress_bar(console) as progress:
+            produce_s = produce(address, ORDERS, orders, progress, name="produce", total=len(orders))
+            messages, consume_s = consume(address, ORDERS, progress, len(orders))
+        counts = check_orders(orders, messages)
+        console.print("checked   every order came back once, unchanged, in sequence, where its key belongs")
+        console.print("          " + ", ".join(f"partition {each}: {counts[each]:,}" for each in sorted(counts)))
+        expected = expected_windows(orders)
+        closed = closed_windows(expected, orders)
+        with running_spark() as spark:
+            with progress_bar(console) as progress:
+                pipeline_s = run_pipeline(spark, address, Path(name) / "checkpoint", progress, len(orders))
+                messages, _ = consume(address, REVENUE, progress, len(closed))
+            windows = check_windows(expected, messages)
+        assert windows.keys() == closed.keys(), "the windows that are closed are those that were written"
+        minutes = sorted({start for start, _ in windows})
+        still_open = len({start for start, _ in expected}) - len(minutes)
+        console.print(
+            f"checked   {len(minutes)} minutes of {len(ITEMS)} items, each written once and right; "
+            f"{still_open} more are open, for orders may be late"
+        )
+        show(windows, len(minutes))
+        for step, seconds in (("produce", produce_s), ("consume", consume_s), ("pipeline", pipeline_s)):
+            rate = f"{len(orders) / seconds:,.0f} orders/s, {size / seconds / 1e6:.1f} MB/s"
+            console.print(f"{step:<9} {rate} ({seconds:.2f} s)")
+    draw(
+        arguments.picture,
+        "Revenue per minute and item",
+        [f"{minute:%H:%M}" for minute in minutes],
+        {item: [float(windows[minute, item].total) for minute in minutes] for item in ITEMS},
+        "€",
+    )
+    console.print(f"picture   {arguments.picture}")
+    console.print(f"done      after {time.perf_counter() - begun:.1f} s")
 
 
 if __name__ == "__main__":

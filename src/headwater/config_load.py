@@ -18,8 +18,8 @@ DEFAULT = "default"
 
 _PREFIX = "HEADWATER_"
 _FILE_BYTES_MAX = 1_048_576
-# Variables that are no settings of a broker: the one above, and the address that client commands connect to.
-_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_BOOTSTRAP"})
+# Variables that are no settings of a broker: the one above, and those of commands that are clients.
+_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_BOOTSTRAP", "HEADWATER_CLIENT_CONFIG"})
 
 
 class Effective(NamedTuple):

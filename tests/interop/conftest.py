@@ -9,12 +9,14 @@ from typing import cast
 import pytest
 
 from tests.faults.processes import BrokerProcess
-from tests.interop import toolchain
+from tests.interop import kafka_server, toolchain
 from tests.interop.clients.confluent import Confluent
 from tests.interop.clients.kcat import Kcat
 from tests.interop.clients.program import Program, ProgramClient
 from tests.interop.dump_log import DumpLog
 from tests.interop.exchange import AdminClient, RecordClient
+from tests.interop.kafka_server import KafkaServer
+from tests.interop.spark_connectors import Connectors
 
 Connect = Callable[[str], RecordClient]
 
@@ -28,6 +30,13 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def broker(data_directory: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(data_directory) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """Apache Kafka's own server, for what our client and connector do there."""
+    with kafka_server.running(toolchain.kafka_server(), tmp_path_factory.mktemp("kafka")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +66,13 @@ def go_program(go_command: Sequence[str]) -> Iterator[Program]:
 @pytest.fixture(scope="session")
 def dump_log() -> DumpLog:
     return DumpLog(toolchain.dump_log())
+
+
+@pytest.fixture(scope="session")
+def connectors(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connectors]:
+    """Both in one Spark session."""
+    with Connectors(broker.bootstrap_servers, toolchain.spark_connector(), tmp_path_factory.mktemp("spark")) as both:
+        yield both
 
 
 @pytest.fixture(scope="session")

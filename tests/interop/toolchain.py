@@ -54,6 +54,17 @@ def _java_program(directory: Path, classes: Path, main: str) -> Sequence[str]:
     return [java, *_JVM_OPTIONS, "-cp", f"{classes}{os.pathsep}{class_path}", main]
 
 
+def spark_connector() -> Sequence[str]:
+    """The archives of Spark's own Kafka connector, for `spark.jars`."""
+    return _class_path(_JAVA / "spark" / "pom.xml").split(os.pathsep)
+
+
+def kafka_server() -> Sequence[str]:
+    """The command that runs a class of Apache Kafka's server, up to the name of the class."""
+    class_path = _class_path(_JAVA / "kafka" / "pom.xml")
+    return [_find_java(), *_JVM_OPTIONS, "-Xmx256m", "-cp", class_path]
+
+
 def dump_log() -> Sequence[str]:
     return _tool("DumpLogSegments")
 

@@ -10,7 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.spark import session
+from headwater.client.cluster import Cluster
+from headwater.spark import connecting, session
+from headwater.testing import Broker
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -40,6 +42,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator["SparkSession"]
 def topic() -> str:
     """A name that no other test has."""
     return f"topic-{uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def connected_clients() -> Generator[None]:
+    """What Spark's workers keep connected until they end, this process does not."""
+    yield
+    for client in connecting._connected.values():
+        client.close()
+
+
+@pytest.fixture
+def cluster(headwater_broker: Broker) -> Generator[Cluster]:
+    """A client of the test's own, for what happens beside Spark."""
+    with Cluster(headwater_broker.bootstrap_servers) as connected:
+        yield connected
 
 
 def stop(running: "SparkSession") -> None:

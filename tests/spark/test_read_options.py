@@ -45,14 +45,14 @@ def test_names_are_those_of_sparks_kafka_source_in_any_case() -> None:
             "failOnDataLoss": "False",
             "includeHeaders": "true",
             "kafka.isolation.level": "read_uncommitted",
-            "kafka.security.protocol": "SASL_SSL",
+            "kafka.client.id": "me",
             "groupIdPrefix": "mine",
             "checkpointLocation": "/somewhere",
         },
         is_streaming=True,
     )
     assert options.connecting.bootstrap_servers == "a:1,b:2"
-    assert ("security.protocol", "SASL_SSL") in options.connecting.settings
+    assert ("client.id", "me") in options.connecting.settings
     assert options.topics.names == ("orders", "payments")
     assert options.starting.when == EARLIEST
     assert (options.offsets_per_trigger_max, options.offsets_per_trigger_min) == (10, 5)
@@ -111,6 +111,7 @@ def test_a_misspelt_option_is_refused_with_the_right_one() -> None:
         ({"maxOffsetsPerTrigger": "5"}, "'maxOffsetsPerTrigger' is for streaming reads only"),
         ({"bootstrap.servers": ""}, "'bootstrap.servers' is missing"),
         ({"kafka.bootstrap.servers": "other:1"}, "contradict each other"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
     ],
 )
 def test_what_is_wrong_is_said(given: dict[str, str], said: str) -> None:

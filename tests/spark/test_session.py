@@ -56,19 +56,23 @@ def run(code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
 TABLES = """
 import sys
 from headwater.spark import session
-spark = session(directory=sys.argv[1], config={"spark.log.level": "ERROR"})
-spark.sql("create table if not exists orders as select 7 as id")
-print("rows", spark.table("orders").collect())
-spark.stop()
+for is_second in (False, True):
+    spark = session(directory=sys.argv[1], config={"spark.log.level": "ERROR"})
+    if not is_second:
+        spark.sql("create table orders as select 7 as id")
+    print("rows", spark.table("orders").collect())
+    spark.stop()
 """
 
 
 def test_tables_in_a_directory_are_there_for_the_next_session(tmp_path: Path) -> None:
+    """The second session shares the first one's Java, which is most of what this costs, but not its catalogue."""
     directory = tmp_path / "with a space"
-    for _ in range(2):
-        finished = run(TABLES, str(directory))
-        assert finished.returncode == 0, finished.stderr
-        assert "rows [Row(id=7)]" in finished.stdout
+
+    finished = run(TABLES, str(directory))
+
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines() == ["rows [Row(id=7)]"] * 2
     assert {path.name for path in directory.iterdir()} >= {"warehouse", "metastore", "derby.log"}
 
 

@@ -24,6 +24,8 @@ COMMANDS = {
     "consume": "Read records from topics, alone or in a group.",
     "group": "List, describe, reset and delete consumer groups.",
     "transaction": "List and describe transactions, find and abort those that hang.",
+    "pipeline": "Write, check, run and stop Spark pipelines between topics.",
+    "sql": "Query topics with SQL.",
     "log": "Look into the files of a data directory.",
     "config": "Print the effective settings of a broker and their sources.",
     "completion": "Print the completion script of a shell.",

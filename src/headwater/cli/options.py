@@ -1,15 +1,20 @@
-"""What the commands that talk to a broker share: --bootstrap, NAME=VALUE pairs, partitions and points in time."""
+"""What the commands that talk to a broker share: how to reach it, NAME=VALUE pairs, partitions and points in time."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from headwater.errors import ConfigError
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
 
 BOOTSTRAP = "127.0.0.1:9092"
+_CLIENT_CONFIG = "headwater.client_config"
 
 # The largest numbers that a request has room for.
 INT16_MAX = 2**15 - 1
@@ -23,8 +28,8 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def bootstrap_option(command: Command) -> Command:
-    """Adds --bootstrap, which reaches the command as `bootstrap`."""
-    return click.option(
+    """Adds --bootstrap, which reaches the command as `bootstrap`, and --client-config, which `connect` looks up."""
+    bootstrap = click.option(
         "--bootstrap",
         metavar="HOST:PORT,...",
         default=BOOTSTRAP,
@@ -32,14 +37,42 @@ def bootstrap_option(command: Command) -> Command:
         show_default=True,
         show_envvar=True,
         help="The broker to ask; of a cluster, one or more.",
-    )(command)
+    )
+    client_config = click.option(
+        "--client-config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        envvar="HEADWATER_CLIENT_CONFIG",
+        show_envvar=True,
+        expose_value=False,
+        callback=_keep_client_config,
+        help="A properties file with settings of a Kafka client: security.*, ssl.*, sasl.* and bootstrap.servers.",
+    )
+    return bootstrap(client_config(command))
+
+
+def _keep_client_config(ctx: click.Context, _: click.Parameter, file: Path | None) -> None:
+    ctx.meta[_CLIENT_CONFIG] = file
 
 
 def connect(bootstrap: str, *, topic_wait_ms: int = 0) -> "Cluster":
     """A topic that does not exist is an error after `topic_wait_ms`: a person who misspelt it should not wait."""
     from headwater.client.cluster import Cluster
+    from headwater.client.security import PLAINTEXT, read_security
 
-    return Cluster(bootstrap, client_id="headwater-cli", topic_wait_ms=topic_wait_ms)
+    security = PLAINTEXT
+    context = click.get_current_context()
+    file: Path | None = context.meta[_CLIENT_CONFIG]
+    if file is not None:
+        from headwater.client.properties import read_properties
+
+        settings = read_properties(file)
+        try:
+            security = read_security(settings)
+        except ConfigError as error:
+            raise ConfigError(f"{file}: {error}") from None
+        if context.get_parameter_source("bootstrap") is ParameterSource.DEFAULT:
+            bootstrap = settings.get("bootstrap.servers", bootstrap)
+    return Cluster(bootstrap, security=security, client_id="headwater-cli", topic_wait_ms=topic_wait_ms)
 
 
 class Assignment(click.ParamType[tuple[str, str]]):

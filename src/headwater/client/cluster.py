@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 from headwater.client.backoff import Backoff
 from headwater.client.connection import CLIENT_ID, RESPONSE_BYTES_MAX, TIMEOUT_MS, Connection
 from headwater.client.errors import ClientError, ConnectionLost, Refused, UnknownTopic, check
+from headwater.client.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ConfigError, ErrorCode
@@ -61,6 +62,7 @@ class Cluster:
         self,
         bootstrap: str,
         *,
+        security: Security = PLAINTEXT,
         client_id: str = CLIENT_ID,
         timeout_ms: int = TIMEOUT_MS,
         topic_wait_ms: int = TOPIC_WAIT_MS,
@@ -72,6 +74,7 @@ class Cluster:
         self.clock = clock or SystemClock()
         self.sleep = sleep
         self._bootstrap = _parse(bootstrap)
+        self._security = security
         self._client_id = client_id
         self._topic_wait_ms = topic_wait_ms
         self._response_bytes_max = response_bytes_max
@@ -173,6 +176,7 @@ class Cluster:
         if connection is None or connection.closed:
             connection = self._connections[endpoint, apart] = Connection(
                 endpoint,
+                security=self._security,
                 client_id=self._client_id,
                 timeout_ms=self.timeout_ms,
                 response_bytes_max=self._response_bytes_max,

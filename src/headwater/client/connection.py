@@ -6,17 +6,24 @@ Law: whatever leaves the stream in doubt (time-out, interruption, bytes that mak
 import socket
 import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from headwater.client.errors import ClientError, ConnectionLost, UnsupportedApi, check
+from headwater.client.errors import AuthenticationFailed, ClientError, ConnectionLost, Refused, UnsupportedApi, check
+from headwater.client.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode, ProtocolError
+from headwater.printable import printable
 from headwater.protocol.codec import Request, Response, decode, encode_parts
 from headwater.protocol.headers import read_response_header, write_request_header
 from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from headwater.client.sasl import Credentials
 
 CLIENT_ID = "headwater"
 TIMEOUT_MS = 30_000
@@ -27,6 +34,8 @@ _SIZE = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 _CORRELATION_ID_MAX = 2**31 - 1
 _SOFTWARE_VERSION = "1"
+# How TLS, in its plainest form, says that what it got is none: the type of the record and the major version.
+_TLS_ALERT = 0x1503
 
 R = TypeVar("R", bound=Response)
 
@@ -44,12 +53,18 @@ class InFlight(Generic[R]):
 
 
 class Connection:
-    """Connects and learns what the broker speaks; `timeout_ms` bounds that and, by default, every later answer."""
+    """Connects, learns what the broker speaks, and says who we are if that is asked for. `timeout_ms` bounds each of
+    these steps and, by default, every later answer.
+
+    A broker that limits the time of a session (`connections.max.reauth.ms`) closes the connection when it is over;
+    whoever asks next connects, and says who it is, anew.
+    """
 
     def __init__(
         self,
         endpoint: Endpoint,
         *,
+        security: Security = PLAINTEXT,
         client_id: str = CLIENT_ID,
         timeout_ms: int = TIMEOUT_MS,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
@@ -57,6 +72,7 @@ class Connection:
     ) -> None:
         self.endpoint = endpoint
         self.closed = False
+        self._security = security
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._response_bytes_max = response_bytes_max
@@ -64,9 +80,15 @@ class Connection:
         self._correlation_id = 0
         self._in_flight: deque[InFlight[Any]] = deque()
         self._versions: Mapping[int, range] = {}
+        # Anything but ApiVersions, which a broker answers before it knows who we are.
+        self._was_answered = False
         self._socket = self._connect()
+        # How many bytes TLS has deciphered that nobody has read.
+        self._pending: Callable[[], int] | None = getattr(self._socket, "pending", None)
         try:
             self._versions = self._negotiate()
+            if security.credentials is not None:
+                self._authenticate(security.credentials)
         except BaseException:
             self.close()
             raise
@@ -102,6 +124,7 @@ class Connection:
                 raise self._lost("the connection was closed before the answer")
             self._receive(self._in_flight[0], deadline_ms)
             self._in_flight.popleft()
+            self._was_answered = bool(self._versions)
         return sent.answer
 
     def call(
@@ -110,8 +133,13 @@ class Connection:
         return self.wait(self.send(request, response, version_max=version_max), timeout_ms=timeout_ms)
 
     def fileno(self) -> int:
-        """For `select`: readable when an answer begins to arrive."""
+        """For `select`: readable when an answer begins to arrive, unless it `has_arrived` already."""
         return self._socket.fileno()
+
+    def has_arrived(self, sent: InFlight[Any]) -> bool:
+        """Whether the answer, or the begin of one before it, is where `select` does not see it: it was read while
+        another was waited for, or TLS has it already."""
+        return sent.answer is not None or (self._pending is not None and self._pending() > 0)
 
     def close(self) -> None:
         self.closed = True
@@ -135,7 +163,32 @@ class Connection:
                 f"cannot reach {self.endpoint}: {reason}; is the broker running? (--bootstrap)"
             ) from error
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connected
+        return connected if self._security.tls is None else self._security.tls.wrap(connected, self.endpoint)
+
+    def _authenticate(self, credentials: "Credentials") -> None:
+        if self.version(SaslHandshakeRequest) < 1:
+            raise UnsupportedApi(f"the broker at {self.endpoint} speaks SASL in a form that is too old")
+        mechanism = credentials.mechanism
+        answer = self.call(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
+        if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            offered = printable(", ".join(answer.mechanisms)) or "none"
+            raise AuthenticationFailed(
+                f"the broker at {self.endpoint} does not take {mechanism}; it takes {offered} (sasl.mechanism)"
+            )
+        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise AuthenticationFailed(f"the broker at {self.endpoint} asks nobody who they are (security.protocol)")
+        try:
+            check(answer.error_code, "its handshake")
+            credentials.authenticate(self._exchange)
+        except (Refused, AuthenticationFailed) as error:
+            raise AuthenticationFailed(
+                f"the broker at {self.endpoint}, user {credentials.username!r}: {error}"
+            ) from None
+
+    def _exchange(self, message: bytes) -> bytes:
+        answer = self.call(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
+        check(answer.error_code, "authentication", answer.error_message)
+        return bytes(answer.auth_bytes)
 
     def _negotiate(self) -> Mapping[int, range]:
         version = ApiVersionsRequest.versions.stop - 1
@@ -173,7 +226,7 @@ class Connection:
         except TimeoutError:
             raise self._lost(f"it took no request for {self._timeout_ms} ms") from None
         except OSError as error:
-            raise self._lost(error.strerror or str(error)) from error
+            raise self._broken(error) from error
         except BaseException:
             self.close()
             raise
@@ -183,6 +236,8 @@ class Connection:
         try:
             size: int = _SIZE.unpack(self._read(_SIZE.size, deadline_ms))[0]
             if not _SIZE.size <= size <= self._response_bytes_max:
+                if size >> 16 == _TLS_ALERT and self._security.tls is None:
+                    raise ProtocolError("it speaks TLS there (security.protocol)")
                 raise ProtocolError(f"an answer of {size} bytes, where up to {self._response_bytes_max} are read")
             frame = memoryview(self._read(size, deadline_ms))
             correlation_id, position = read_response_header(frame, sent.response, sent.version)
@@ -195,7 +250,7 @@ class Connection:
         except TimeoutError:
             raise self._lost("no answer in time") from None
         except OSError as error:
-            raise self._lost(error.strerror or str(error)) from error
+            raise self._broken(error) from error
         except BaseException:
             self.close()
             raise
@@ -213,9 +268,19 @@ class Connection:
                 with view[position:] as rest:
                     received = self._socket.recv_into(rest)
                 if not received:
-                    raise ConnectionResetError("it closed the connection")
+                    is_unknown = self._security.credentials is None and self._versions and not self._was_answered
+                    hint = "; does it want to know who we are? (security.protocol)" if is_unknown else ""
+                    raise ConnectionResetError(f"it closed the connection{hint}")
                 position += received
         return frame
+
+    def _broken(self, error: OSError) -> ClientError:
+        lost = self._lost(error.strerror or str(error))
+        if self._security.tls is None:
+            return lost
+        from headwater.client.tls import refusal  # noqa: PLC0415 (imported already, by those who use it)
+
+        return refusal(error, self.endpoint) or lost
 
     def _lost(self, reason: str) -> ConnectionLost:
         self.close()

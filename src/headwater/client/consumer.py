@@ -157,15 +157,16 @@ class Consumer:
             return list(self._fetches)
         poller = select.poll()
         nodes: dict[int, NodeId] = {}
-        lost: list[NodeId] = []
+        ready: list[NodeId] = []
         for node, fetch in self._fetches.items():
-            if fetch.connection.closed or fetch.deadline_ms <= self._cluster.clock.monotonic_ms():
-                lost.append(node)
+            is_late = fetch.deadline_ms <= self._cluster.clock.monotonic_ms()
+            if fetch.connection.closed or is_late or fetch.connection.has_arrived(fetch.sent):
+                ready.append(node)
             else:
                 poller.register(fetch.connection, select.POLLIN)
                 nodes[fetch.connection.fileno()] = node
-        if lost:
-            return lost
+        if ready:
+            return ready
         return [nodes[descriptor] for descriptor, _ in poller.poll(self._wait_ms_max + self._cluster.timeout_ms)]
 
     # -- answers

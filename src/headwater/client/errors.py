@@ -88,6 +88,12 @@ class Refused(ClientError):
         super().__init__(text)
 
 
+class AuthenticationFailed(ClientError):
+    """One side does not believe who the other is, or shares no way to say it. Trying again does not help."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
 class UnsupportedApi(ClientError):
     """The broker knows no version of an API that this client speaks."""
 

@@ -4,6 +4,7 @@ A task's writer is a transactional producer that ends nothing. It says who it is
 broker publish them (PublishBatch, which Headwater alone offers); the broker remembers the batch in the same step.
 """
 
+import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -12,9 +13,10 @@ from headwater.client.cluster import Cluster
 from headwater.client.coordinator import TransactionCoordinator
 from headwater.client.delivery import ACKS_ALL, Delivered, Delivery, Encoded, Identity
 from headwater.client.errors import ClientError, UnsupportedApi
+from headwater.client.transactions import TransactionAdmin
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
-from headwater.ids import TopicPartition, application_of
+from headwater.ids import TopicPartition, application_of, staging_id
 from headwater.protocol.compression import Codec
 from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headwater.protocol.messages.publish_batch import PublishBatchRequest, PublishBatchResponse, PublishedWriter
@@ -193,6 +195,23 @@ def publish(
         ],
     )
     return coordinator.ask(request, PublishBatchResponse, read)
+
+
+def abort_all(cluster: Cluster, application_id: str) -> None:
+    """Aborts what all writers of an application have staged, also those that nobody knows of any more."""
+    transactions = TransactionAdmin(cluster)
+    pattern = re.escape(staging_id(application_id, "")) + ".*"
+    found = transactions.list_transactions(states=["Ongoing"], pattern=pattern)
+    described = [transactions.describe_transaction(each.transactional_id) for each in found]
+    writers = [Staged(each.transactional_id, each.producer_id, each.producer_epoch) for each in described]
+    if writers:
+        publish(cluster, application_id, _ABORTED_BATCH_ID, writers, committed=False)
+
+
+def applications(cluster: Cluster, prefix: str) -> set[str]:
+    """Those whose id begins so and which have published something that the broker remembers."""
+    listed = TransactionAdmin(cluster).list_transactions(pattern=re.escape(prefix) + ".*")
+    return {each.transactional_id for each in listed if application_of(each.transactional_id) == each.transactional_id}
 
 
 def supports_publish(cluster: Cluster) -> bool:

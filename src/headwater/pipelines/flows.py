@@ -1,28 +1,15 @@
 """How each flow is doing, folded from what Spark tells: events of the run and progress of its queries."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
-import orjson
+from headwater.pipelines import ranges
+from headwater.pipelines.failures import explain, short_name
 
-_EVENT = re.compile(r"Flow (?P<flow>\S+) (?:is|has) (?P<state>[A-Z_]+)\.?")
+_EVENT = re.compile(r"Flow '?(?P<flow>[^\s']+)'? (?:is|has) (?P<state>[A-Z_]+)")
 _ERROR_LENGTH_MAX = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Records of one partition that a batch was to process."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    def __str__(self) -> str:
-        # As people name records: the last one is part of it.
-        return f"{self.topic}-{self.partition} offsets {self.start} to {self.end - 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +39,7 @@ class Flows:
     def __init__(self) -> None:
         self._flows: dict[str, Flow] = {}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Flow]:
         return iter(list(self._flows.values()))
 
     def rows(self) -> tuple[dict[str, Any], ...]:
@@ -66,9 +53,13 @@ class Flows:
         found = _EVENT.search(message)
         if found is None:
             return None
-        flow = self.get(short_name(found["flow"]))
-        state = found["state"].lower()
-        # Trouble is over once a flow has come through.
+        flow, state = self.get(short_name(found["flow"])), found["state"].lower()
+        # Spark calls completed whatever has ended, and only then says what failed.
+        if state == "completed" and flow.state == "failed":
+            return flow
+        error = message.partition("Error: ")[2] if state == "failed" else ""
+        if error:
+            return self.ended(flow.name, explain(error).text)
         return self._keep(replace(flow, state=state, error=None if state == "completed" else flow.error))
 
     def progressed(self, told: Mapping[str, Any]) -> Flow:
@@ -103,46 +94,13 @@ class Flows:
         return flow
 
 
-def short_name(flow: str) -> str:
-    """Without the catalog and the database that a table has if nobody chooses another."""
-    return flow.replace("`", "").removeprefix("spark_catalog.").removeprefix("default.")
-
-
-def ranges_between(start: object, end: object) -> list[Range]:
-    """From two offsets of our source, as JSON or parsed; nothing for offsets of another."""
-    starts, ends = _offsets(start), _offsets(end)
-    return [
-        Range(topic, int(partition), starts.get(topic, {}).get(partition, 0), offset)
-        for topic, partitions in ends.items()
-        for partition, offset in partitions.items()
-        if offset > starts.get(topic, {}).get(partition, 0)
-    ]
-
-
 def _lag(sources: Sequence[Mapping[str, Any]]) -> int | None:
     lags = [
-        sum(each.end - each.start for each in ranges_between(source.get("endOffset"), source.get("latestOffset")))
+        ranges.count(ranges.between(ranges.parse(source.get("endOffset")), latest))
         for source in sources
-        if _offsets(source.get("latestOffset"))
+        if (latest := ranges.parse(source.get("latestOffset")))
     ]
     return sum(lags) if lags else None
-
-
-def _offsets(told: object) -> dict[str, dict[str, int]]:
-    if isinstance(told, str | bytes):
-        try:
-            told = orjson.loads(told)
-        except ValueError:
-            return {}
-    if not isinstance(told, dict):
-        return {}
-    topics = cast("dict[str, Any]", told)
-    is_ours = all(
-        isinstance(partitions, dict)
-        and all(name.isdigit() and isinstance(offset, int) for name, offset in cast("dict[str, Any]", partitions).items())
-        for partitions in topics.values()
-    )
-    return topics if is_ours else {}
 
 
 def _per_second(rows: int, duration_ms: int) -> float | None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import yaml
+
 from headwater.errors import HeadwaterError
 from headwater.settings import nearest
 
@@ -108,8 +110,6 @@ def load(path: Path) -> Project:
 
 
 def _read(spec: Path) -> dict[str, Any]:
-    import yaml
-
     with spec.open(encoding="utf-8", errors="replace") as file:
         text = file.read(_SPEC_BYTES_MAX + 1)
     if len(text) > _SPEC_BYTES_MAX:
@@ -169,5 +169,7 @@ def _libraries(spec: Path, given: object) -> tuple[str, ...]:
             )
         patterns.append(pattern)
     if not patterns:
-        raise ProjectError(f"{spec}: libraries is empty: no definitions to run, such as `glob: include: transformations/**`")
+        raise ProjectError(
+            f"{spec}: libraries is empty; it names definitions: `- glob: {{include: transformations/**}}`"
+        )
     return tuple(patterns)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -74,13 +74,13 @@ def read(path: Path) -> State | None:
     except FileNotFoundError:
         return None
     try:
-        fields = cast("dict[str, Any]", orjson.loads(content))
-        state = State(**{**fields, "flows": tuple(fields["flows"])})
-        if not all(isinstance(number, int) for number in (state.pid, state.process_start, state.started_ms)):
+        fields: dict[str, Any] = orjson.loads(content)
+        fields["flows"] = tuple(fields["flows"])
+        if not all(isinstance(fields[name], int) for name in ("pid", "process_start", "started_ms", "updated_ms")):
             raise TypeError(path)
+        return State(**fields)
     except (ValueError, TypeError, KeyError):
         raise StateError(f"{path} does not hold the state of a pipeline: remove it") from None
-    return state
 
 
 def ask_to_stop(state: State) -> bool:
@@ -91,7 +91,5 @@ def ask_to_stop(state: State) -> bool:
         with suppress(ProcessLookupError):
             os.kill(state.pid, signal.SIGTERM)
     except PermissionError:
-        raise StateError(
-            f"process {state.pid} belongs to another user: stop it as that user, or with sudo"
-        ) from None
+        raise StateError(f"process {state.pid} belongs to another user: stop it as that user, or with sudo") from None
     return True

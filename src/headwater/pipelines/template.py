@@ -53,8 +53,8 @@ def clean_orders() -> DataFrame:
 '''
 
 _REVENUE = """\
--- Revenue per minute and product. A minute is final ten seconds after its end, by the clock of the orders: an order that
--- comes later than that is left out.
+-- Revenue per minute and product. A minute is final ten seconds after its end, by the clock of the orders: an order
+-- that comes later than that is left out.
 CREATE STREAMING TABLE revenue AS
 SELECT
   window.start AS minute,
@@ -85,8 +85,8 @@ dp.create_sink(
 
 @dp.append_flow(target="revenue_topic")
 def publish_revenue() -> DataFrame:
-    rows = spark.readStream.table("revenue")
-    return rows.select(col("product").alias("key"), to_json(struct("minute", "product", "orders", "revenue")).alias("value"))
+    row = struct("minute", "product", "orders", "revenue")
+    return spark.readStream.table("revenue").select(col("product").alias("key"), to_json(row).alias("value"))
 '''
 
 _SAMPLE = '''\
@@ -132,7 +132,7 @@ With a broker running (`headwater serve`):
     python sample_orders.py 1000 | headwater produce orders
     headwater pipeline validate
     headwater pipeline run --once
-    headwater consume revenue --from beginning --exit-at-end
+    headwater consume revenue --from beginning
 
 `headwater pipeline run` without `--once` goes on until it is stopped (Ctrl-C, or `headwater pipeline stop`), and
 `headwater pipeline status` tells how it is doing. Whatever running leaves behind is in `.headwater/`: remove that

@@ -14,7 +14,8 @@ from headwater.errors import ConfigError, ErrorCode, HeadwaterError
 from headwater.ids import TopicName, TopicPartition
 from headwater.printable import printable
 from headwater.protocol.records import Headers
-from headwater.spark.formats.types import arrow_type
+from headwater.spark.arrow import Array
+from headwater.spark.formats.types import array, arrow_type
 from headwater.spark.options import Options
 
 OPTION: Final = "badRecords"
@@ -59,21 +60,22 @@ def bad_records(options: Options) -> BadRecords:
     return BadRecords(topic=TopicName(match[1]))
 
 
-def failure(partition: TopicPartition, offset: int, bad: Bad) -> BadRecord:
+def failure(partition: TopicPartition, raw: pa.RecordBatch, row: int, bad: Bad) -> BadRecord:
+    offset = _cell(raw, "offset", row)
     return BadRecord(
         f"the {bad.field} at offset {offset} of {partition} does not decode: {printable(bad.reason)}. "
         f"Set the option {OPTION!r} to read past it"
     )
 
 
-def in_column(raw: pa.RecordBatch, bad: Mapping[int, Bad]) -> pa.Array:
+def in_column(raw: pa.RecordBatch, bad: Mapping[int, Bad]) -> Array:
     """The column that shows them, null for all other rows."""
     if not bad:
-        return pa.nulls(raw.num_rows, _ARROW_TYPE)
+        return cast("Array", pa.nulls(raw.num_rows, _ARROW_TYPE))
     rows: list[dict[str, Any] | None] = [None] * raw.num_rows
     for row, (field, reason) in bad.items():
-        rows[row] = {"field": field, "reason": reason, "bytes": raw.column(field)[row].as_py()}
-    return pa.array(rows, _ARROW_TYPE)
+        rows[row] = {"field": field, "reason": reason, "bytes": _cell(raw, field, row)}
+    return array(rows, _ARROW_TYPE)
 
 
 class DeadLetters:
@@ -91,22 +93,26 @@ class DeadLetters:
         for row, each in bad.items():
             self._producer.send(
                 self._topic,
-                raw.column("value")[row].as_py(),
-                key=raw.column("key")[row].as_py(),
+                _cell(raw, "value", row),
+                key=_cell(raw, "key", row),
                 headers=self._headers(raw, row, each),
             )
         self._producer.flush()
 
     def _headers(self, raw: pa.RecordBatch, row: int, bad: Bad) -> Headers:
-        found = cast("list[dict[str, Any]] | None", raw.column("headers")[row].as_py()) or []
+        found = cast("list[dict[str, Any]] | None", _cell(raw, "headers", row)) or []
         about = {
             "headwater.reason": bad.reason,
             "headwater.field": bad.field,
             "headwater.topic": self._partition.topic,
-            "headwater.partition": str(self._partition.index),
-            "headwater.offset": str(raw.column("offset")[row].as_py()),
+            "headwater.partition": str(self._partition.partition),
+            "headwater.offset": str(_cell(raw, "offset", row)),
         }
         return (
             *((str(header["key"]), cast("bytes | None", header["value"])) for header in found),
             *((name, text.encode()) for name, text in about.items()),
         )
+
+
+def _cell(raw: pa.RecordBatch, column: str, row: int) -> Any:
+    return cast("Array", raw.column(column))[row].as_py()

@@ -7,7 +7,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.spark import loss
-from headwater.spark.columns import check_schema, columns_of
+from headwater.spark.columns import check_columns
 from headwater.spark.filters import Narrowing, narrow
 from headwater.spark.offsets import Finder, Offsets
 from headwater.spark.planning import OffsetRange, ranges_between, split
@@ -17,7 +17,7 @@ from headwater.spark.reading import RangePartition, read_range
 
 def batch_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
     options = read_options(given, is_streaming=False)
-    check_schema(schema, columns_of(given))
+    check_columns(schema, given)
     return FilteringReader(options, schema) if options.pushes_filters else HeadwaterReader(options, schema)
 
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from headwater.errors import ConfigError
 from headwater.spark.contract import check_columns
-from headwater.spark.task_writing import TaskWritten, abort_tasks, publish_tasks, write_task
+from headwater.spark.task_writing import TaskWritten, abort_left_behind, abort_tasks, publish_tasks, write_task
 from headwater.spark.write_options import WriteOptions, write_options
 
 
@@ -37,3 +37,4 @@ class HeadwaterWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         abort_tasks(messages, self._options, self._version)
+        abort_left_behind(self._application_id, self._options)

@@ -28,11 +28,17 @@ class Bound:
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
     times_ms: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
 
+    @property
+    def has_latest(self) -> bool:
+        """Whether it is the end of any partition: that is another offset each time it is asked for."""
+        if self.offsets:
+            return LATEST in self.offsets.values()
+        return self.when == LATEST and not self.times_ms
+
 
 def starting(options: Options, default: int) -> Bound:
     bound = _bound(options, "starting", default)
-    is_latest = bound.when == LATEST and not bound.offsets and not bound.times_ms
-    if default == EARLIEST and (is_latest or LATEST in bound.offsets.values()):
+    if default == EARLIEST and bound.has_latest:
         raise ConfigError("option 'startingOffsets': a batch read cannot begin at 'latest', for it would read nothing")
     return bound
 

@@ -72,16 +72,6 @@ def check_columns(schema: StructType, given: Mapping[str, str]) -> None:
         raise ConfigError(f"column {bad_records.COLUMN!r} tells nothing without one that has a format: read that, too")
 
 
-def check_schema(schema: StructType, known: StructType | str) -> None:
-    """As `check_columns`, where no column has a format."""
-    types = {} if isinstance(known, str) else {column.name: column.dataType for column in known.fields}
-    for column in schema.fields:
-        if types and column.name not in types:
-            raise _unknown(column.name, list(types))
-        if column.name in types:
-            check_same(column.name, column.dataType, types[column.name])
-
-
 def _known(given: Mapping[str, str]) -> dict[str, DataType | str | None]:
     includes_headers = Options(given, NAMES).boolean(INCLUDE_HEADERS, default=False)
     types: dict[str, DataType | str | None] = {

@@ -1,9 +1,10 @@
 """From options to a connected client, kept for the next task of the same Python worker."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.client.cluster import Cluster
+from headwater.client.security import read_security
 from headwater.errors import ConfigError
 from headwater.spark.options import CLIENT_PREFIX, Options
 
@@ -19,14 +20,20 @@ class Connecting:
     """Where the brokers are, and how to talk to them."""
 
     bootstrap_servers: str
-    settings: tuple[tuple[str, str], ...] = ()
+    # Of a Kafka client, by their own names; passwords may be among them.
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def cluster(self) -> Cluster:
         # A forked worker must not share its parent's sockets.
         key = os.getpid(), self
         cluster = _connected.get(key)
         if cluster is None:
-            cluster = _connected[key] = Cluster(self.bootstrap_servers, client_id=_CLIENT_ID)
+            settings = dict(self.settings)
+            cluster = _connected[key] = Cluster(
+                self.bootstrap_servers,
+                security=read_security(settings),
+                client_id=settings.get("client.id", _CLIENT_ID),
+            )
         return cluster
 
 
@@ -39,4 +46,6 @@ def connecting(options: Options) -> Connecting:
     servers = given or alias
     if not servers:
         raise ConfigError(f"option {BOOTSTRAP!r} is missing: where are the brokers? Such as 'localhost:9092'")
+    # What is wrong with them is said here, where the query is made, and not first by its tasks.
+    read_security(settings)
     return Connecting(servers, tuple(sorted(settings.items())))

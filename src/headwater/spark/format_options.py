@@ -24,7 +24,7 @@ class FormatOptions:
     """Columns that are not in `formats` stay bytes."""
 
     formats: Mapping[str, Format] = field(default_factory=dict[str, Format])
-    bad_records: BadRecords = BadRecords()
+    bad_records: BadRecords = field(default_factory=BadRecords)
 
 
 def format_options(options: Options) -> FormatOptions:

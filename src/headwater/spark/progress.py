@@ -45,6 +45,8 @@ class Progress:
             return
         try:
             if self._group_id is None and self._was_asked:
+                # Whoever was asked and has not answered will not: the next batch asks again.
+                self._was_asked = False
                 self._group_id = _take_name(cluster, self._meeting)
             if self._group_id is None:
                 return

@@ -1,11 +1,13 @@
 """What may be asked of a read, under the names that Spark's Kafka source has for it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from headwater.client.offsets import EARLIEST, LATEST
 from headwater.errors import ConfigError
+from headwater.ids import TopicName
 from headwater.spark import format_options
 from headwater.spark.bounds import Bound, ending, starting
 from headwater.spark.connecting import BOOTSTRAP, Connecting, connecting
@@ -74,7 +76,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
     connection = connecting(options)
     topics = topic_choice(options)
     formats = format_options.format_options(options)
-    if formats.bad_records.topic is not None and topics.includes(formats.bad_records.topic):
+    if formats.bad_records.topic is not None and _reads(topics, formats.bad_records.topic):
         raise ConfigError("option 'badRecords' names a topic that is read here: bad records would come back for ever")
     return ReadOptions(
         connecting=connection,
@@ -102,6 +104,13 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
 def _isolation(options: Options) -> str:
     alias = options.client_settings().get("isolation.level", "read_committed")
     return options.choice("isolation.level", ("read_committed", "read_uncommitted"), alias)
+
+
+def _reads(topics: TopicChoice, name: TopicName) -> bool:
+    """Whether a topic of this name is read, or would be if it existed."""
+    if topics.pattern is not None:
+        return re.fullmatch(topics.pattern, name) is not None
+    return name in topics.names or any(partition.topic == name for partition in topics.partitions)
 
 
 def _refuse(options: Options, names: tuple[str, ...], kind: str) -> None:

@@ -4,15 +4,15 @@ Law: no Python object is made for a record.
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import DECOMPRESSED_BYTES_MAX, Consumer, FetchedBatch
-from headwater.client.errors import ClientError, OffsetOutOfRange
+from headwater.client.errors import ClientError, OffsetOutOfRange, UnknownTopic
 from headwater.errors import CorruptBatch
 from headwater.ids import GroupId
 from headwater.protocol import batch
@@ -22,6 +22,7 @@ from headwater.spark.arrow import record_batch
 from headwater.spark.planning import OffsetRange
 from headwater.spark.progress import introduce
 from headwater.spark.read_options import ReadOptions
+from headwater.spark.typed_rows import TypedRows
 
 # Large enough that the cost of a batch no longer shows, small enough that several fit into a worker's memory.
 _ROWS_MAX = 32_768
@@ -43,10 +44,11 @@ def read_range(partition: RangePartition, options: ReadOptions, schema: StructTy
     cluster = options.connecting.cluster()
     if partition.introduction is not None:
         introduce(cluster, partition.introduction, partition.offsets.partition, options.group_id_prefix)
-    rows = _Rows(partition.offsets, to_arrow_schema(schema, timezone="UTC"))
+    typed_rows = TypedRows(options.formats, schema, partition.offsets.partition, options.connecting)
+    rows = _Rows(partition.offsets, typed_rows.raw_schema)
     for fetched in _fetch(cluster, partition.offsets, options):
-        yield from rows.take_in(fetched)
-    yield from rows.rest()
+        yield from map(typed_rows.typed, rows.take_in(fetched))
+    yield from map(typed_rows.typed, rows.rest())
 
 
 class _Rows:
@@ -98,9 +100,17 @@ class _Rows:
 
 
 def _fetch(cluster: Cluster, wanted: OffsetRange, options: ReadOptions) -> Iterator[FetchedBatch]:
+    consumer = Consumer(cluster, {wanted.partition: wanted.start}, committed_only=options.committed_only)
+    try:
+        yield from _follow(consumer, cluster, wanted, options)
+    except UnknownTopic as error:
+        if options.fails_on_data_loss:
+            raise loss.deleted(wanted.partition, consumer.positions[wanted.partition]) from error
+
+
+def _follow(consumer: Consumer, cluster: Cluster, wanted: OffsetRange, options: ReadOptions) -> Iterator[FetchedBatch]:
     """The batches of a range. The next answer is under way while the caller works on the last."""
     partition = wanted.partition
-    consumer = Consumer(cluster, {partition: wanted.start}, committed_only=options.committed_only)
     progressed_ms = cluster.clock.monotonic_ms()
     while (position := consumer.positions[partition]) < wanted.end:
         try:
@@ -110,12 +120,15 @@ def _fetch(cluster: Cluster, wanted: OffsetRange, options: ReadOptions) -> Itera
             continue
         if consumer.positions[partition] > position:
             progressed_ms = cluster.clock.monotonic_ms()
+            if consumer.positions[partition] < wanted.end:
+                consumer.ask()
+            # An answer is as large as it may be, however little of it is wanted.
+            yield from takewhile(lambda fetched: fetched.header.base_offset < wanted.end, batches)
         elif cluster.clock.monotonic_ms() - progressed_ms > cluster.timeout_ms:
             # What was there when the read was planned has not come back.
-            raise loss.shortened(partition, wanted.end, consumer.end_offsets.get(partition, position))
-        if consumer.positions[partition] < wanted.end:
-            consumer.ask()
-        yield from batches
+            if options.fails_on_data_loss:
+                raise loss.shortened(partition, wanted.end, consumer.end_offsets.get(partition, position))
+            return
 
 
 def _go_on(error: OffsetOutOfRange, wanted: OffsetRange, options: ReadOptions) -> int:

@@ -43,12 +43,15 @@ class RowEncoding:
 
     def _encode(self, rows: pa.RecordBatch) -> Iterator[Encoded]:
         written: Any = rows.select([name for name in rows.schema.names if name in self._columns])
+        _check_times(written)
         encoder = RowEncoder(columns_of(written))
         now_ms = self._cluster.clock.now_ms()
         for topic, selection in self._by_topic(rows):
-            count = len(self._cluster.topic(topic, create=True).partitions)
-            partitions = encoder.partition_rows(count, keyless=self._turn % count, selection=selection)
-            partitions = _chosen(rows, partitions, selection, topic, count)
+            wanted = _wanted(rows, selection)
+            count = self._partition_count(topic, wanted)
+            partitions: Any = encoder.partition_rows(count, keyless=self._turn % count, selection=selection)
+            if wanted is not None:
+                partitions = int32_buffer(pc.coalesce(wanted, int32_array(partitions)))
             order, groups = group_rows(partitions, count, selection)
             for partition, start, stop in groups:
                 while start < stop:
@@ -64,6 +67,21 @@ class RowEncoding:
                     )
                     start += part.row_count
         self._turn += 1
+
+    def _partition_count(self, topic: TopicName, wanted: Array | None) -> int:
+        count = len(self._cluster.topic(topic, create=True).partitions)
+        if wanted is None:
+            return count
+        limits: Any = pc.min_max(wanted)
+        lowest, highest = limits["min"].as_py(), limits["max"].as_py()
+        if highest >= count:
+            # It may be newer than what is known of the topic.
+            self._cluster.forget([topic])
+            count = len(self._cluster.topic(topic).partitions)
+        if lowest < 0 or highest >= count:
+            bad = lowest if lowest < 0 else highest
+            raise RowRefused(f"a row is for partition {bad} of {topic!r}, which has partitions 0 to {count - 1}")
+        return count
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[TopicName, Any]]:
         """Each topic with the numbers of its rows; None for all. As in Spark's Kafka sink, the option goes first."""
@@ -83,20 +101,23 @@ class RowEncoding:
             yield names[index], memoryview(order)[4 * start : 4 * stop]
 
 
-def _chosen(rows: pa.RecordBatch, partitions: Any, selection: Any, topic: TopicName, count: int) -> Any:
-    """Where rows name their partition themselves, that goes before the key."""
+def _wanted(rows: pa.RecordBatch, selection: Any) -> Array | None:
+    """The partitions that rows name themselves, which go before the key; None where no row does."""
     if "partition" not in rows.schema.names:
-        return partitions
+        return None
     wanted = _column(rows, "partition")
     if selection is not None:
         wanted = wanted.take(int32_array(selection))
-    if wanted.null_count == len(wanted):
-        return partitions
-    limits: Any = pc.min_max(wanted)
-    if limits["min"].as_py() < 0 or limits["max"].as_py() >= count:
-        bad = limits["min"].as_py() if limits["min"].as_py() < 0 else limits["max"].as_py()
-        raise RowRefused(f"a row is for partition {bad} of {topic!r}, which has partitions 0 to {count - 1}")
-    return int32_buffer(pc.coalesce(wanted, int32_array(partitions)))
+    return None if wanted.null_count == len(wanted) else wanted
+
+
+def _check_times(rows: pa.RecordBatch) -> None:
+    if "timestamp" not in rows.schema.names:
+        return
+    limits: Any = pc.min_max(_column(rows, "timestamp"))
+    earliest = limits["min"].cast(pa.timestamp("us", "UTC"))
+    if earliest.is_valid and earliest.value < 0:
+        raise RowRefused(f"a row has the timestamp {earliest}, and no record can be from before 1970")
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -108,14 +129,15 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting.append(each)
         byte_count += each.nbytes
         if byte_count >= _GATHERED_BYTES_MAX:
-            yield _joined(waiting)
+            yield from _joined(waiting)
             waiting, byte_count = [], 0
     if waiting:
-        yield _joined(waiting)
+        yield from _joined(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One, unless a column would be longer than Arrow allows."""
+    return batches if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 def _column(rows: pa.RecordBatch, name: str) -> Array:

@@ -18,7 +18,7 @@ class HeadwaterDataSource(DataSource):
     def name(cls) -> str:
         return "headwater"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         from headwater.spark.columns import columns_of
 
         return columns_of(self.options)

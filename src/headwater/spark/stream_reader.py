@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from headwater.clock import Clock, SystemClock
 from headwater.ids import TopicPartition
 from headwater.spark import loss
-from headwater.spark.columns import check_schema, columns_of
+from headwater.spark.columns import check_columns
 from headwater.spark.offsets import Finder, Offsets, from_json, to_json
 from headwater.spark.planning import count_between, limited, ranges_between, split
 from headwater.spark.progress import Progress
@@ -21,7 +21,7 @@ from headwater.spark.reading import RangePartition, read_range
 
 def stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     options = read_options(given, is_streaming=True)
-    check_schema(schema, columns_of(given))
+    check_columns(schema, given)
     return HeadwaterStreamReader(options, schema)
 
 
@@ -36,7 +36,8 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._initial: Offsets | None = None
         # Where a query that shall read what is there now, and no more, ends.
         self._target: Offsets | None = None
-        self._last_batch_ms = self._clock.monotonic_ms()
+        # None before the first batch, which waits for nothing.
+        self._last_batch_ms: int | None = None
 
     # -- the driver
 
@@ -59,6 +60,11 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         begun = from_json(start)
         # Spark asks for the next batch when the one before is done, so all before its start is processed.
         self._progress.reached(self._options.connecting.cluster(), begun)
+        if self._last_batch_ms is None and self._begins_at_end(begun):
+            # Spark keeps where batches end, and not where the first begins. An empty one makes that known, so that
+            # records which come from now on are read even if the query stops before it has done anything.
+            self._last_batch_ms = self._clock.monotonic_ms()
+            return start
         available = self._available(begun)
         starts = self._with_new(begun, available)
         if self._shall_wait(count_between(starts, available)):
@@ -74,11 +80,13 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
-        ends = from_json(end)
-        starts = self._with_new(from_json(start), ends)
-        for partition, offset in starts.items():
-            if partition in ends and ends[partition] < offset and options.fails_on_data_loss:
-                raise loss.shortened(partition, offset, ends[partition])
+        begun, ends = from_json(start), from_json(end)
+        starts = self._with_new(begun, ends)
+        # A query that stopped in the empty batch that it had first has it again, and the end has moved on meanwhile.
+        if options.fails_on_data_loss and not self._begins_at_end(begun):
+            for partition, offset in starts.items():
+                if partition in ends and ends[partition] < offset:
+                    raise loss.shortened(partition, offset, ends[partition])
         ranges = split(ranges_between(starts, ends), options.partitions_min, options.records_per_partition_max)
         return [
             RangePartition(each, self._progress.introduction() if index == 0 else None)
@@ -112,12 +120,24 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _with_new(self, begun: Offsets, available: Offsets) -> Offsets:
         """Partitions that were not there before are read from their first record on."""
         new = [partition for partition in available if partition not in begun]
-        return begun | self._finder().earliest(new) if new else begun
+        if not new:
+            return begun
+        first = self._finder().earliest(new)
+        if self._options.fails_on_data_loss:
+            for partition, offset in first.items():
+                if offset > 0:
+                    raise loss.removed(partition, 0, offset)
+        return begun | first
+
+    def _begins_at_end(self, begun: Offsets) -> bool:
+        """Whether this is where a new query begins, and an offset that would be another one now."""
+        options = self._options
+        return begun == self._initial and (options.starting.has_latest or options.is_latest_for_late_times)
 
     def _shall_wait(self, waiting: int) -> bool:
         """Whether so few records are left for a later batch; not for ever, and not where none will come."""
         offsets_min = self._options.offsets_per_trigger_min
-        if offsets_min is None or self._target is not None or waiting >= offsets_min:
+        if offsets_min is None or self._target is not None or self._last_batch_ms is None or waiting >= offsets_min:
             return False
         return self._clock.monotonic_ms() - self._last_batch_ms < self._options.trigger_delay_max_ms
 

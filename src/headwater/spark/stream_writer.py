@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStream
 from pyspark.sql.types import StructType
 
 from headwater.spark.contract import check_columns
-from headwater.spark.task_writing import TaskWritten, abort_tasks, publish_tasks, write_task
+from headwater.spark.task_writing import TaskWritten, abort_tasks, publish_query, query_application, write_task
 from headwater.spark.write_options import WriteOptions, write_options
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -27,10 +27,10 @@ class HeadwaterStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        return write_task(iterator, self._options, self._options.application_id or _query_id())
+        return write_task(iterator, self._options, query_application(self._options.application_id, _query_id()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        publish_tasks(messages, self._options, batchId)
+        publish_query(messages, self._options, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         abort_tasks(messages, self._options, batchId)

@@ -1,8 +1,10 @@
 """A task's part of a write: its rows staged invisibly, or written at once where nothing is to be exactly once."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -10,13 +12,24 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from headwater.client.cluster import Cluster
 from headwater.client.delivery import ACKS_ALL, Delivery
-from headwater.client.staging import Staged, StagingWriter, in_requests, publish, supports_publish
+from headwater.client.errors import ConnectionLost
+from headwater.client.staging import (
+    Staged,
+    StagingWriter,
+    abort_all,
+    applications,
+    in_requests,
+    publish,
+    supports_publish,
+)
 from headwater.errors import HeadwaterError
 from headwater.ids import staging_id
 from headwater.spark.row_encoding import RowEncoding
 from headwater.spark.write_options import AT_LEAST_ONCE, EXACTLY_ONCE, WriteOptions
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,6 +38,10 @@ class TaskWritten(WriterCommitMessage):
 
     application_id: str | None = None
     staged: Staged | None = None
+
+
+class ApplicationTaken(HeadwaterError):
+    """Another query has published under the same application id."""
 
 
 class DeliveryUnsupported(HeadwaterError):
@@ -54,10 +71,32 @@ def write_task(rows: Iterable[pa.RecordBatch], options: WriteOptions, applicatio
 
 def publish_tasks(messages: Iterable[WriterCommitMessage | None], options: WriteOptions, batch_id: int) -> None:
     """The driver's commit: everything that the tasks staged becomes visible, once, however often this is asked."""
+    cluster = options.connecting.cluster()
     for application_id, staged in _by_application(messages).items():
-        published = publish(options.connecting.cluster(), application_id, batch_id, staged)
+        published = _patiently(cluster, partial(publish, cluster, application_id, batch_id, staged))
         if published.is_replay:
             _log.warning("batch %d of %r had been published before: it is not written again", batch_id, application_id)
+
+
+def publish_query(messages: Sequence[WriterCommitMessage | None], options: WriteOptions, batch_id: int) -> None:
+    """As `publish_tasks`, for an application that is the user's and the query's: `query_application`."""
+    cluster = options.connecting.cluster()
+    for application_id in _by_application(messages) if options.application_id else ():
+        prefix = query_application(options.application_id, "")
+        others = _patiently(cluster, partial(applications, cluster, prefix)) - {application_id}
+        if others:
+            raise ApplicationTaken(
+                f"another query has written as application {options.application_id!r}, or this one did before its "
+                f"checkpoint was removed (query {min(others).removeprefix(prefix)}): what it wrote would be there "
+                "twice. Choose another 'applicationId'"
+            )
+    publish_tasks(messages, options, batch_id)
+
+
+def query_application(application_id: str | None, query_id: str) -> str:
+    """Batches are counted by each query for itself, and anew where its checkpoint is removed. Were they remembered by
+    the user's application id alone, those of one query would be taken for replays of another's."""
+    return query_id if application_id is None else f"{application_id}::{query_id}"
 
 
 def abort_tasks(messages: Iterable[WriterCommitMessage | None], options: WriteOptions, batch_id: int) -> None:
@@ -69,12 +108,34 @@ def abort_tasks(messages: Iterable[WriterCommitMessage | None], options: WriteOp
             _log.warning("what was staged for batch %d of %r could not be aborted: %s", batch_id, application_id, error)
 
 
+def abort_left_behind(application_id: str, options: WriteOptions) -> None:
+    """Best effort, for what was staged by tasks that were killed and have told nothing: nobody else writes as this
+    application, and readers of committed records would wait for the time-out."""
+    cluster = options.connecting.cluster()
+    try:
+        if supports_publish(cluster):
+            abort_all(cluster, application_id)
+    except HeadwaterError as error:
+        _log.warning("what tasks of %r have left behind could not be aborted: %s", application_id, error)
+
+
 def _by_application(messages: Iterable[WriterCommitMessage | None]) -> dict[str, list[Staged]]:
-    applications: dict[str, list[Staged]] = {}
+    found: dict[str, list[Staged]] = {}
     for message in messages:
         if isinstance(message, TaskWritten) and message.application_id is not None and message.staged is not None:
-            applications.setdefault(message.application_id, []).append(message.staged)
-    return applications
+            found.setdefault(message.application_id, []).append(message.staged)
+    return found
+
+
+def _patiently(cluster: Cluster, ask: Callable[[], T]) -> T:
+    """The process of a commit is new and has reached no broker yet, but its tasks have: one that is not there now is
+    being started again, and worth waiting for."""
+    backoff = cluster.backoff(cluster.timeout_ms)
+    while True:
+        try:
+            return ask()
+        except ConnectionLost as error:
+            backoff.pause(error)
 
 
 def _slot() -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, cast
 
-from headwater.client.cluster import Cluster
+from headwater.client.cluster import Cluster, TopicDescription
 from headwater.client.errors import UnknownTopic
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
@@ -24,42 +24,31 @@ class TopicChoice:
     partitions: tuple[TopicPartition, ...] = ()
 
     def find(self, cluster: Cluster, *, missing_allowed: bool = False) -> list[TopicPartition]:
-        """The partitions as they are now: asks the broker, for topics grow and new ones match."""
-        if self.partitions:
-            return self._find_assigned(cluster, missing_allowed=missing_allowed)
+        """The partitions as they are now: asks the broker, for topics grow, go, and new ones match."""
         if self.pattern is not None:
             wanted = re.compile(self.pattern)
             topics = [
                 topic for topic in cluster.topics() if not topic.internal and wanted.fullmatch(topic.name) is not None
             ]
         else:
-            cluster.forget(self.names)
-            topics = [cluster.topic(name) for name in self._existing(cluster, missing_allowed=missing_allowed)]
-        return sorted(TopicPartition(topic.name, each.index) for topic in topics for each in topic.partitions)
+            names = self.names or tuple({partition.topic for partition in self.partitions})
+            topics = _ask(cluster, names, missing_allowed=missing_allowed)
+        found = sorted(TopicPartition(topic.name, each.index) for topic in topics for each in topic.partitions)
+        return self._assigned(found, missing_allowed=missing_allowed) if self.partitions else found
 
-    def includes(self, name: TopicName) -> bool:
-        """Whether a topic of this name is read, or would be if it existed."""
-        if self.pattern is not None:
-            return re.fullmatch(self.pattern, name) is not None
-        return name in self.names or any(partition.topic == name for partition in self.partitions)
-
-    def _existing(self, cluster: Cluster, *, missing_allowed: bool) -> Collection[TopicName]:
-        if not missing_allowed:
-            return self.names
-        there = {topic.name for topic in cluster.topics()}
-        return [name for name in self.names if name in there]
-
-    def _find_assigned(self, cluster: Cluster, *, missing_allowed: bool) -> list[TopicPartition]:
-        found: list[TopicPartition] = []
+    def _assigned(self, found: Collection[TopicPartition], *, missing_allowed: bool) -> list[TopicPartition]:
+        there = set(found)
         for partition in self.partitions:
-            try:
-                cluster.partition(partition)
-            except UnknownTopic:
-                if not missing_allowed:
-                    raise
-                continue
-            found.append(partition)
-        return found
+            if partition not in there and not missing_allowed:
+                raise UnknownTopic(f"option 'assign' names {partition}, which does not exist")
+        return [partition for partition in self.partitions if partition in there]
+
+
+def _ask(cluster: Cluster, names: Collection[TopicName], *, missing_allowed: bool) -> list[TopicDescription]:
+    if missing_allowed:
+        return [topic for topic in cluster.topics() if topic.name in names]
+    cluster.forget(names)
+    return [cluster.topic(name) for name in names]
 
 
 def topic_choice(options: Options) -> TopicChoice:

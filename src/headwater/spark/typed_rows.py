@@ -1,6 +1,6 @@
 """A task's rows, from the bytes that were fetched to the columns that the user asked for."""
 
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,6 +9,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from headwater.ids import TopicPartition
 from headwater.spark import bad_records
+from headwater.spark.arrow import Array
 from headwater.spark.bad_records import Bad, DeadLetters
 from headwater.spark.columns import HEADERS, HEADERS_TYPE
 from headwater.spark.connecting import Connecting
@@ -45,7 +46,7 @@ class TypedRows:
     def typed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         if not self._decoders:
             return raw
-        columns: dict[str, Any] = dict(zip(raw.schema.names, raw.columns, strict=True))
+        columns: dict[str, Array] = {name: raw.column(name) for name in raw.schema.names}
         bad: dict[int, Bad] = {}
         for name, decoder in self._decoders.items():
             columns[name], failures = decode(decoder, columns[name])
@@ -54,7 +55,7 @@ class TypedRows:
         bad = dict(sorted(bad.items()))
         if bad and not self._options.in_column and self._options.topic is None:
             row, first = next(iter(bad.items()))
-            raise bad_records.failure(self._partition, raw.column("offset")[row].as_py(), first)
+            raise bad_records.failure(self._partition, raw, row, first)
         if bad_records.COLUMN in self._schema.names:
             columns[bad_records.COLUMN] = bad_records.in_column(raw, bad)
         batch = pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)

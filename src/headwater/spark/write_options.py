@@ -6,7 +6,7 @@ from typing import Final
 
 from headwater.client.delivery import ACKS_ALL
 from headwater.errors import ConfigError
-from headwater.ids import TopicName
+from headwater.ids import STAGING_INFIX, TopicName
 from headwater.protocol.compression import Codec
 from headwater.spark.connecting import BOOTSTRAP, Connecting, connecting
 from headwater.spark.options import Options
@@ -65,6 +65,8 @@ def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptio
         raise ConfigError("options 'applicationId' and 'applicationVersion' go together in a batch write")
     if application_id == "":
         raise ConfigError("option 'applicationId' is empty")
+    if application_id is not None and STAGING_INFIX in application_id:
+        raise ConfigError(f"option 'applicationId' must not contain {STAGING_INFIX!r}")
     staging_timeout_ms = options.integer("stagingTimeoutMs") or _STAGING_TIMEOUT_MS
     if staging_timeout_ms > _INT32_MAX:
         raise ConfigError(f"option 'stagingTimeoutMs' is at most {_INT32_MAX}, not {staging_timeout_ms}")
@@ -72,6 +74,8 @@ def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptio
     if acks != ACKS_ALL and delivery == EXACTLY_ONCE:
         raise ConfigError("option 'acks' must be 'all' for exactly-once delivery")
     topic = options.text("topic")
+    if topic == "":
+        raise ConfigError("option 'topic' is empty")
     return WriteOptions(
         connecting=connection,
         topic=TopicName(topic) if topic else None,

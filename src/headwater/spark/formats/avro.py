@@ -1,12 +1,11 @@
 """`avro`: a datum in each value, in Avro's binary encoding, with nothing before or after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final, cast
 
 import orjson
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -28,7 +27,7 @@ from pyspark.sql.types import (
 from headwater.errors import ConfigError
 from headwater.spark.arrow import Array
 from headwater.spark.formats.decoding import Decoded, Failure, gathered, reason_of
-from headwater.spark.formats.types import arrow_type, check_readable, check_same
+from headwater.spark.formats.types import array, arrow_type, check_readable, check_same
 
 _SIMPLE: Final[dict[str, DataType]] = {
     "boolean": BooleanType(),
@@ -41,10 +40,10 @@ _SIMPLE: Final[dict[str, DataType]] = {
     "enum": StringType(),
     "fixed": BinaryType(),
 }
-_LOGICAL: Final[dict[tuple[str, str], DataType]] = {
-    ("int", "date"): DateType(),
-    ("long", "timestamp-millis"): TimestampType(),
-    ("long", "timestamp-micros"): TimestampType(),
+_LOGICAL: Final[dict[str, DataType]] = {
+    "int date": DateType(),
+    "long timestamp-millis": TimestampType(),
+    "long timestamp-micros": TimestampType(),
 }
 _DECIMAL_PRECISION_MAX: Final = 38
 
@@ -81,12 +80,12 @@ class AvroFormat:
 
 
 def _plain(schema: Any) -> Any:
-    """Without the logical types that have no type in Spark: Avro says that such a datum is read as what it is stored as."""
+    """Without logical types that Spark has no type for: Avro says that such a datum is read as what it is stored as."""
     match schema:
         case dict():
             known = cast("dict[str, Any]", schema)
             logical = known.get("logicalType")
-            is_kept = logical == "decimal" or (known.get("type"), logical) in _LOGICAL
+            is_kept = logical == "decimal" or f"{known.get('type')} {logical}" in _LOGICAL
             return {
                 name: _plain(value) if name in ("type", "items", "values", "fields") else value
                 for name, value in known.items()
@@ -128,10 +127,8 @@ class _AvroTypes:
                 return ArrayType(self.of(schema["items"]))
             case "map":
                 return MapType(StringType(), self.of(schema["values"]))
-            case str():
-                return self._simple(kind, schema)
             case _:
-                return self.of(kind)
+                return self._simple(kind, schema)
 
     def _record(self, schema: dict[str, Any]) -> DataType:
         name: str = schema["name"]
@@ -162,7 +159,7 @@ class _AvroTypes:
             if precision > _DECIMAL_PRECISION_MAX:
                 raise self._refusal(f"a decimal of {precision} digits: Spark's have {_DECIMAL_PRECISION_MAX} at most")
             return DecimalType(precision, scale)
-        found = _LOGICAL.get((kind, str(logical))) or _SIMPLE.get(kind)
+        found = _LOGICAL.get(f"{kind} {logical}") or _SIMPLE.get(kind)
         # What takes no bytes could be in an array as often as a writer says, without end.
         if found is None or (kind == "fixed" and schema["size"] == 0):
             raise self._refusal(f"the type {kind!r} is not supported")
@@ -179,14 +176,15 @@ class AvroDecoder:
         self._convert = _converter(datatype)
 
     def decode(self, column: Array) -> Decoded:
-        from fastavro import schemaless_reader
+        import fastavro
 
+        read = cast("Callable[..., Any]", fastavro.schemaless_reader)
         values: list[Any] = []
         failures: list[Failure] = []
         for row, data in enumerate(cast("list[bytes]", column.to_pylist())):
             stream = BytesIO(data)
             try:
-                value = schemaless_reader(stream, self._schema, None)
+                value = read(stream, self._schema, None)
                 if stream.tell() != len(data):
                     raise ValueError(f"{len(data) - stream.tell()} bytes are left over behind the datum")
             except Exception as error:
@@ -197,8 +195,11 @@ class AvroDecoder:
         if self._convert is not None:
             convert = self._convert
             values = [None if value is None else convert(value) for value in values]
-        found = gathered(values, lambda part: pa.array(part, self.arrow_type))
+        found = gathered(values, self._build)
         return Decoded(found.values, sorted([*failures, *found.failures]))
+
+    def _build(self, values: Sequence[Any]) -> Array:
+        return array(values, self.arrow_type)
 
 
 def _reason(error: Exception) -> str:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import DataType
 
 from headwater.spark.arrow import Array
-from headwater.spark.formats.types import ArrowType
+from headwater.spark.formats.types import ArrowType, compute
 
 # Below this, finding the bad rows by halves costs more than reading each.
-_SINGLY_MAX: Final = 64
+_SINGLY_MAX: Final = 512
 _REASON_LENGTH_MAX: Final = 300
 
 
@@ -58,11 +57,11 @@ def decode(decoder: Decoder, column: Array) -> Decoded:
     if column.null_count == 0:
         return decoder.decode(column)
     is_present = column.is_valid()
-    rows = pc.indices_nonzero(is_present)
+    rows = compute.indices_nonzero(is_present)
     if len(rows) == 0:
         return Decoded(pa.nulls(len(column), decoder.arrow_type), ())
     found = decoder.decode(column.drop_null())
-    places = pc.if_else(is_present, pc.subtract(pc.cumulative_sum(is_present.cast(pa.int64())), 1), None)
+    places = compute.if_else(is_present, compute.subtract(compute.cumulative_sum(is_present.cast(pa.int64())), 1), None)
     failures = [Failure(rows[each.row].as_py(), each.reason) for each in found.failures]
     return Decoded(found.values.take(places), failures)
 

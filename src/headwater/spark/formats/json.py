@@ -7,12 +7,12 @@ it cannot tell for sure is left to that.
 import re
 from binascii import a2b_base64
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Final, cast
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json
+from pyarrow.json import ParseOptions, ReadOptions, read_json
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from headwater.errors import ConfigError
@@ -20,7 +20,7 @@ from headwater.spark.arrow import Array
 from headwater.spark.formats.decoding import Decoded, Failure, in_parts, reason_of
 from headwater.spark.formats.json_rows import RowReader
 from headwater.spark.formats.string import as_text
-from headwater.spark.formats.types import ArrowType, arrow_type, check_readable, nullable
+from headwater.spark.formats.types import ArrowType, array, arrow_type, check_readable, compute, nullable
 
 # A type by itself, as opposed to a list of columns: `ARRAY<INT>`, `STRING`, `DECIMAL(10, 2)`.
 _TYPE_ALONE: Final = re.compile(r"(array|map|struct)\s*<.*>|\w+\s*(\([\d\s,]*\))?", re.IGNORECASE | re.DOTALL)
@@ -53,7 +53,7 @@ class JsonFormat:
     def _from_json(self, text: str) -> DataType:
         try:
             parsed: Any = orjson.loads(text)
-            datatype = StructType.fromJson(parsed) if isinstance(parsed, dict) else None
+            datatype = StructType.fromJson(parsed) if text.startswith("{") else None
         except Exception as error:
             # pyspark's own errors here are of many classes: KeyError, TypeError, and those of its own.
             raise ConfigError(f"option {self.option!r} is not the JSON of a Spark schema: {reason_of(error)}") from None
@@ -96,10 +96,10 @@ class JsonDecoder:
             raise ValueError("not objects only")
         # One block, and a newline at its end: the reader cuts blocks at newlines, which documents may hold as well.
         text = _joined(column) + b"\n"
-        table = pyarrow.json.read_json(
-            pa.BufferReader(text),
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
-            parse_options=pyarrow.json.ParseOptions(
+        table = read_json(
+            BytesIO(text),
+            read_options=ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=ParseOptions(
                 explicit_schema=pa.schema(list(self._wire_type)),
                 unexpected_field_behavior="ignore",
             ),
@@ -120,7 +120,7 @@ class JsonDecoder:
             except ValueError as error:
                 values.append(None)
                 failures.append(Failure(row, reason_of(error)))
-        return Decoded(pa.array(values, self.arrow_type), failures)
+        return Decoded(array(values, self.arrow_type), failures)
 
 
 def _is_separable(column: Array) -> bool:
@@ -130,15 +130,15 @@ def _is_separable(column: Array) -> bool:
     newline is an error, nor elsewhere, where a comma would be missing. So each value holds whole documents, at least
     one, and as many documents as values means one in each.
     """
-    return bool(pc.all(pc.and_(pc.starts_with(column, b"{"), pc.ends_with(column, b"}"))).as_py())
+    return compute.all(compute.and_(compute.starts_with(column, b"{"), compute.ends_with(column, b"}"))).as_py()
 
 
 def _joined(column: Array) -> bytes:
-    all_of_it = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
-    return cast("bytes", pc.binary_join(all_of_it, b"\n")[0].as_py())
+    all_of_it: Array = pa.ListArray.from_arrays(array([0, len(column)], pa.int32()), column)
+    return compute.binary_join(all_of_it, b"\n")[0].as_py()
 
 
-def _one_chunk(column: pa.ChunkedArray) -> Array:
+def _one_chunk(column: Array) -> Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
@@ -150,34 +150,43 @@ def _wire_type(kind: ArrowType) -> ArrowType:
     """What stands in the document: some types are written as strings."""
     match kind:
         case _ if pa.types.is_struct(kind):
-            return pa.struct([field.with_type(_wire_type(field.type)) for field in kind])
+            return pa.struct(list(map(_as_written, kind)))
         case _ if pa.types.is_list(kind):
-            return pa.list_(kind.value_field.with_type(_wire_type(kind.value_type)))
+            return pa.list_(_as_written(kind.value_field))
         case _ if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_binary(kind):
             return pa.string()
         case _:
             return kind
 
 
+def _as_written(field: Any) -> Any:
+    return field.with_type(_wire_type(field.type))
+
+
 def _finished(values: Any, kind: ArrowType) -> Array:
     """From what stood in the document to what was asked for; an error where a row has to be looked at alone."""
     match kind:
         case _ if pa.types.is_struct(kind):
-            children = [_finished(values.field(index), field.type) for index, field in enumerate(kind)]
-            return pa.StructArray.from_arrays(children, fields=list(kind), mask=_mask(values))
+            fields: list[Any] = list(kind)
+            children = [_finished(values.field(index), field.type) for index, field in enumerate(fields)]
+            return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(values))
         case _ if pa.types.is_list(kind):
             elements = _finished(values.values, kind.value_type)
             return pa.ListArray.from_arrays(values.offsets, elements, type=kind, mask=_mask(values))
         case _ if pa.types.is_floating(kind):
             # Arrow takes what overflows for infinity.
-            if pc.all(pc.is_finite(values)).as_py() is False:
+            if compute.all(compute.is_finite(values)).as_py() is False:
                 raise ValueError("not finite")
+            return values
+        case _ if pa.types.is_decimal(kind):
+            # Arrow counts the digits that stand there, and not those that the scale adds.
+            values.validate(full=True)
             return values
         case _ if pa.types.is_timestamp(kind):
             return _timestamps(values, kind)
         case _ if pa.types.is_binary(kind):
             texts = cast("list[str | None]", values.to_pylist())
-            return pa.array([None if text is None else a2b_base64(text, strict_mode=True) for text in texts], kind)
+            return array([None if text is None else a2b_base64(text, strict_mode=True) for text in texts], kind)
         case _ if pa.types.is_date(kind):
             return values.cast(kind)
         case _:

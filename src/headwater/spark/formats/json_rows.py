@@ -36,7 +36,7 @@ from headwater.spark.formats.string import text_of
 
 Convert = Callable[[Any], Any]
 
-_INTEGER_BITS: Final = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_INTEGER_BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _FLOAT32_MAX: Final = 3.4028235677973366e38
 # What is not a number in JSON, and how others write it: as Spark's `from_json`.
 _FLOAT_WORDS: Final = {
@@ -65,8 +65,11 @@ class RowReader:
         self._keeps_digits = _has_decimal(datatype)
 
     def read(self, data: bytes) -> Any:
-        document = self._parse(data)
-        return None if document is None else self._convert(document)
+        try:
+            document = self._parse(data)
+            return None if document is None else self._convert(document)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
     def _parse(self, data: bytes) -> Any:
         if not self._keeps_digits:
@@ -84,8 +87,6 @@ class RowReader:
             return json.loads(text, parse_float=Decimal if self._keeps_digits else _finite)
         except json.JSONDecodeError as error:
             raise ValueError(f"no JSON: {error}") from None
-        except RecursionError:
-            raise ValueError("no JSON that can be read: nested too deeply") from None
 
 
 def _has_decimal(datatype: DataType) -> bool:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # A .proto file has a brace or a semicolon.
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
+# What the compiler says about itself.
+_LOG_LINE: Final = re.compile(r"WARNING: |[IWE]\d{4} ")
 _FILE: Final = "schema.proto"
 _COMPILE_TIMEOUT_S: Final = 60
 
@@ -42,14 +44,15 @@ def _compile(option: str, schema: str, directory: Path) -> bytes:
     if protoc.main(["protoc", *arguments]) == 0:
         return result.read_bytes()
     # What is wrong went to the standard error output of this process: asked again in another, where it can be heard.
-    said = subprocess.run(
+    said = subprocess.run(  # noqa: S603 - the interpreter that runs already, with arguments of our own
         [sys.executable, "-m", "grpc_tools.protoc", *arguments],
         capture_output=True,
         text=True,
         check=False,
         timeout=_COMPILE_TIMEOUT_S,
     ).stderr
-    raise ConfigError(f"option {option!r} does not compile: {said.replace(f'{directory}/', '').strip()}")
+    lines = [line.replace(f"{directory}/", "") for line in said.splitlines() if not _LOG_LINE.match(line)]
+    raise ConfigError(f"option {option!r} does not compile: {'; '.join(lines)}")
 
 
 def find_message(option: str, descriptors: bytes, name: str | None) -> "Descriptor":

@@ -28,7 +28,7 @@ from headwater.errors import ConfigError
 from headwater.spark.arrow import Array
 from headwater.spark.formats.decoding import Decoded, Failure, gathered, reason_of
 from headwater.spark.formats.proto_schema import find_message
-from headwater.spark.formats.types import ArrowType, arrow_type, check_readable, check_same
+from headwater.spark.formats.types import ArrowType, array, arrow_type, check_readable, check_same
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -53,6 +53,9 @@ _SIMPLE: Final[dict[int, DataType]] = {
     18: LongType(),
 }
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
+
+# The stubs know no types here.
+_map_array = cast("Any", pa.MapArray.from_arrays)
 
 Build = Callable[[Sequence[Any]], Array]
 
@@ -88,8 +91,8 @@ class ProtobufFormat:
 
     def _type(self, field: "FieldDescriptor", within: tuple[str, ...]) -> DataType:
         if _is_map(field):
-            entry = field.message_type.fields_by_name
-            return MapType(self._single(entry["key"], within), self._single(entry["value"], within))
+            key, value = _entry(field)
+            return MapType(self._single(key, within), self._single(value, within))
         return ArrayType(self._single(field, within)) if field.is_repeated else self._single(field, within)
 
     def _single(self, field: "FieldDescriptor", within: tuple[str, ...]) -> DataType:
@@ -101,6 +104,12 @@ class ProtobufFormat:
 
 def _is_map(field: "FieldDescriptor") -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _entry(field: "FieldDescriptor") -> tuple["FieldDescriptor", "FieldDescriptor"]:
+    """The key and the value of a map."""
+    assert field.message_type is not None, "a map is a list of messages"
+    return field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
 
 
 class ProtobufDecoder:
@@ -147,7 +156,7 @@ def _messages(message: "Descriptor", kind: ArrowType) -> Build:
     def build(messages: Sequence[Any]) -> Array:
         mask = None
         if None in messages:
-            mask = pa.array([each is None for each in messages], pa.bool_())
+            mask = array([each is None for each in messages], pa.bool_())
             messages = [blank if each is None else each for each in messages]
         return pa.StructArray.from_arrays([column(messages) for column in columns], fields=fields, mask=mask)
 
@@ -176,13 +185,13 @@ def _field(field: "FieldDescriptor", kind: ArrowType) -> Build:
 
 def _map(field: "FieldDescriptor", kind: ArrowType) -> Build:
     get = attrgetter(field.name)
-    entry = field.message_type.fields_by_name
-    keys, values = _values(entry["key"], kind.key_type), _values(entry["value"], kind.item_type)
+    key, value = _entry(field)
+    keys, values = _values(key, kind.key_type), _values(value, kind.item_type)
 
     def maps(messages: Sequence[Any]) -> Array:
         found = list(map(get, messages))
         pairs = [pair for each in found for pair in each.items()]
-        return pa.MapArray.from_arrays(
+        return _map_array(
             _offsets(found), keys([pair[0] for pair in pairs]), values([pair[1] for pair in pairs]), type=kind
         )
 
@@ -190,7 +199,7 @@ def _map(field: "FieldDescriptor", kind: ArrowType) -> Build:
 
 
 def _offsets(found: Sequence[Any]) -> Array:
-    return pa.array([0, *accumulate(map(len, found))], pa.int32())
+    return array([0, *accumulate(map(len, found))], pa.int32())
 
 
 def _values(field: "FieldDescriptor", kind: ArrowType) -> Build:
@@ -199,18 +208,16 @@ def _values(field: "FieldDescriptor", kind: ArrowType) -> Build:
         return _names(field.enum_type)
     message = field.message_type
     if message is None:
-        return lambda values: pa.array(values, kind)
+        return lambda values: array(values, kind)
     if message.full_name == _TIMESTAMP:
-        return lambda values: pa.array([None if each is None else _microseconds(each) for each in values], kind)
+        return lambda values: array([None if each is None else _microseconds(each) for each in values], kind)
     return _messages(message, kind)
 
 
 def _names(enum: "EnumDescriptor") -> Build:
     """A number that a newer schema has a name for stays a number."""
     names = {number: value.name for number, value in enum.values_by_number.items()}
-    return lambda values: pa.array(
-        [None if each is None else names.get(each) or str(each) for each in values], pa.string()
-    )
+    return lambda values: array([None if each is None else names.get(each, str(each)) for each in values], pa.string())
 
 
 def _microseconds(timestamp: Any) -> int:

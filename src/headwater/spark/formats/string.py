@@ -1,14 +1,14 @@
 """`string`: UTF-8, checked."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql.types import DataType, StringType
 
 from headwater.spark.arrow import Array
 from headwater.spark.formats.decoding import Decoded, Failure, in_parts
-from headwater.spark.formats.types import check_same
+from headwater.spark.formats.types import array, check_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def _singly(column: Array) -> Decoded:
         texts.append(text)
         if text is None:
             failures.append(Failure(row, reason))
-    return Decoded(cast("Any", pa.array(texts, pa.string())), failures)
+    return Decoded(array(texts, pa.string()), failures)
 
 
 def text_of(data: bytes) -> tuple[str | None, str]:

@@ -1,7 +1,10 @@
 """Spark's types as formats need them: which can be read, as DDL, and as Arrow's."""
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
@@ -24,8 +27,12 @@ from pyspark.sql.types import (
 )
 
 from headwater.errors import ConfigError
+from headwater.spark.arrow import Array
 
 ArrowType: TypeAlias = Any  # which of pyarrow's many types it is, is known only at run time
+# So that the stubs cannot tell what these give.
+array: Callable[..., Array] = pa.array
+compute: Any = pyarrow.compute
 
 _SIMPLE: Final = (
     BinaryType,

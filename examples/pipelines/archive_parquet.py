@@ -1,0 +1,65 @@
+"""A topic archived as Parquet files, by date and hour of its records: everything of each record, exactly once.
+
+Spark may write its last batch again after a crash. Each batch has a directory of its own in every hour, named for the
+query and the batch, and writing it again replaces it; so readers of any kind need no list of the files that count.
+
+    python examples/pipelines/archive_parquet.py --bootstrap localhost:9092 --topic orders --directory archive/orders
+"""
+
+from functools import partial
+
+import click
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headwater.spark import session
+
+
+def write_batch(batch: DataFrame, batch_id: int, *, directory: str) -> None:
+    # Another checkpoint counts from 0 again, and is another query: it must not replace what this one wrote.
+    query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    (
+        batch.withColumn("date", fn.to_date("timestamp"))
+        .withColumn("hour", fn.hour("timestamp"))
+        .withColumn("batch", fn.lit(f"{query_id}-{batch_id}"))
+        .write.mode("overwrite")
+        .option("partitionOverwriteMode", "dynamic")
+        .partitionBy("date", "hour", "batch")
+        .parquet(directory)
+    )
+
+
+def build(
+    spark: SparkSession, bootstrap: str, *, topic: str, directory: str, records_per_batch: int = 1_000_000
+) -> DataStreamWriter:
+    read = (
+        spark.readStream.format("headwater")
+        .option("bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("maxOffsetsPerTrigger", records_per_batch)
+        .load()
+    )
+    return read.writeStream.queryName(f"archive-{topic}").foreachBatch(partial(write_batch, directory=directory))
+
+
+@click.command(help=__doc__)
+@click.option("--bootstrap", default="localhost:9092", show_default=True, help="Where the brokers are.")
+@click.option("--topic", default="orders", show_default=True, help="Topic to read.")
+@click.option("--directory", default="archive/orders", show_default=True, help="Where the files go.")
+@click.option("--records-per-batch", default=1_000_000, show_default=True, help="How large a batch may be.")
+@click.option("--checkpoint", default="checkpoints/archive-parquet", show_default=True, help="Where progress is kept.")
+@click.option("--once", is_flag=True, help="Stop when everything that is there now is archived.")
+def main(bootstrap: str, topic: str, directory: str, records_per_batch: int, checkpoint: str, *, once: bool) -> None:
+    spark = session("archive-parquet")
+    pipeline = build(spark, bootstrap, topic=topic, directory=directory, records_per_batch=records_per_batch)
+    pipeline.option("checkpointLocation", checkpoint)
+    # Each batch makes files: a few large ones are better than many small ones.
+    pipeline.trigger(availableNow=True) if once else pipeline.trigger(processingTime="1 minute")
+    pipeline.start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""`headwater sql` on a real Spark: all statements in one process, which starts one Java."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headwater.testing import Broker
+from tests.cli.commands import Commands, Outcome
+from tests.pipelines.program import run_together
+
+STATEMENTS = {
+    "json": "SELECT key, parse_json(value):amount::int * 2 AS twice FROM headwater.`my-orders` ORDER BY offset",
+    "rows": "SELECT * FROM headwater.`my-orders` WHERE offset = 1",
+    "bytes": "SELECT value FROM headwater.raw",
+    "cut": "SELECT offset FROM headwater.`my-orders`",
+    "join": "SELECT a.key, b.key FROM headwater.`my-orders` a JOIN headwater.`my-orders` b USING (offset) LIMIT 1",
+    "empty": "SELECT count(*) AS records FROM headwater.nothing",
+    "misspelt": "SELECT * FROM headwater.rwa",
+    "bare": "SELECT * FROM raw",
+    "wrong": "SELEC 1",
+    "failing": "SELECT raise_error('too bad') FROM headwater.raw",
+}
+
+
+@pytest.fixture(scope="module")
+def queried() -> Iterator[dict[str, Outcome]]:
+    with Broker({"num.partitions": "1"}) as broker:
+        commands = Commands(broker.bootstrap_servers)
+        for topic in ("my-orders", "raw", "nothing"):
+            commands.succeed("topic", "create", topic)
+        lines = b"\n".join(b'k%d\t{"amount": %d}' % (number, number) for number in range(3))
+        commands.succeed("produce", "my-orders", "--key-separator", "\t", "--quiet", typed=lines)
+        commands.succeed("produce", "raw", "--quiet", typed=b"\xff\x00")
+        formats = {"json": "json", "rows": "json", "cut": "csv", "join": "json"}
+        steps = [
+            ["sql", statement, "--format", formats.get(name, "table"), "--limit", "2" if name == "cut" else "100"]
+            for name, statement in STATEMENTS.items()
+        ]
+        yield dict(zip(STATEMENTS, run_together(broker.bootstrap_servers, *steps), strict=True))
+
+
+def rows(outcome: Outcome) -> list[Any]:
+    assert outcome.code == 0, outcome.error
+    return json.loads(outcome.output)
+
+
+def test_json_values_are_opened_in_sql(queried: dict[str, Outcome]) -> None:
+    expected = [{"key": "k0", "twice": 0}, {"key": "k1", "twice": 2}, {"key": "k2", "twice": 4}]
+
+    assert rows(queried["json"]) == expected
+
+
+def test_a_topic_has_the_columns_of_a_read_with_text_for_keys_and_values(queried: dict[str, Outcome]) -> None:
+    (row,) = rows(queried["rows"])
+
+    assert list(row) == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert (row["key"], row["value"], row["topic"], row["offset"]) == ("k1", '{"amount": 1}', "my-orders", 1)
+
+
+def test_what_is_no_text_is_shown_in_hexadecimal_digits(queried: dict[str, Outcome]) -> None:
+    assert queried["bytes"].lines == ["VALUE", "0xFF00"]
+
+
+def test_rows_beyond_the_limit_are_left_out_and_it_is_said(queried: dict[str, Outcome]) -> None:
+    assert queried["cut"].lines == ["offset", "0", "1"]
+    assert "there are more than 2 rows: --limit shows more of them" in queried["cut"].error
+
+
+def test_columns_of_one_name_are_told_apart(queried: dict[str, Outcome]) -> None:
+    assert rows(queried["join"]) == [{"key": "k0", "key_2": "k0"}]
+
+
+def test_a_topic_without_records_is_an_empty_table(queried: dict[str, Outcome]) -> None:
+    assert queried["empty"].lines == ["RECORDS", "0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("misspelt", "there is no topic 'rwa'; did you mean 'raw'?"),
+        ("bare", "headwater.orders for the topic orders"),
+        (
+            "wrong",
+            "the statement is no SQL that Spark understands: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'",
+        ),
+        ("failing", "the query failed: [USER_RAISED_EXCEPTION] too bad"),
+    ],
+)
+def test_a_statement_that_fails_is_told_with_what_to_change(
+    queried: dict[str, Outcome], name: str, message: str
+) -> None:
+    assert queried[name].code == 1
+    assert message in queried[name].error

@@ -1,0 +1,223 @@
+"""Our commands and client against Apache Kafka's own server, over every kind of listener that it has."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Producer as ConfluentProducer
+
+from headwater.client.cluster import Cluster
+from headwater.client.consumer import Consumer
+from headwater.client.producer import Producer
+from headwater.client.security import read_security
+from headwater.client.staging import supports_publish
+from headwater.ids import TopicName, TopicPartition
+from headwater.protocol.compression import Codec
+from tests.cli.commands import Commands, Outcome
+from tests.interop.kafka_server import MECHANISMS, PASSWORD, PROTOCOLS, KafkaServer
+
+pytestmark = pytest.mark.interop
+
+WAYS = [
+    (protocol, mechanism)
+    for protocol in PROTOCOLS
+    for mechanism in (MECHANISMS if protocol.startswith("SASL") else ("",))
+]
+each_way = pytest.mark.parametrize(
+    "way",
+    WAYS,
+    ids=[f"{protocol}-{mechanism}" if mechanism else protocol for protocol, mechanism in WAYS],
+    indirect=True,
+)
+Way = Callable[..., Outcome]
+
+
+class Access(NamedTuple):
+    """One listener, and the settings with which a client gets in."""
+
+    bootstrap: str
+    settings: dict[str, str]
+
+    def cluster(self) -> Cluster:
+        return Cluster(self.bootstrap, security=read_security(self.settings))
+
+
+@pytest.fixture
+def access(request: pytest.FixtureRequest, apache_kafka: KafkaServer) -> Access:
+    protocol, mechanism = getattr(request, "param", ("PLAINTEXT", ""))
+    return Access(apache_kafka.bootstrap_servers(protocol), apache_kafka.settings(protocol, mechanism))
+
+
+@pytest.fixture
+def way(request: pytest.FixtureRequest, apache_kafka: KafkaServer, tmp_path: Path) -> Way:
+    """Runs a command over the listener that the test's parameter names."""
+    protocol, mechanism = getattr(request, "param", ("PLAINTEXT", ""))
+    return commands_with(apache_kafka, protocol, apache_kafka.settings(protocol, mechanism), tmp_path)
+
+
+def commands_with(server: KafkaServer, protocol: str, settings: dict[str, str], directory: Path) -> Way:
+    file = directory / "client.properties"
+    lines = (f"{name}={value}".replace("\n", "\\n") for name, value in settings.items())
+    file.write_text("\n".join(lines))
+    commands = Commands(server.bootstrap_servers(protocol))
+
+    def run(*arguments: str, typed: bytes = b"", succeeds: bool = True) -> Outcome:
+        outcome = commands(*arguments, "--client-config", str(file), typed=typed)
+        assert (outcome.code == 0) is succeeds, outcome.error
+        return outcome
+
+    return run
+
+
+@each_way
+def test_topics_are_administered(way: Way, topic: str) -> None:
+    way("topic", "create", topic, "--partitions", "2", "--set", "retention.ms=3600000")
+    assert topic in [row["topic"] for row in way("topic", "list", "--format", "json").rows]
+    assert "retention.ms" in way("topic", "alter", topic, "--set", "retention.ms=7200000").output.decode()
+    way("topic", "add-partitions", topic, "--total", "3")
+
+    (described,) = way("topic", "describe", topic, "--format", "json").rows
+    assert [partition["partition"] for partition in described["partitions"]] == [0, 1, 2]
+    way("topic", "delete", topic, "--yes")
+    assert "does not exist" in way("topic", "describe", topic, succeeds=False).error
+
+
+@each_way
+def test_records_are_produced_and_consumed(way: Way, topic: str) -> None:
+    way("topic", "create", topic, "--partitions", "2")
+    typed = b"".join(b"key-%d:value %d\n" % (number, number) for number in range(100))
+
+    way("produce", topic, "--key-separator", ":", typed=typed)
+    consumed = way("consume", topic, "--from", "beginning", "--format", "json").rows
+
+    assert sorted((row["key"], row["value"]) for row in consumed) == sorted(
+        (f"key-{number}", f"value {number}") for number in range(100)
+    )
+
+
+@each_way
+def test_groups_consume_are_shown_reset_and_deleted(way: Way, topic: str) -> None:
+    group = f"{topic}.group"
+    way("topic", "create", topic, "--partitions", "1")
+    way("produce", topic, typed=b"a\nb\nc\n")
+
+    assert way("consume", topic, "--group", group, "--from", "beginning", "--max", "2").lines == ["a", "b"]
+    assert group in [row["group"] for row in way("group", "list", "--format", "json").rows]
+    assert offsets(way, group) == [(2, 3, 1)]
+    way("group", "reset", group, "--topic", topic, "--to-earliest", "--yes")
+    assert offsets(way, group) == [(0, 3, 3)]
+    way("group", "delete", group, "--yes")
+    assert group not in [row["group"] for row in way("group", "list", "--format", "json").rows]
+
+
+def offsets(way: Way, group: str) -> list[tuple[int, int, int]]:
+    (described,) = way("group", "describe", group, "--format", "json").rows
+    return [(each["committed"], each["end"], each["lag"]) for each in described["partitions"]]
+
+
+@each_way
+def test_open_transactions_are_shown(way: Way, topic: str, apache_kafka: KafkaServer) -> None:
+    way("topic", "create", topic, "--partitions", "1")
+    producer = ConfluentProducer(
+        {"bootstrap.servers": apache_kafka.bootstrap_servers(), "transactional.id": topic, "log_level": 0}
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"hidden")
+    producer.flush()
+    try:
+        states = {row["transactional_id"]: row["state"] for row in way("transaction", "list", "--format", "json").rows}
+        assert states[topic] == "Ongoing"
+        (described,) = way("transaction", "describe", topic, "--format", "json").rows
+        assert described["state"] == "Ongoing"
+        assert way("transaction", "find-hanging", "--topic", topic, "--format", "json").rows == []
+        assert way("consume", topic, "--from", "beginning", "--committed").lines == []
+    finally:
+        producer.abort_transaction()
+
+
+@pytest.mark.parametrize("access", WAYS, indirect=True)
+def test_every_codec_goes_there_and_back_in_large_batches(access: Access, topic: str) -> None:
+    values = [b"%06d " % number * 200 for number in range(3000)]
+    with access.cluster() as cluster:
+        for codec in Codec:
+            with Producer(cluster, codec=codec) as producer:
+                for value in values:
+                    producer.send(topic, value, headers=(("codec", codec.name.encode()),), partition=0)
+        consumer = Consumer(cluster, {TopicPartition(TopicName(topic), 0): 0}, committed_only=True)
+        read: list[bytes | None] = []
+        while len(read) < len(values) * len(Codec):
+            read += [record.value for record in consumer.poll()]
+
+    assert read == values * len(Codec)
+
+
+def test_kafka_offers_no_publishing_of_batches(access: Access) -> None:
+    with access.cluster() as cluster:
+        assert not supports_publish(cluster)
+
+
+# -- whom to let in
+
+
+@pytest.mark.parametrize(
+    ("protocol", "changes", "complaint"),
+    [
+        *(
+            ("SASL_SSL", {"sasl.mechanism": mechanism, "sasl.password": "wrong"}, "SASL_AUTHENTICATION_FAILED")
+            for mechanism in MECHANISMS
+        ),
+        ("SASL_PLAINTEXT", {"sasl.username": "nobody"}, "SASL_AUTHENTICATION_FAILED"),
+        ("SASL_SSL", {"ssl.ca.location": None}, "is not to be trusted"),
+        ("SSL", {"ssl.certificate.location": None, "ssl.key.location": None}, "ssl.certificate.location"),
+    ],
+)
+def test_who_is_not_let_in_gets_one_clear_error(
+    apache_kafka: KafkaServer, tmp_path: Path, protocol: str, changes: dict[str, str | None], complaint: str
+) -> None:
+    settings = {**apache_kafka.settings(protocol), **changes}
+    given = {name: value for name, value in settings.items() if value is not None}
+
+    error = commands_with(apache_kafka, protocol, given, tmp_path)("topic", "list", succeeds=False).error
+
+    assert complaint in error
+    assert error.count("\n") == 1
+    assert PASSWORD not in error
+    assert "wrong" not in error
+
+
+@pytest.mark.parametrize(
+    ("listener", "spoken", "complaint"),
+    [
+        ("SSL", "PLAINTEXT", "it speaks TLS there"),
+        ("SASL_SSL", "SASL_PLAINTEXT", "it speaks TLS there"),
+        ("PLAINTEXT", "SSL", "does it speak TLS there?"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", "asks nobody who they are"),
+    ],
+)
+def test_the_wrong_protocol_is_told(
+    apache_kafka: KafkaServer, tmp_path: Path, listener: str, spoken: str, complaint: str
+) -> None:
+    spoken_there = commands_with(apache_kafka, listener, apache_kafka.settings(spoken), tmp_path)
+
+    error = spoken_there("topic", "list", succeeds=False).error
+
+    assert complaint in error
+    assert "security.protocol" in error
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_java_style_settings_let_in_as_well(
+    apache_kafka: KafkaServer, tmp_path: Path, topic: str, mechanism: str
+) -> None:
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    login = f'org.apache.kafka.common.security.{module} required username="ann" password="{PASSWORD}";'
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": login,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": apache_kafka.authority.certificate.read_text(),
+    }
+    assert commands_with(apache_kafka, "SASL_SSL", settings, tmp_path)("topic", "list").code == 0

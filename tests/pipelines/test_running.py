@@ -1,0 +1,155 @@
+"""Projects and scripts on a real Spark against a real broker, each in a process of its own: few, for Java is slow."""
+
+import json
+import signal
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.pipelines import template
+from tests.cli.commands import Commands
+from tests.pipelines.program import run_together
+
+# One core, and no second compiler: what is tested is over before it pays.
+QUICK = ("--master", "local[1]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
+
+SCRIPT = """
+import os, sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.format("headwater").option("subscribe", "letters").option("startingOffsets", "earliest")
+rows = rows.option("bootstrap.servers", os.environ["HEADWATER_BOOTSTRAP"]).load()
+query = rows.writeStream.format("noop").queryName(sys.argv[1]).option("checkpointLocation", sys.argv[2]).start()
+query.awaitTermination()
+"""
+
+
+def order(order_id: int, product: str, quantity: int, minute: int) -> str:
+    moment = f"2025-06-01T12:{minute:02}:30Z"
+    return json.dumps(
+        {"order_id": order_id, "product": product, "quantity": quantity, "price": 2.5, "ordered_at": moment}
+    )
+
+
+@contextmanager
+def started(commands: Commands, *arguments: str) -> Generator[subprocess.Popen[bytes]]:
+    with commands.start("pipeline", "run", *arguments, "--format", "json", *QUICK) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: subprocess.Popen[bytes], is_there: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if is_there(told):
+            return told
+    raise AssertionError(process.stderr.read().decode())
+
+
+def flow(told: dict[str, Any], name: str) -> dict[str, Any]:
+    return next((flow for flow in told["flows"] if flow["name"] == name), defaultdict(lambda: None))
+
+
+def test_a_new_project_runs_as_it_is_until_it_is_stopped(commands: Commands, tmp_path: Path) -> None:
+    project = str(tmp_path / "sales")
+    template.write(tmp_path, "sales")
+    for topic in ("orders", "revenue"):
+        commands.succeed("topic", "create", topic, "--partitions", "1")
+    orders = [order(1, "tea", 2, 0), order(2, "tea", 4, 0), order(3, "cake", 1, 0), order(4, "cake", -1, 0), "no order"]
+    commands.succeed("produce", "orders", "--quiet", typed="\n".join([*orders, order(5, "tea", 1, 5)]).encode())
+
+    with started(commands, project, "--interval", "100ms") as process:
+        read_until(process, lambda told: flow(told, "publish_revenue")["rows_out"] == 2)
+        (running,) = commands.succeed("pipeline", "status", project, "--format", "json").rows
+        # What comes in later is processed by a later run.
+        commands.succeed("produce", "orders", "--quiet", typed=order(6, "tea", 1, 9).encode())
+        told = read_until(process, lambda told: flow(told, "publish_revenue")["rows_out"] == 3)
+        stopped = commands.succeed("pipeline", "stop", project)
+        assert process.wait() == 0
+
+    assert running["status"] == "running"
+    assert running["pid"] == process.pid
+    assert flow(told, "clean_orders")["rows_in"] == 7
+    assert flow(told, "clean_orders")["lag"] == 0
+    assert stopped.lines == ["sales is stopped"]
+    (status,) = commands.succeed("pipeline", "status", project, "--format", "json").rows
+    assert (status["status"], status["phase"], status["error"]) == ("stopped", "stopped", None)
+    published = [json.loads(value) for value in commands.succeed("consume", "revenue", "--from", "beginning").lines]
+    assert sorted((row["product"], row["minute"], row["orders"], row["revenue"]) for row in published) == [
+        ("cake", "2025-06-01T12:00:00.000Z", 1, 2.5),
+        ("tea", "2025-06-01T12:00:00.000Z", 2, 15.0),
+        ("tea", "2025-06-01T12:05:00.000Z", 1, 2.5),
+    ]
+
+
+def test_a_script_is_given_a_session_and_its_queries_are_stopped_with_it(commands: Commands, tmp_path: Path) -> None:
+    commands.succeed("topic", "create", "letters", "--partitions", "1")
+    commands.succeed("produce", "letters", "--quiet", typed=b"a\nb\nc\n")
+    script = tmp_path / "job.py"
+    script.write_text(SCRIPT)
+
+    with started(commands, str(script), "copy", str(tmp_path / "checkpoint")) as process:
+        told = read_until(process, lambda told: flow(told, "copy")["rows_in"] == 3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0, process.stderr and process.stderr.read()
+
+    assert flow(told, "copy")["lag"] == 0
+    (status,) = commands.succeed("pipeline", "status", str(script), "--format", "json").rows
+    assert (status["pipeline"], status["status"]) == ("job", "stopped")
+
+
+@pytest.fixture(scope="module")
+def outcomes(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What becomes of sound and of broken definitions."""
+    directory = tmp_path_factory.mktemp("projects")
+    changes = {
+        "sound": ("", ""),
+        "misspelt": ("from_json(col(", "from_json(colour("),
+        "lost": ('readStream.table("orders")', 'readStream.table("odrers")'),
+        "failing": ("quantity > 0 AND", "assert_true(quantity > 0, 'no quantity') IS NULL AND"),
+    }
+    topic = "faulty-orders"
+    commands.succeed("topic", "create", topic, "--partitions", "1")
+    commands.succeed("produce", topic, "--quiet", typed=f"{order(1, 'tea', 2, 0)}\n{order(2, 'tea', 0, 0)}".encode())
+    for name, (before, after) in changes.items():
+        template.write(directory, name)
+        definitions = directory / name / "transformations" / "orders.py"
+        text = definitions.read_text().replace(before, after) if before else definitions.read_text()
+        definitions.write_text(text.replace('"subscribe", "orders"', f'"subscribe", "{topic}"'))
+    steps = {name: ["pipeline", "validate", str(directory / name), *QUICK] for name in changes}
+    # Spark tries a flow three times, with pauses in between.
+    soon = ("--conf", "spark.sql.pipelines.execution.watchdog.minRetryTime=1s")
+    steps["failing"] = ["pipeline", "run", str(directory / "failing"), "--once", *QUICK, *soon]
+    return dict(zip(steps, run_together(commands.bootstrap, *steps.values()), strict=True))
+
+
+def test_sound_definitions_are_valid(outcomes: dict[str, Any]) -> None:
+    assert outcomes["sound"].code == 0, outcomes["sound"].error
+    assert outcomes["sound"].lines == ["sound is valid"]
+
+
+def test_an_error_in_python_is_told_with_its_file_and_line(outcomes: dict[str, Any]) -> None:
+    assert outcomes["misspelt"].code == 1
+    assert "transformations/orders.py line 26: NameError: name 'colour' is not defined" in outcomes["misspelt"].error
+
+
+def test_a_table_that_is_not_there_is_told_by_its_name(outcomes: dict[str, Any]) -> None:
+    assert outcomes["lost"].code == 1
+    assert "odrers" in outcomes["lost"].error
+    assert "correct the name, or define the table or view in the project" in outcomes["lost"].error
+
+
+def test_a_run_that_fails_tells_the_flow_the_records_and_the_reason(outcomes: dict[str, Any]) -> None:
+    assert outcomes["failing"].code == 1
+    assert "flow clean_orders: [USER_RAISED_EXCEPTION] no quantity" in outcomes["failing"].error
+    assert "faulty-orders-0 offsets up to 1" in outcomes["failing"].error

@@ -1,0 +1,96 @@
+"""Recipes run as a user runs them, by their command line, but in the session that the tests share."""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+from click.testing import CliRunner
+
+from headwater.client.admin import Admin
+from headwater.client.cluster import Cluster
+from headwater.client.consumer import ConsumedRecord, Consumer
+from headwater.client.offsets import EARLIEST, LATEST, list_offsets
+from headwater.client.producer import Producer
+from headwater.ids import TopicPartition
+from headwater.protocol.records import Headers
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+class Sent(NamedTuple):
+    key: str | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def in_ms(time: datetime) -> int:
+    return int(time.timestamp() * 1000)
+
+
+def order(number: int, seconds: float, **fields: Any) -> Sent:
+    """An order, `seconds` after noon."""
+    customer = fields.get("customer", "ann")
+    document = {"order": number, "customer": customer, "item": "tea", "quantity": 1, "price": 1.5} | fields
+    value = json.dumps({**document, "time": at(seconds).isoformat()}).encode()
+    return Sent(customer, value, timestamp_ms=in_ms(at(seconds)))
+
+
+def run(recipe: click.Command, bootstrap: str, *arguments: str | Path, once: bool = True) -> None:
+    command = ["--bootstrap", bootstrap, *map(str, arguments), *(["--once"] if once else [])]
+    result = CliRunner().invoke(recipe, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+
+
+def replay_last_batch(checkpoint: Path) -> None:
+    """As after a crash between the write of a batch and the note that it is done: Spark will do it again."""
+    done = sorted((each for each in (checkpoint / "commits").iterdir() if each.name.isdecimal()), key=_number)
+    assert done, "no batch was done"
+    done[-1].unlink()
+    done[-1].with_name(f".{done[-1].name}.crc").unlink()
+
+
+def batches_done(checkpoint: Path) -> int:
+    return sum(each.name.isdecimal() for each in (checkpoint / "commits").iterdir())
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+class Topics:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def create(self, name: str, partitions: int = 2) -> None:
+        Admin(self._cluster).create_topic(name, partition_count=partitions)
+
+    def send(self, topic: str, records: Iterable[Sent]) -> None:
+        with Producer(self._cluster) as producer:
+            for key, value, headers, timestamp_ms in records:
+                key_bytes = None if key is None else key.encode()
+                producer.send(topic, value, key=key_bytes, headers=headers, timestamp_ms=timestamp_ms)
+
+    def received(self, topic: str) -> list[ConsumedRecord]:
+        """What a reader of committed records sees; nothing, where there is no such topic."""
+        if topic not in {each.name for each in self._cluster.topics()}:
+            return []
+        described = self._cluster.topic(topic)
+        partitions = [TopicPartition(described.name, each.index) for each in described.partitions]
+        ends = list_offsets(self._cluster, partitions, LATEST, committed_only=True)
+        starts = list_offsets(self._cluster, partitions, EARLIEST)
+        consumer = Consumer(self._cluster, starts, committed_only=True)
+        records: list[ConsumedRecord] = []
+        while any(consumer.positions[each] < end for each, end in ends.items()):
+            records += consumer.poll()
+        return records
+
+    def documents(self, topic: str) -> list[dict[str, Any]]:
+        return [json.loads(record.value or b"null") for record in self.received(topic)]

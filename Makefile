@@ -25,8 +25,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt setup.py $(COMPILED)
 run: install ## Run a broker in the foreground on 127.0.0.1:9092
 	$(BIN)/headwater serve
 
-demo: install ## Produce and consume 200,000 orders through a broker of its own
-	$(BIN)/python examples/demo.py
+demo: install ## 200,000 orders through a broker and a Spark pipeline of its own; draws build/demo.svg
+	$(BIN)/python examples/demo.py --picture build/demo.svg
 
 check: install ## Lint, formatting, types, layers
 	$(BIN)/ruff check .

@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 CUSTOMERS = 5_000
-ITEMS = ("coffee", "tea", "bread", "honey", "apples", "cheese", "olives")
+# With how often each is ordered.
+ITEMS = {"coffee": 9, "bread": 8, "apples": 6, "tea": 5, "cheese": 4, "olives": 3, "honey": 2}
 FIRST_ORDER = datetime(2026, 5, 1, 9, tzinfo=UTC)
 TIME_BETWEEN = timedelta(milliseconds=20)
 TIMEOUT_S = 60.0
@@ -33,13 +34,14 @@ class Record:
 def make_orders(count: int) -> list[Record]:
     """The customer is the key, so that one customer's orders keep their sequence."""
     random = Random(7)
+    items, weights = list(ITEMS), list(ITEMS.values())
     orders: list[Record] = []
     for number in range(count):
         customer = _customer(random.randrange(CUSTOMERS))
         order = {
             "order": number,
             "customer": customer,
-            "item": random.choice(ITEMS),
+            "item": random.choices(items, weights)[0],
             "quantity": random.randint(1, 9),
             "price": random.randint(100, 9_999) / 100,
             "time": _text(FIRST_ORDER + number * TIME_BETWEEN),

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from confluent_kafka import Consumer, TopicPartition
+
 from headwater.testing import Broker
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 
 
 def run(*arguments: str) -> str:
@@ -41,10 +43,30 @@ def test_the_example_of_a_test_passes() -> None:
     assert "2 passed" in output
 
 
-def test_the_demo_checks_every_order_and_stops_cleanly() -> None:
-    output = run(str(EXAMPLES / "demo.py"), "--orders", "3000")
+def test_the_demo_checks_every_order_and_window_and_stops_cleanly(tmp_path: Path) -> None:
+    picture = tmp_path / "pictures" / "demo.svg"
+    output = run(str(EXAMPLES / "demo.py"), "--orders", "9100", "--picture", str(picture))
 
     assert "every order came back once" in output
+    # Three minutes of orders and a little more, from nine o'clock on. The last minute is how late an order may be.
+    assert "2 minutes of 7 items, each written once and right" in output
     assert "stopped cleanly" in output
-    # The last row of the table adds up all partitions.
-    assert any(row.split("│")[1].split() == ["all"] and "3,000" in row for row in output.splitlines() if "│" in row)
+    # The last row of the table adds up all items.
+    assert any(row.split("│")[1].split() == ["all"] and "6,000" in row for row in output.splitlines() if "│" in row)
+    assert all(f"09:0{minute} coffee" in picture.read_text() for minute in range(2))
+
+
+def test_orders_payments_and_customers_are_there_for_the_recipes() -> None:
+    with Broker() as broker:
+        run(str(EXAMPLES / "orders.py"), "--bootstrap", broker.bootstrap_servers, "--count", "100")
+
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "x"})
+        topics = ("orders", "payments", "customers")
+        ends = {
+            topic: sum(consumer.get_watermark_offsets(TopicPartition(topic, each))[1] for each in range(3))
+            for topic in topics
+        }
+        consumer.close()
+    assert ends["orders"] == 100
+    assert 80 < ends["payments"] < 100
+    assert ends["customers"] == 5_000

@@ -67,11 +67,15 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Each connector takes `turns` that count, after `warm_ups` that do not."""
+    """Each connector takes `turns` that count, after `warm_ups` that do not. Without its archives there is no peer."""
 
     archives: Sequence[str]
     warm_ups: int
     turns: int
+
+    @property
+    def connectors(self) -> Sequence[str]:
+        return (THEIRS, OURS) if self.archives else (OURS,)
 
 
 def fill(ready: Callable[[], None], address: str, topic: Topic) -> None:
@@ -99,10 +103,10 @@ def read(ready: Callable[[], None], address: str, plan: Plan, topics: Sequence[T
     with _session(plan) as spark:
         for topic in topics:
             options = {"kafka.bootstrap.servers": address, "subscribe": topic.name}
-            batches = {name: partial(_read_batch, spark, name, options, topic) for name in (THEIRS, OURS)}
+            batches = {name: partial(_read_batch, spark, name, options, topic) for name in plan.connectors}
             batches[READY] = partial(_read_ready, spark, topic)
             measured[f"batch, {topic.value_bytes} B"] = _take_turns(plan, batches)
-            streams = {name: partial(_read_stream, spark, name, options, topic) for name in (THEIRS, OURS)}
+            streams = {name: partial(_read_stream, spark, name, options, topic) for name in plan.connectors}
             measured[f"streaming, {topic.value_bytes} B"] = _take_turns(plan, streams)
     return measured
 
@@ -114,7 +118,7 @@ def write(ready: Callable[[], None], address: str, plan: Plan, rows: int, topic:
         for kind in ("without headers", "with headers"):
             frame = _rows(spark, rows, has_headers=kind == "with headers")
             options = {"kafka.bootstrap.servers": address, "topic": topic, "includeHeaders": "true"}
-            sinks = {name: partial(_write_batch, frame, name, options, rows) for name in (THEIRS, OURS)}
+            sinks = {name: partial(_write_batch, frame, name, options, rows) for name in plan.connectors}
             measured[kind] = _take_turns(plan, sinks)
     return measured
 
@@ -124,7 +128,7 @@ def floor(ready: Callable[[], None], address: str, plan: Plan, topic: Topic) -> 
     ready()
     with _session(plan) as spark:
         options = {"kafka.bootstrap.servers": address, "subscribe": topic.name}
-        floors: dict[str, list[float]] = {THEIRS: [], OURS: []}
+        floors: dict[str, list[float]] = {name: [] for name in plan.connectors}
         for number in range(plan.warm_ups + plan.turns):
             for name, found in floors.items():
                 query = _stream(spark, name, options, FLOOR_BATCH_RECORDS)
@@ -225,12 +229,15 @@ def _cpu_seconds() -> float:
 
 @contextmanager
 def _session(plan: Plan) -> Generator["SparkSession"]:
-    from benchmarks.loads.spark_ready import ReadySource
+    # Needs pyspark, as no other case does.
+    from benchmarks.loads.spark_ready import ReadySource  # noqa: PLC0415
 
     # Workers must find the sources of this benchmark, from wherever it was started.
     os.environ["PYTHONPATH"] = os.pathsep.join(_paths())
     with tempfile.TemporaryDirectory(prefix="headwater-spark-") as directory:
-        settings = {"spark.jars": ",".join(plan.archives), "spark.local.dir": directory, "spark.log.level": "ERROR"}
+        settings = {"spark.local.dir": directory, "spark.log.level": "ERROR"}
+        if plan.archives:
+            settings["spark.jars"] = ",".join(plan.archives)
         spark = session("headwater-benchmark", config=settings)
         spark.dataSource.register(ReadySource)
         try:

@@ -30,6 +30,7 @@ def read_customers(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame
         .load()
         .groupBy(fn.col("key").alias("customer"))
         .agg(fn.max_by(fn.struct("value"), "offset").alias("newest"))
+        .where("newest.value IS NOT NULL")
         .select("customer", "newest.value.*", fn.lit(True).alias("is_known"))
     )
 

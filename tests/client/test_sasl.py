@@ -7,7 +7,7 @@ import hmac
 import pytest
 
 from headwater.client.connection import Connection
-from headwater.client.errors import AuthenticationFailed, ConnectionLost, UnsupportedApi
+from headwater.client.errors import AuthenticationFailed, ClientError, ConnectionLost, UnsupportedApi
 from headwater.client.sasl import Credentials
 from headwater.client.security import Security
 from headwater.errors import ErrorCode
@@ -130,7 +130,7 @@ def test_a_refusal_is_one_clear_error_without_the_password(
     ("code", "complaint"),
     [
         (ErrorCode.ILLEGAL_SASL_STATE, "asks nobody who they are"),
-        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "its handshake: CLUSTER_AUTHORIZATION_FAILED"),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "refused to agree on PLAIN: CLUSTER_AUTHORIZATION_FAILED"),
     ],
 )
 def test_a_refused_handshake_is_an_error(code: ErrorCode, complaint: str) -> None:
@@ -139,7 +139,7 @@ def test_a_refused_handshake_is_an_error(code: ErrorCode, complaint: str) -> Non
         SaslHandshakeRequest: lambda _: answer,
         SaslAuthenticateRequest: plain,
     }
-    with ScriptedBroker(scripts) as broker, pytest.raises(AuthenticationFailed, match=complaint):
+    with ScriptedBroker(scripts) as broker, pytest.raises(ClientError, match=complaint):
         Connection(broker.endpoint, security=as_ann("PLAIN"))
 
 

@@ -122,7 +122,7 @@ def test_a_broker_that_wants_our_certificate_gets_it(server: Identity, client: I
         ask(wanting, read_security({**trust, **files, "ssl.key.password": PASSWORD}))
         ask(wanting, read_security({**trust, **both, **texts}))
         ask(wanting, read_security({**trust, **both, "ssl.keystore.location": str(together)}))
-        with pytest.raises(ClientError, match=r"certificate required|certificate \(|hung up|lost the connection"):
+        with pytest.raises(ClientError, match=r"refused TLS.*certificate|lost the connection"):
             ask(wanting, trusting(authority))
 
 
@@ -153,10 +153,17 @@ def test_files_that_are_missing_or_hold_something_else_are_named(
             ask(relay, trusting(authority, **{name: str(file)}))
 
 
+@pytest.mark.parametrize("text", ["", "tea", "thé", "\0"])
+def test_a_text_that_is_no_certificate_is_named_by_its_setting(relay: TlsRelay, text: str) -> None:
+    settings = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": text}
+    with pytest.raises(ConfigError, match=r"ssl\.truststore\.certificates: its text"):
+        ask(relay, read_security(settings))
+
+
 def test_a_version_of_tls_that_the_broker_does_not_speak_is_refused(server: Identity, authority: Authority) -> None:
     old = TlsRelay(server)
     old.context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with secured(old), pytest.raises(AuthenticationFailed, match=r"TLS with .* failed"):
+    with secured(old), pytest.raises(AuthenticationFailed, match=r"refused TLS with us: .*protocol version"):
         ask(old, trusting(authority, ssl_enabled_protocols="TLSv1.3"))
 
 

@@ -29,7 +29,7 @@ FIRST_S = 1_700_000_040
 MINUTE_S = 60
 # Ends all minutes before it by its own time, and its own minute never.
 LAST_S = FIRST_S + ORDERS + 3600
-TIMEOUT_S = 540
+TIMEOUT_S = 900
 
 SETTINGS = {
     "spark.executor.memory": "512m",

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from headwater.client.connection import Connection, InFlight
+from headwater.client.connection import Connection
 from headwater.client.staging import Staged
 from headwater.protocol.messages.publish_batch import PublishBatchRequest
 from headwater.spark.source import HeadwaterDataSource
@@ -87,10 +87,15 @@ def taken(place: str) -> int | None:
     return target
 
 
+def staged_directory() -> Path:
+    """Which attempts of which tasks have staged what they had to write."""
+    return _places() / "staged"
+
+
 def _note_staged(staged: Staged) -> None:
     context = TaskContext.get()
     assert context is not None
-    directory = _places() / "staged" / f"{context.stageId()}-{context.partitionId()}"
+    directory = staged_directory() / f"{context.stageId()}-{context.partitionId()}"
     directory.mkdir(parents=True, exist_ok=True)
     (directory / str(context.attemptNumber())).write_text(staged.transactional_id)
     if taken(TASK_SLOW) is None:
@@ -113,23 +118,17 @@ def _watched(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 @contextmanager
 def _no_answer_awaited() -> Generator[None]:
     """Whoever is to be killed at COMMIT_SENT is killed when the request is on its way."""
-    wait = Connection.wait
-    publishing: list[InFlight[Any]] = []
     send = Connection.send
 
-    def noted(connection: Connection, request: Any, *arguments: Any, **named: Any) -> InFlight[Any]:
+    def deadly(connection: Connection, request: Any, *arguments: Any, **named: Any) -> Any:
         sent = send(connection, request, *arguments, **named)
         if isinstance(request, PublishBatchRequest):
-            publishing.append(sent)
+            reach(COMMIT_SENT)
         return sent
 
-    def killed(connection: Connection, sent: InFlight[Any], **named: Any) -> Any:
-        if sent in publishing:
-            reach(COMMIT_SENT)
-        return wait(connection, sent, **named)
-
-    Connection.send, Connection.wait = noted, killed  # type: ignore[method-assign]
+    replaced: Any = deadly
+    Connection.send = replaced
     try:
         yield
     finally:
-        Connection.send, Connection.wait = send, wait  # type: ignore[method-assign]
+        Connection.send = send

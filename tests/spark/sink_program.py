@@ -4,6 +4,7 @@ Spark runs in processes of its own on this machine, so that tasks are tried agai
 one process group.
 """
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.spark import session
-from tests.spark.killable import KillableSource
+from tests.spark.killable import KillableSource, staged_directory
 
 CONFIG = {
     "spark.task.maxFailures": "4",
@@ -37,7 +38,7 @@ def main(bootstrap_servers: str, directory: str, master: str) -> None:
         source = spark.readStream.format("headwater").options(**servers)
         rows = source.options(subscribe="source", startingOffsets="earliest", maxOffsetsPerTrigger="400").load()
         copies = rows.selectExpr("key", "concat('copy of ', cast(value as string)) value").repartition(2, "key")
-        sink = copies.writeStream.format("killable").options(**servers, topic="sink", stagingTimeoutMs="30000")
+        sink = copies.writeStream.format("killable").options(**servers, topic="sink", stagingTimeoutMs="120000")
         return sink.option("checkpointLocation", directory + "/checkpoint").start()
 
     while True:
@@ -49,4 +50,6 @@ def main(bootstrap_servers: str, directory: str, master: str) -> None:
 
 if __name__ == "__main__":
     Path(sys.argv[2]).mkdir(exist_ok=True)
+    # Numbers of stages begin anew.
+    shutil.rmtree(staged_directory(), ignore_errors=True)
     main(*sys.argv[1:])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.functions import udf
 
@@ -134,7 +135,7 @@ def test_a_worker_that_is_killed_leaves_nothing_open_either(
         return str(number) * 100
 
     rows = spark.range(0, 100_000, 1, 2).select(udf(deadly, "string")("id").alias("value"))
-    with pytest.raises(PySparkException):
+    with pytest.raises(Py4JJavaError, match="Python worker exited unexpectedly"):
         write(rows, headwater_broker, topic=topic, applicationId=application, applicationVersion="0")
 
     assert messages(headwater_broker, topic) == []

@@ -6,15 +6,19 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StringType, StructField, StructType
 
 from headwater.client.errors import ClientError
-from headwater.client.staging import OutdatedBatch, WriterFenced
+from headwater.client.staging import OutdatedBatch, Staged, WriterFenced
+from headwater.errors import ConfigError
+from headwater.ids import staging_id
 from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headwater.protocol.messages.metadata import MetadataRequest
 from headwater.protocol.messages.produce import (
@@ -24,7 +28,9 @@ from headwater.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from headwater.spark import row_encoding
+from headwater.spark.batch_writer import batch_writer
 from headwater.spark.row_encoding import RowRefused
+from headwater.spark.stream_writer import stream_writer
 from headwater.spark.task_writing import (
     ApplicationTaken,
     DeliveryUnsupported,
@@ -45,6 +51,7 @@ from tests.spark.written import create, open_transactions, values
 from tests.transactions.topics import wait_until_stable
 
 PARTITIONS = 1
+SCHEMA = StructType([StructField("value", StringType())])
 
 
 @pytest.fixture
@@ -64,9 +71,10 @@ def options_of(broker: Reachable, **given: str) -> WriteOptions:
 
 
 @contextmanager
-def task(partition: int, attempt: int) -> Generator[None]:
+def task(partition: int, attempt: int, query_id: str = "") -> Generator[None]:
     """As Spark tells a Python worker which task it runs."""
-    TaskContext._setTaskContext(TaskContext(partitionId=partition, attemptNumber=attempt))
+    properties = {"sql.streaming.queryId": query_id}
+    TaskContext._setTaskContext(TaskContext(partitionId=partition, attemptNumber=attempt, localProperties=properties))
     try:
         yield
     finally:
@@ -259,6 +267,53 @@ def test_a_query_is_its_own_application_where_the_user_names_none(
     assert values(headwater_broker, topic) == ["row"]
 
 
+def test_the_writer_of_a_stream_publishes_as_its_query_and_the_users_application(
+    headwater_broker: Broker, topic: str, application: str
+) -> None:
+    create(headwater_broker, topic, PARTITIONS)
+    given = {"bootstrap.servers": headwater_broker.bootstrap_servers, "topic": topic, "applicationId": application}
+
+    def writer() -> Any:
+        """Spark makes another one for each step."""
+        return stream_writer(given, SCHEMA)
+
+    for batch_id in range(2):
+        with task(0, 0, "query"):
+            written = writer().write(rows(f"batch {batch_id}"))
+        assert written.application_id == f"{application}::query"
+        writer().commit([written], batch_id)
+    with task(0, 0, "query"):
+        written = writer().write(rows("aborted"))
+    writer().abort([written], 2)
+
+    assert values(headwater_broker, topic) == ["batch 0", "batch 1"]
+    assert open_transactions(headwater_broker, application) == []
+
+
+def test_the_writer_of_a_batch_is_an_application_of_its_own(headwater_broker: Broker, topic: str) -> None:
+    create(headwater_broker, topic, PARTITIONS)
+    given = {"bootstrap.servers": headwater_broker.bootstrap_servers, "topic": topic}
+
+    for value in ("first", "second"):
+        writer: Any = batch_writer(given, SCHEMA, overwrite=False)
+        with task(0, 0):
+            written = writer.write(rows(value))
+        writer.commit([written])
+    forgetful: Any = batch_writer(given, SCHEMA, overwrite=False)
+    with task(0, 0):
+        application_id = forgetful.write(rows("aborted")).application_id
+    assert open_transactions(headwater_broker, application_id)
+    forgetful.abort([None])
+
+    assert values(headwater_broker, topic) == ["first", "second"]
+    assert open_transactions(headwater_broker, application_id) == []
+
+
+def test_a_topic_is_not_overwritten() -> None:
+    with pytest.raises(ConfigError, match="a topic is a log, it cannot be overwritten"):
+        batch_writer({"bootstrap.servers": "localhost:9092", "topic": "t"}, SCHEMA, overwrite=True)
+
+
 # -- brokers
 
 
@@ -283,6 +338,39 @@ def test_a_commit_waits_for_a_broker_that_is_being_started_again(tmp_path: Path,
         committing.join()
 
         assert values(broker, topic) == ["row"]
+
+
+def test_what_cannot_be_aborted_is_told_and_no_error_of_its_own(
+    application: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = write_options({"bootstrap.servers": "127.0.0.1:1", "topic": "t"}, is_streaming=False)
+    staged = TaskWritten(application, Staged(staging_id(application, "0-0"), 1, 0))
+
+    abort_tasks([staged], options, 0)
+    abort_left_behind(application, options)
+
+    assert f"what was staged for batch 0 of '{application}' could not be aborted" in caplog.text
+    assert f"what tasks of '{application}' have left behind could not be aborted" in caplog.text
+
+
+def test_a_task_that_fails_without_its_broker_tells_why_it_failed(
+    topic: str, application: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_encoding, "_GATHERED_BYTES_MAX", 1)
+    with Broker() as broker:
+        create(broker, topic, PARTITIONS)
+        options = options_of(broker, topic=topic)
+
+        def failing() -> Iterator[pa.RecordBatch]:
+            yield from rows("row", "row")
+            broker.stop()
+            options.connecting.cluster().timeout_ms = 0
+            raise ZeroDivisionError
+
+        with task(0, 0), pytest.raises(ZeroDivisionError):
+            write_task(failing(), options, application)
+
+    assert "what this task staged could not be aborted, and will be in time" in caplog.text
 
 
 @contextmanager

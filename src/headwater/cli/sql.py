@@ -14,8 +14,6 @@ from headwater.cli.options import Assignment, bootstrap_option, connect
 from headwater.cli.output import FORMATS, show
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row
-
     from headwater.pipelines.topic_tables import Result
 
 _LIMIT = 1000
@@ -98,7 +96,7 @@ def _cell(value: Any) -> Any:
             return {str(key): _cell(item) for key, item in cast("Mapping[Any, Any]", value).items()}
         case tuple():
             # A struct, the only kind of tuple that Spark gives.
-            return {name: _cell(item) for name, item in cast("Row", value).asDict().items()}
+            return {name: _cell(item) for name, item in cast("Any", value).asDict().items()}
         case list():
             return [_cell(item) for item in cast("list[Any]", value)]
         case None | str() | bool() | int() | float() | bytes():

@@ -8,22 +8,16 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from headwater.client.errors import AuthenticationFailed, ClientError, ConnectionLost, Refused, UnsupportedApi, check
+from headwater.client.errors import ClientError, ConnectionLost, UnsupportedApi, check
 from headwater.client.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode, ProtocolError
-from headwater.printable import printable
 from headwater.protocol.codec import Request, Response, decode, encode_parts
 from headwater.protocol.headers import read_response_header, write_request_header
 from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-
-if TYPE_CHECKING:
-    from headwater.client.sasl import Credentials
 
 CLIENT_ID = "headwater"
 TIMEOUT_MS = 30_000
@@ -88,7 +82,7 @@ class Connection:
         try:
             self._versions = self._negotiate()
             if security.credentials is not None:
-                self._authenticate(security.credentials)
+                security.credentials.authenticate(self)
         except BaseException:
             self.close()
             raise
@@ -164,31 +158,6 @@ class Connection:
             ) from error
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connected if self._security.tls is None else self._security.tls.wrap(connected, self.endpoint)
-
-    def _authenticate(self, credentials: "Credentials") -> None:
-        if self.version(SaslHandshakeRequest) < 1:
-            raise UnsupportedApi(f"the broker at {self.endpoint} speaks SASL in a form that is too old")
-        mechanism = credentials.mechanism
-        answer = self.call(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse)
-        if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            offered = printable(", ".join(answer.mechanisms)) or "none"
-            raise AuthenticationFailed(
-                f"the broker at {self.endpoint} does not take {mechanism}; it takes {offered} (sasl.mechanism)"
-            )
-        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            raise AuthenticationFailed(f"the broker at {self.endpoint} asks nobody who they are (security.protocol)")
-        try:
-            check(answer.error_code, "its handshake")
-            credentials.authenticate(self._exchange)
-        except (Refused, AuthenticationFailed) as error:
-            raise AuthenticationFailed(
-                f"the broker at {self.endpoint}, user {credentials.username!r}: {error}"
-            ) from None
-
-    def _exchange(self, message: bytes) -> bytes:
-        answer = self.call(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
-        check(answer.error_code, "authentication", answer.error_message)
-        return bytes(answer.auth_bytes)
 
     def _negotiate(self) -> Mapping[int, range]:
         version = ApiVersionsRequest.versions.stop - 1
@@ -276,11 +245,8 @@ class Connection:
 
     def _broken(self, error: OSError) -> ClientError:
         lost = self._lost(error.strerror or str(error))
-        if self._security.tls is None:
-            return lost
-        from headwater.client.tls import refusal  # noqa: PLC0415 (imported already, by those who use it)
-
-        return refusal(error, self.endpoint) or lost
+        tls = self._security.tls
+        return (tls and tls.refusal(error, self.endpoint)) or lost
 
     def _lost(self, reason: str) -> ConnectionLost:
         self.close()

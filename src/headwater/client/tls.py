@@ -62,12 +62,23 @@ class Tls:
         except TimeoutError:
             raise ConnectionLost(f"{endpoint} did not go on with TLS in time") from None
         except (ssl.SSLError, ConnectionError) as error:
-            raise refusal(error, endpoint) or ConnectionLost(
-                f"{endpoint} hung up when TLS was begun; does it speak TLS there? (security.protocol)"
+            raise self.refusal(error, endpoint) or ConnectionLost(
+                f"TLS with {endpoint} did not begin: {_reason(error)}; does it speak TLS there? (security.protocol)"
             ) from error
         finally:
             # Wrapping takes the socket over; what is left here if that failed is ours to close.
             connected.close()
+
+    @staticmethod
+    def refusal(error: OSError, endpoint: Endpoint) -> AuthenticationFailed | None:
+        """What an error says if one side refused the other, which in TLS 1.3 may come after all seemed well."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return AuthenticationFailed(f"the certificate of {endpoint} is not to be trusted: {error.verify_message}")
+        reason = _reason(error)
+        if not isinstance(error, ssl.SSLError) or "alert" not in reason:
+            return None
+        hint = " (ssl.certificate.location)" if "certificate" in reason else ""
+        return AuthenticationFailed(f"{endpoint} refused TLS with us: {reason}{hint}")
 
     def _show(self, context: ssl.SSLContext, certificate: Pem) -> None:
         # OpenSSL would ask on the terminal for a password that is missing: an empty one is refused instead.
@@ -78,17 +89,6 @@ class Tls:
                 return
             with _as_file(self.key) as key_file:
                 context.load_cert_chain(certificate_file, key_file, password=password)
-
-
-def refusal(error: OSError, endpoint: Endpoint) -> AuthenticationFailed | None:
-    """What an error says if one side refused the other. In TLS 1.3 the broker does so only after all seemed well."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return AuthenticationFailed(f"the certificate of {endpoint} is not to be trusted: {error.verify_message}")
-    if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError):
-        return None
-    reason = _reason(error)
-    hint = "ssl.certificate.location" if "certificate" in reason else "security.protocol"
-    return AuthenticationFailed(f"TLS with {endpoint} failed: {reason} ({hint})")
 
 
 def _trust(context: ssl.SSLContext, trusted: Pem) -> None:
@@ -110,6 +110,8 @@ def _named(pem: Pem) -> Generator[None]:
         raise ConfigError(f"{pem.setting}: {where} does not hold PEM that fits: {_reason(error)}") from error
     except OSError as error:
         raise ConfigError(f"{pem.setting}: {where}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigError(f"{pem.setting}: {where} cannot be used: {error}") from error
 
 
 @contextmanager
@@ -124,5 +126,7 @@ def _as_file(pem: Pem) -> Generator[str]:
         yield file.name
 
 
-def _reason(error: ssl.SSLError) -> str:
-    return (error.reason or error.strerror or str(error)).replace("_", " ").lower()
+def _reason(error: OSError) -> str:
+    """In words: the reason of TLS is a name in capitals."""
+    named = error.reason if isinstance(error, ssl.SSLError) else None
+    return named.replace("_", " ").lower() if named else error.strerror or str(error)

@@ -159,6 +159,9 @@ class Runner:
             self._journal.error = str(error)
             self._journal.enter("failed")
             raise
+        # What was told while the session ended.
+        while not self._happenings.empty():
+            self._journal.take(self._happenings.get())
         self._journal.enter("stopped", "stopped")
 
     def _run_again_and_again(self, spark: "SparkSession") -> bool:

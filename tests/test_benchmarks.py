@@ -10,7 +10,7 @@ import pytest
 from benchmarks.figures import Case, Figure, Goal, Series
 from benchmarks.loads.latency import summarize
 from benchmarks.loads.rebalance import is_settled
-from benchmarks.processes import Meter, Usage, cpu_seconds, resident_bytes
+from benchmarks.processes import Meter, Usage, cpu_seconds, family_cpu_seconds, resident_bytes
 from benchmarks.report import table
 
 ROOT = Path(__file__).parent.parent
@@ -135,3 +135,13 @@ def test_the_meter_sees_the_work_of_this_process() -> None:
     assert cpu_seconds([os.getpid()]) >= 0.02
     assert resident_bytes([os.getpid()]) > 1_000_000
     assert resident_bytes([os.getpid()], "VmHWM") > 1_000_000
+
+
+def test_a_family_has_used_what_its_children_used_also_after_their_end() -> None:
+    before_s = family_cpu_seconds(os.getpid())
+
+    # Ends when it has used so much itself.
+    spin = "import time\nwhile time.process_time() < 0.1: pass"
+    subprocess.run([sys.executable, "-c", spin], timeout=TIMEOUT_S, check=True)
+
+    assert family_cpu_seconds(os.getpid()) - before_s >= 0.08

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import Producer
 
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+T = TypeVar("T")
+
 OURS, THEIRS, READY = "headwater", "kafka", "ready"
 CALL_RECORDS = 5000
 KEYS = 1000
 # So many micro-batches share what a stream reads.
 STREAM_BATCHES = 4
 FLOOR_BATCHES, FLOOR_BATCH_RECORDS = 20, 10
-# As large as those that ours gives by default.
-READY_BATCH_ROWS = 32_768
+# As large as those that ours gives.
+READY_BATCH_ROWS, READY_BATCH_BYTES = 32_768, 8 * 1024 * 1024
 QUERY_TIMEOUT_S = 300
+START_ATTEMPTS = 5
 _REPOSITORY = Path(__file__).parents[2]
 
 
@@ -131,7 +134,7 @@ def floor(ready: Callable[[], None], address: str, plan: Plan, topic: Topic) -> 
         floors: dict[str, list[float]] = {name: [] for name in plan.connectors}
         for number in range(plan.warm_ups + plan.turns):
             for name, found in floors.items():
-                query = _stream(spark, name, options, FLOOR_BATCH_RECORDS)
+                query = _patiently(partial(_stream, spark, name, options, FLOOR_BATCH_RECORDS))
                 # The first of all plans the query and starts its processes.
                 if number >= plan.warm_ups:
                     found += _batch_milliseconds(query)[1:]
@@ -143,12 +146,25 @@ def _take_turns(plan: Plan, loads: Mapping[str, Callable[[], Pass]]) -> Passes:
     order = list(loads)
     for number in range(plan.warm_ups + plan.turns):
         for name in order:
-            measured = loads[name]()
+            measured = _patiently(loads[name])
             if number >= plan.warm_ups:
                 passes[name].append(measured)
         # Nobody is always the one that comes after the same other.
         order.reverse()
     return passes
+
+
+def _patiently(load: Callable[[], T]) -> T:
+    """On a busy machine a Python process may take longer to start than the ten seconds that Spark gives it."""
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415
+
+    for _ in range(START_ATTEMPTS - 1):
+        try:
+            return load()
+        except StreamingQueryException as error:
+            if "failed to connect back" not in str(error):
+                raise
+    return load()
 
 
 def _read_batch(spark: "SparkSession", connector: str, options: Mapping[str, str], topic: Topic) -> Pass:
@@ -160,7 +176,7 @@ def _read_ready(spark: "SparkSession", topic: Topic) -> Pass:
     options = {
         "partitions": str(topic.partitions),
         "rows": str(topic.rows // topic.partitions),
-        "batchRows": str(READY_BATCH_ROWS),
+        "batchRows": str(min(READY_BATCH_ROWS, READY_BATCH_BYTES // topic.value_bytes)),
         "valueBytes": str(topic.value_bytes),
     }
     frame = spark.read.format(READY).options(**options).load()

@@ -67,12 +67,15 @@ def _settings(authority: Authority, server: Identity) -> dict[str, str]:
         "listener.name.ssl.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "num.partitions": "1",
-        # Fewer threads and files than on a machine of its own.
+        # Fewer threads and files, and less memory, than on a machine of its own.
         "num.network.threads": "1",
         "num.io.threads": "2",
         "offsets.topic.num.partitions": "2",
         "transaction.state.log.num.partitions": "2",
         "log.cleaner.dedupe.buffer.size": "2097152",
+        # Members of a group learn of each other with their next heartbeat.
+        "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.heartbeat.interval.ms": "200",
     }
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -7,8 +7,13 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Producer as ConfluentProducer
 
+from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import Consumer
+from headwater.client.errors import OffsetOutOfRange
+from headwater.client.group_consumer import GroupConsumer
+from headwater.client.groups import GroupAdmin
+from headwater.client.offsets import EARLIEST, list_offsets, offsets_since
 from headwater.client.producer import Producer
 from headwater.client.security import read_security
 from headwater.client.staging import supports_publish
@@ -19,6 +24,7 @@ from tests.interop.kafka_server import MECHANISMS, PASSWORD, PROTOCOLS, KafkaSer
 
 pytestmark = pytest.mark.interop
 
+FIRST_MS = 1_700_000_000_000
 WAYS = [
     (protocol, mechanism)
     for protocol in PROTOCOLS
@@ -151,6 +157,42 @@ def test_every_codec_goes_there_and_back_in_large_batches(access: Access, topic:
             read += [record.value for record in consumer.poll()]
 
     assert read == values * len(Codec)
+
+
+@pytest.mark.parametrize("access", [("PLAINTEXT", ""), ("SASL_SSL", "SCRAM-SHA-512")], indirect=True)
+def test_offsets_are_found_by_time_and_gone_when_deleted(access: Access, topic: str) -> None:
+    partition = TopicPartition(TopicName(topic), 0)
+    with access.cluster() as cluster:
+        with Producer(cluster) as producer:
+            for number in range(100):
+                producer.send(topic, b"%d" % number, timestamp_ms=FIRST_MS + number)
+        assert list_offsets(cluster, [partition], FIRST_MS + 50) == {partition: 50}
+        assert offsets_since(cluster, {partition: FIRST_MS + 100}) == {partition: None}
+        assert Admin(cluster).delete_records({partition: 20}) == {partition: 20}
+        assert list_offsets(cluster, [partition], EARLIEST) == {partition: 20}
+        with pytest.raises(OffsetOutOfRange, match="has offsets 20 to 100, not 5"):
+            Consumer(cluster, {partition: 5}).poll()
+
+
+@pytest.mark.parametrize("access", [("PLAINTEXT", ""), ("SASL_SSL", "SCRAM-SHA-512")], indirect=True)
+def test_members_of_a_group_share_the_partitions_of_a_topic(access: Access, topic: str) -> None:
+    read: set[bytes | None] = set()
+    with access.cluster() as one, access.cluster() as other:
+        Admin(one).create_topic(topic, partition_count=4)
+        with Producer(one) as producer:
+            for number in range(100):
+                producer.send(topic, b"%d" % number, partition=number % 4)
+        with (
+            GroupConsumer(one, f"{topic}.group", wait_ms_max=10) as first,
+            GroupConsumer(other, f"{topic}.group", wait_ms_max=10) as second,
+        ):
+            for member in (first, second):
+                member.subscribe([topic])
+            while len(read) < 100 or [len(member.positions) for member in (first, second)] != [2, 2]:
+                read |= {record.value for member in (first, second) for record in member.poll()}
+        committed = GroupAdmin(one).committed(f"{topic}.group")
+
+    assert [found.offset for found in committed.values()] == [25] * 4
 
 
 def test_kafka_offers_no_publishing_of_batches(access: Access) -> None:

@@ -1,9 +1,9 @@
 """A driver to be killed: copies "source" to "sink" through a shuffle, in a query that is started again when it fails.
 
-Spark runs in processes of its own on this machine, so that tasks are tried again and speculated. All of them are of
-one process group.
+It is alone in its process group with all that it starts. Tasks are tried again and, on a cluster, speculated.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.spark import session
-from tests.spark.killable import KillableSource, staged_directory
+from tests.spark.killable import PLACES_VARIABLE, KillableSource, staged_directory
 
 CONFIG = {
     "spark.task.maxFailures": "4",
@@ -26,6 +26,8 @@ CONFIG = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.log.level": "ERROR",
+    # Executors on a cluster are not started from here.
+    **{f"spark.executorEnv.{name}": os.environ[name] for name in (PLACES_VARIABLE, "PYTHONPATH")},
 }
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP = "127.0.0.1:9092"
 _CLIENT_CONFIG = "headwater.client_config"
+_SERVERS = "bootstrap.servers"
 
 # The largest numbers that a request has room for.
 INT16_MAX = 2**15 - 1
@@ -27,9 +28,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-def bootstrap_option(command: Command) -> Command:
-    """Adds --bootstrap, which reaches the command as `bootstrap`, and --client-config, which `connect` looks up."""
-    bootstrap = click.option(
+def address_option(command: Command) -> Command:
+    """Adds --bootstrap, which reaches the command as `bootstrap`."""
+    return click.option(
         "--bootstrap",
         metavar="HOST:PORT,...",
         default=BOOTSTRAP,
@@ -37,7 +38,12 @@ def bootstrap_option(command: Command) -> Command:
         show_default=True,
         show_envvar=True,
         help="The broker to ask; of a cluster, one or more.",
-    )
+    )(command)
+
+
+def bootstrap_option(command: Command) -> Command:
+    """Adds --bootstrap and --client-config; the latter does not reach the command, but `connect` and
+    `client_settings`."""
     client_config = click.option(
         "--client-config",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -47,32 +53,44 @@ def bootstrap_option(command: Command) -> Command:
         callback=_keep_client_config,
         help="A properties file with settings of a Kafka client: security.*, ssl.*, sasl.* and bootstrap.servers.",
     )
-    return bootstrap(client_config(command))
+    return address_option(client_config(command))
 
 
 def _keep_client_config(ctx: click.Context, _: click.Parameter, file: Path | None) -> None:
     ctx.meta[_CLIENT_CONFIG] = file
 
 
+def client_settings(bootstrap: str) -> dict[str, str]:
+    """Where the brokers are and how to talk to them, in the words of a Kafka client."""
+    context = click.get_current_context()
+    file: Path | None = context.meta[_CLIENT_CONFIG]
+    if file is None:
+        return {_SERVERS: bootstrap}
+    from headwater.client.properties import read_properties
+    from headwater.client.security import about_security, read_security
+
+    given = read_properties(file)
+    settings = about_security(given)
+    try:
+        read_security(settings)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    is_default = context.get_parameter_source("bootstrap") is ParameterSource.DEFAULT
+    return settings | {_SERVERS: given.get(_SERVERS, bootstrap) if is_default else bootstrap}
+
+
 def connect(bootstrap: str, *, topic_wait_ms: int = 0) -> "Cluster":
     """A topic that does not exist is an error after `topic_wait_ms`: a person who misspelt it should not wait."""
     from headwater.client.cluster import Cluster
-    from headwater.client.security import PLAINTEXT, read_security
+    from headwater.client.security import read_security
 
-    security = PLAINTEXT
-    context = click.get_current_context()
-    file: Path | None = context.meta[_CLIENT_CONFIG]
-    if file is not None:
-        from headwater.client.properties import read_properties
-
-        settings = read_properties(file)
-        try:
-            security = read_security(settings)
-        except ConfigError as error:
-            raise ConfigError(f"{file}: {error}") from None
-        if context.get_parameter_source("bootstrap") is ParameterSource.DEFAULT:
-            bootstrap = settings.get("bootstrap.servers", bootstrap)
-    return Cluster(bootstrap, security=security, client_id="headwater-cli", topic_wait_ms=topic_wait_ms)
+    settings = client_settings(bootstrap)
+    return Cluster(
+        settings[_SERVERS],
+        security=read_security(settings),
+        client_id="headwater-cli",
+        topic_wait_ms=topic_wait_ms,
+    )
 
 
 class Assignment(click.ParamType[tuple[str, str]]):

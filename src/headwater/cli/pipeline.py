@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from headwater.cli.duration import Duration, duration_text
-from headwater.cli.options import Assignment, bootstrap_option, time_text
+from headwater.cli.options import Assignment, address_option, time_text
 from headwater.cli.output import format_option, show
 from headwater.printable import printable
 
@@ -102,7 +102,7 @@ def init(name: str, directory: Path) -> None:
 @click.option(
     "--format", type=click.Choice(("table", "json")), default="table", show_default=True, help="How to show progress."
 )
-@bootstrap_option
+@address_option
 def run(
     path: Path,
     arguments: tuple[str, ...],
@@ -172,7 +172,7 @@ def run(
 @project_argument
 @spark_options
 @format_option
-@bootstrap_option
+@address_option
 def validate(
     path: Path,
     master: str | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from headwater.cli.options import Assignment, bootstrap_option, connect
+from headwater.cli.options import Assignment, bootstrap_option, client_settings, connect
 from headwater.cli.output import FORMATS, show
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def sql(
     with TemporaryDirectory(prefix="headwater-sql-") as directory:
         target = Target(master, config={**topic_tables.SETTINGS, **dict(settings)})
         with plain("headwater sql", target, Place(Path(directory)), keeps_tables=False) as spark:
-            result = topic_tables.query(spark, statement, bootstrap, topics, rows_max=limit)
+            result = topic_tables.query(spark, statement, client_settings(bootstrap), topics, rows_max=limit)
     _show(result, format)
     if result.is_cut:
         click.echo(f"there are more than {limit} rows: --limit shows more of them", err=True)

@@ -20,9 +20,14 @@ class Security:
 PLAINTEXT = Security()
 
 
+def about_security(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those settings of a Kafka client that say how its connections are secured."""
+    return {name: value for name, value in settings.items() if name.startswith(_PREFIXES)}
+
+
 def read_security(settings: Mapping[str, str]) -> Security:
     """From the settings of a Kafka client: those about security must be known, all others are left alone."""
-    given = {name: value for name, value in settings.items() if name.startswith(_PREFIXES)}
+    given = about_security(settings)
     if not given:
         return PLAINTEXT
     # Imported by those who have settings: most clients have none, and their start-up time counts.

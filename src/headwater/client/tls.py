@@ -93,7 +93,8 @@ class Tls:
 
 def _trust(context: ssl.SSLContext, trusted: Pem) -> None:
     if trusted.file is None:
-        context.load_verify_locations(cadata=trusted.text)
+        # Whatever stands between certificates is a comment, but Python takes ASCII only.
+        context.load_verify_locations(cadata=(trusted.text or "").encode("ascii", "replace").decode())
     elif Path(trusted.file).is_dir():
         context.load_verify_locations(capath=trusted.file)
     else:

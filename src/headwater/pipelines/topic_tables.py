@@ -55,9 +55,12 @@ def named_topics(statement: str, topics: Iterable[str]) -> list[str]:
     return sorted([*found, *(topic for topic in topics if topic.casefold() in wanted)])
 
 
-def query(spark: "SparkSession", statement: str, bootstrap: str, topics: Sequence[str], *, rows_max: int) -> Result:
+def query(
+    spark: "SparkSession", statement: str, client: Mapping[str, str], topics: Sequence[str], *, rows_max: int
+) -> Result:
+    """`client` has the settings of a Kafka client: where the brokers are, and how to talk to them."""
     for topic in named_topics(statement, topics):
-        _add_view(spark, topic, bootstrap)
+        _add_view(spark, topic, client)
     try:
         answer = spark.sql(statement)
         rows = answer.limit(rows_max + 1).collect()
@@ -70,10 +73,10 @@ def query(spark: "SparkSession", statement: str, bootstrap: str, topics: Sequenc
     return Result(tuple(answer.columns), tuple(rows[:rows_max]), len(rows) > rows_max)
 
 
-def _add_view(spark: "SparkSession", topic: str, bootstrap: str) -> None:
+def _add_view(spark: "SparkSession", topic: str, client: Mapping[str, str]) -> None:
     records = (
         spark.read.format("headwater")
-        .option("bootstrap.servers", bootstrap)
+        .options(**{f"kafka.{name}": value for name, value in client.items()})
         .option("subscribe", topic)
         .option("includeHeaders", "true")
         .option("pushFilters", "true")

@@ -27,7 +27,8 @@ class HeadwaterStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        return write_task(iterator, self._options, query_application(self._options.application_id, _query_id()))
+        application_id = query_application(self._options.application_id, _query_id())
+        return write_task(iterator, self._options, application_id, is_streaming=True)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         publish_query(messages, self._options, batchId)

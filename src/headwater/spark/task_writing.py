@@ -48,9 +48,14 @@ class DeliveryUnsupported(HeadwaterError):
     """The broker cannot publish what several tasks staged."""
 
 
-def write_task(rows: Iterable[pa.RecordBatch], options: WriteOptions, application_id: str | None) -> TaskWritten:
+def write_task(
+    rows: Iterable[pa.RecordBatch], options: WriteOptions, application_id: str | None, *, is_streaming: bool = False
+) -> TaskWritten:
     """`application_id` None: what is written is seen at once, and after a retry seen again."""
     cluster = options.connecting.cluster()
+    if is_streaming:
+        # A query that runs for months outlives restarts of its broker, and its tasks may be in new processes.
+        _patiently(cluster, cluster.metadata)
     encoding = RowEncoding(cluster, options)
     if application_id is None or not _is_exactly_once(cluster, options):
         _write(cluster, encoding, rows, options)
@@ -128,7 +133,7 @@ def _by_application(messages: Iterable[WriterCommitMessage | None]) -> dict[str,
 
 
 def _patiently(cluster: Cluster, ask: Callable[[], T]) -> T:
-    """The process of a commit is new and has reached no broker yet, but its tasks have: one that is not there now is
+    """In a new process nobody has reached a broker yet, but others of the query have: one that is not there now is
     being started again, and worth waiting for."""
     backoff = cluster.backoff(cluster.timeout_ms)
     while True:

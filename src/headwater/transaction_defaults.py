@@ -112,7 +112,7 @@ class TransactionDefaults(BrokerSettings):
         LONG,
         "headwater.application.id.expiration.ms",
         2_592_000_000,
-        "How long the last batch of an application is remembered that publishes nothing. A batch that is replayed after "
-        "that is published again.",
+        "How long the last batch of an application that publishes nothing is remembered. A batch that is replayed "
+        "after that is published again.",
         minimum=1,
     )

@@ -45,6 +45,7 @@ stored = st.sampled_from(TransactionState).flatmap(
         producer_ids,
         epochs,
         epochs,
+        published_batch_id=st.integers(-1, 2**63 - 1),
     )
 )
 events: st.SearchStrategy[Event] = stored | st.builds(TransactionForgotten, names)

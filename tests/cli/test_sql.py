@@ -15,7 +15,7 @@ STATEMENTS = {
     "rows": "SELECT * FROM headwater.`my-orders` WHERE offset = 1",
     "bytes": "SELECT value FROM headwater.raw",
     "cut": "SELECT offset FROM headwater.`my-orders`",
-    "join": "SELECT a.key, b.key FROM headwater.`my-orders` a JOIN headwater.`my-orders` b USING (offset) LIMIT 1",
+    "join": "SELECT a.key, b.key FROM headwater.`my-orders` a JOIN headwater.`my-orders` b ON a.offset + b.offset = 0",
     "empty": "SELECT count(*) AS records FROM headwater.nothing",
     "misspelt": "SELECT * FROM headwater.rwa",
     "bare": "SELECT * FROM raw",

@@ -14,7 +14,7 @@ FAILED = """[STREAM_FAILED] Query [id = 447a, runId = 3e4a] terminated with exce
 === Streaming Query ===
 Identifier: spark_catalog.default.clean_orders [id = 447a, runId = 3e4a]
 Current Committed Offsets: {PythonMicroBatchStream@1: {"orders":{"0":5,"1":7}}}
-Current Available Offsets: {PythonMicroBatchStream@1: {"orders":{"0":9,"1":7,"2":3}},FileStreamSource[file:/t]: {"logOffset":0}}
+Current Available Offsets: {PythonMicroBatchStream@1: {"orders": {"0": 9, "1": 7, "2": 3}},FileStreamSource[file:/t]: {"logOffset":0}}
 
 Current State: ACTIVE
 """  # noqa: E501

@@ -124,7 +124,7 @@ def run(
     stop lets the run under way finish, for as long as --grace; a second one does not.
 
     A script decides by itself how it runs. SparkSession.builder.getOrCreate() in it gives a session that is ready, and
-    a stop ends its streaming queries.
+    a stop ends its streaming queries; one that goes on for longer than --grace is interrupted.
 
     Definitions and scripts find the broker in the environment variable HEADWATER_BOOTSTRAP.
 
@@ -147,13 +147,15 @@ def run(
         raise click.UsageError(f"only a script takes arguments; {path} is none")
     with display(format) as shown:
         if is_script:
-            from headwater.pipelines.jobs import StopScript, run_script
+            from headwater.pipelines.jobs import ScriptRun
 
-            def stop_script(*_: object) -> None:
-                raise StopScript
+            script = ScriptRun(path, target, shown, arguments=arguments, grace_ms=grace)
 
-            _on_stop(stop_script)
-            return run_script(path, target, shown, arguments=arguments, ready=lambda: _on_stop(stop_script))
+            def heed_signals() -> None:
+                _on_stop(lambda *_: script.ask_to_stop())
+
+            heed_signals()
+            return script.run(ready=heed_signals)
         from headwater.pipelines import project
         from headwater.pipelines.running import Pace, Runner
 

@@ -12,7 +12,7 @@ _PYTHON_ERROR = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Za-z_]\w*): (.+)$", re.M
 _QUERY = re.compile(r"^Identifier: (?P<name>\S+) \[id = ", re.MULTILINE)
 _COMMITTED = re.compile(r"^Current Committed Offsets: \{(.*)\}$", re.MULTILINE)
 _AVAILABLE = re.compile(r"^Current Available Offsets: \{(.*)\}$", re.MULTILINE)
-_TOPICS = re.compile(r'\{"[^"{}]+":\{[^{}]*\}(?:,"[^"{}]+":\{[^{}]*\})*\}')
+_TOPICS = re.compile(r'\{"[^"{}]+":\s*\{[^{}]*\}(?:,\s*"[^"{}]+":\s*\{[^{}]*\})*\}')
 _WRAPPING = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _REASON_LENGTH_MAX = 1000
 

@@ -3,20 +3,23 @@
 import traceback
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.pipelines.cli import LibrariesGlob, PipelineSpec, register_definitions
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
 from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
 
 from headwater.errors import HeadwaterError
-from headwater.pipelines.failures import explain
+from headwater.pipelines.failures import explain, short_name
 from headwater.pipelines.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_UNRESOLVED = "Failed to resolve flow: "
 
 
 class DefinitionError(HeadwaterError):
@@ -54,10 +57,21 @@ def start(
         dry=dry,
         storage=project.storage,
     )
-    for result in results:
-        event: Any = result.get("pipeline_event_result")
-        if event is not None:
-            yield event.event.message
+    unresolved: str | None = None
+    try:
+        for result in results:
+            event: Any = result.get("pipeline_event_result")
+            if event is not None:
+                if event.event.message.startswith(_UNRESOLVED):
+                    unresolved = event.event.message
+                yield event.event.message
+    except AnalysisException as error:
+        # Spark says only that something was wrong, and leaves it to the events before to say what.
+        if unresolved is None:
+            raise
+        flow, _, reason = unresolved.removeprefix(_UNRESOLVED).partition("\nError: ")
+        failure = explain(reason)
+        raise DefinitionError(str(replace(failure, flow=short_name(flow.strip("'."))))) from error
 
 
 @contextmanager

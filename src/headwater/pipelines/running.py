@@ -258,5 +258,7 @@ def validate(project: Project, target: Target) -> None:
         try:
             for _ in graph.start(spark, project, graph_id, dry=True):
                 pass
+        except graph.DefinitionError:
+            raise
         except Exception as error:
             raise RunFailed(str(explain(error))) from error

@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
 
 from headwater.pipelines.project import Place
@@ -28,6 +29,10 @@ _CONNECT = {
 }
 # Stack traces of Java tell a person little; the log of an embedded Spark has them.
 _TERSE = {"spark.sql.connect.serverStacktrace.enabled": "false"}
+
+
+# What has not stopped by then ends with this process.
+_STOP_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +83,20 @@ def plain(name: str, target: Target, place: Place, *, keeps_tables: bool = True)
     try:
         yield spark
     finally:
+        _stop(spark)
+
+
+def _stop(spark: "SparkSession") -> None:
+    """From a thread of its own, because this one may have been interrupted in the middle of a call to Spark."""
+
+    def stop() -> None:
         # If its Java is gone, which whoever waits has heard by other ways, there is nothing left to stop.
         with suppress(Exception):
             spark.stop()
+
+    stopping = Thread(target=stop, name="spark-stop", daemon=True)
+    stopping.start()
+    stopping.join(_STOP_TIMEOUT_S)
 
 
 @contextmanager

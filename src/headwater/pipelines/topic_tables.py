@@ -44,10 +44,7 @@ class Result:
 
 def named_topics(statement: str, topics: Iterable[str]) -> list[str]:
     """Those that the statement may be about: naming one by chance, as in a text, costs a moment and does no harm."""
-    names = {
-        quoted.replace("``", "`") or plain
-        for quoted, plain in re.findall(rf"(?i)\b{DATABASE}`?\s*\.\s*(?:`((?:[^`]|``)+)`|(\w+))", statement)
-    }
+    names = _names_in(statement)
     # Spark's names have no case, but topics have: two that differ by it alone are told apart by what is written.
     found = [topic for topic in topics if topic in names]
     folded = {topic.casefold() for topic in found}
@@ -67,7 +64,7 @@ def query(
     except ParseException as error:
         raise StatementError(f"the statement is no SQL that Spark understands: {_first_lines(str(error))}") from None
     except AnalysisException as error:
-        raise StatementError(_explained(error, topics)) from None
+        raise StatementError(_explained(error, statement, topics)) from None
     except PySparkException as error:
         raise StatementError(f"the query failed: {reason_in(str(error))}") from None
     return Result(tuple(answer.columns), tuple(rows[:rows_max]), len(rows) > rows_max)
@@ -91,15 +88,31 @@ def _as_text(name: str) -> "Column":
     return coalesce(text, concat(lit("0x"), hex(col(name)))).alias(name)
 
 
-def _explained(error: AnalysisException, topics: Sequence[str]) -> str:
+def _explained(error: AnalysisException, statement: str, topics: Sequence[str]) -> str:
     reason = reason_in(str(error))
     missing = _MISSING.search(reason)
-    if "TABLE_OR_VIEW_NOT_FOUND" not in reason:
-        return reason
-    if missing is None:
+    if missing is not None:
+        return _unknown(missing[1], topics)
+    # What is no view may be a file that is read as this format, thinks Spark.
+    if "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY" in reason:
+        for name in sorted(_names_in(statement)):
+            if not named_topics(f"{DATABASE}.`{name}`", topics):
+                return _unknown(name, topics)
+    if "TABLE_OR_VIEW_NOT_FOUND" in reason:
         return f"{reason} Topics are tables of the database {DATABASE}: {DATABASE}.orders for the topic orders."
-    meant = nearest(missing[1], topics)
-    return f"there is no topic {missing[1]!r}{f'; did you mean {meant!r}?' if meant else ''}"
+    return reason
+
+
+def _unknown(name: str, topics: Sequence[str]) -> str:
+    meant = nearest(name, topics)
+    return f"there is no topic {name!r}{f'; did you mean {meant!r}?' if meant else ''}"
+
+
+def _names_in(statement: str) -> set[str]:
+    return {
+        quoted.replace("``", "`") or plain
+        for quoted, plain in re.findall(rf"(?i)\b{DATABASE}`?\s*\.\s*(?:`((?:[^`]|``)+)`|(\w+))", statement)
+    }
 
 
 def _first_lines(text: str) -> str:

@@ -43,7 +43,9 @@ class Program:
         self._command = [sys.executable, "-m", "tests.spark.sink_program"]
         self._command += [broker.bootstrap_servers, str(directory / "program"), master]
         path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-        self._environment = {**os.environ, PLACES_VARIABLE: str(self.places), "PYTHONPATH": path}
+        # On a cluster Spark would take the first Python of the path, which may not know Headwater.
+        python = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
+        self._environment = {**os.environ, **python, PLACES_VARIABLE: str(self.places)}
         self._start()
 
     @property

@@ -8,6 +8,7 @@ import pytest
 from headwater.clock import ManualClock
 from headwater.testing import Broker
 from tests.listeners.raw import RawClient
+from tests.listeners.raw_transactions import Producer, init
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +46,13 @@ def timed(clock: ManualClock) -> Iterator[Broker]:
     """A broker whose time stands still."""
     with Broker({"num.partitions": "1"}, clock=clock) as broker:
         yield broker
+
+
+@pytest.fixture
+def transactional_id() -> str:
+    return f"transaction-{uuid4().hex}"
+
+
+@pytest.fixture
+def producer(client: RawClient, transactional_id: str) -> Producer:
+    return init(client, transactional_id)

@@ -346,3 +346,8 @@ def _until(ask: Callable[[], T], is_wanted: Callable[[T], bool]) -> T:
     while not is_wanted(found := ask()):
         assert time.monotonic() < deadline, f"it never came to be: {found}"
     return found
+
+
+def fenced(version: int, *, known_from: int) -> ErrorCode:
+    """How a version says that another producer has taken the place."""
+    return ErrorCode.PRODUCER_FENCED if version >= known_from else ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,7 +1,6 @@
 """The requests of transactions, in every version, and the codes that each version knows."""
 
 from collections.abc import Iterator
-from uuid import uuid4
 
 import pytest
 
@@ -35,6 +34,7 @@ from tests.listeners.raw_transactions import (
     committed_values,
     end,
     ended,
+    fenced,
     init,
     markers,
     state,
@@ -53,20 +53,6 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 def broker() -> Iterator[Broker]:
     with Broker({**SETTINGS, "transaction.max.timeout.ms": "100000"}) as broker:
         yield broker
-
-
-@pytest.fixture
-def transactional_id() -> str:
-    return f"transaction-{uuid4().hex}"
-
-
-@pytest.fixture
-def producer(client: RawClient, transactional_id: str) -> Producer:
-    return init(client, transactional_id)
-
-
-def fenced(version: int, *, known_from: int) -> ErrorCode:
-    return ErrorCode.PRODUCER_FENCED if version >= known_from else ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_clients_are_told_that_the_second_protocol_is_spoken(client: RawClient) -> None:

@@ -19,6 +19,7 @@ from tests.listeners.raw_transactions import (
     add_offsets,
     commit_offset,
     ended,
+    fenced,
     init,
 )
 
@@ -30,20 +31,6 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 def broker() -> Iterator[Broker]:
     with Broker({**SETTINGS, "transaction.max.timeout.ms": "100000"}) as broker:
         yield broker
-
-
-@pytest.fixture
-def transactional_id() -> str:
-    return f"transaction-{uuid4().hex}"
-
-
-@pytest.fixture
-def producer(client: RawClient, transactional_id: str) -> Producer:
-    return init(client, transactional_id)
-
-
-def fenced(version: int, *, known_from: int) -> ErrorCode:
-    return ErrorCode.PRODUCER_FENCED if version >= known_from else ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @pytest.mark.parametrize("version", range(5))

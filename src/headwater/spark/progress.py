@@ -17,8 +17,8 @@ from headwater.client.groups import GroupAdmin
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, TopicPartition
 from headwater.spark.read_options import ReadOptions
+from headwater.spark.task import query_id
 
-_QUERY_ID = "sql.streaming.queryId"
 _DESCRIPTION = "spark.job.description"
 _log = logging.getLogger(__name__)
 
@@ -79,9 +79,8 @@ def _take_name(cluster: Cluster, meeting: GroupId) -> GroupId | None:
 
 
 def _query_name(context: TaskContext) -> str | None:
-    """The name that the user gave to the query, or its id, which lasts as long as its checkpoint."""
-    query_id = context.getLocalProperty(_QUERY_ID)
+    """The name that the user gave to the query, or its id."""
     # Spark's own description of a micro-batch begins with the name: "name\nid = …".
     description = context.getLocalProperty(_DESCRIPTION) or ""
     name, found, _ = description.partition("\nid = ")
-    return name.strip() if found and name.strip() else query_id
+    return name.strip() if found and name.strip() else query_id(context)

@@ -8,10 +8,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStream
 from pyspark.sql.types import StructType
 
 from headwater.spark.contract import check_columns
+from headwater.spark.task import query_id
 from headwater.spark.task_writing import TaskWritten, abort_tasks, publish_query, query_application, write_task
 from headwater.spark.write_options import WriteOptions, write_options
-
-_QUERY_ID = "sql.streaming.queryId"
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType) -> DataSourceStreamWriter:
@@ -38,8 +37,7 @@ class HeadwaterStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _query_id() -> str:
-    """It is kept in the query's checkpoint: the same after a restart, another for another checkpoint."""
     context = TaskContext.get()
-    query_id = None if context is None else context.getLocalProperty(_QUERY_ID)
-    assert query_id, "a streaming write runs in a task of a query"
-    return query_id
+    found = None if context is None else query_id(context)
+    assert found, "a streaming write runs in a task of a query"
+    return found

@@ -11,9 +11,17 @@ from types import TracebackType
 from typing import Self
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
+def reserved_port() -> socket.socket:
+    """Of 127.0.0.1, for a server that is to find its port free whenever it starts. While this is open no other process
+    is given the port by chance; a server that asks for it by number, and lets its address be used again, gets it."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
+
+
+def port_of(reserved: socket.socket) -> int:
+    return reserved.getsockname()[1]
 
 
 class BrokerProcess:
@@ -22,12 +30,12 @@ class BrokerProcess:
     def __init__(self, data_directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self._data_directory = data_directory
         self._settings = dict(settings or {})
-        self._port = free_port()
+        self._reserved = reserved_port()
         self._process: subprocess.Popen[str] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        return f"127.0.0.1:{port_of(self._reserved)}"
 
     @property
     def pid(self) -> int:
@@ -70,6 +78,7 @@ class BrokerProcess:
     ) -> None:
         if self._process is not None:
             self.kill()
+        self._reserved.close()
 
 
 def _environment() -> dict[str, str]:

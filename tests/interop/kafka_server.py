@@ -1,14 +1,14 @@
 """Apache Kafka's own server with every kind of listener, for what our client and connector have to get on with."""
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import apache_kafka
 
 from tests.certificates import Authority, Identity
-from tests.faults.processes import free_port
+from tests.faults.processes import port_of, reserved_port
 
 PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -43,17 +43,18 @@ class KafkaServer:
 def running(java: Sequence[str], directory: Path) -> Generator[KafkaServer]:
     """SSL wants the client's certificate, SASL_SSL only its password."""
     authority = Authority(directory / "certificates")
-    ports = {protocol: free_port() for protocol in PROTOCOLS}
-    server = KafkaServer(ports, authority, authority.issue("client"))
-    started = apache_kafka.start(
-        java,
-        directory,
-        ports=ports,
-        controller_port=free_port(),
-        settings=_settings(authority, authority.issue("server")),
-        format_options=_users(),
-    )
-    with started:
+    with ExitStack() as running_on:
+        ports = {protocol: port_of(running_on.enter_context(reserved_port())) for protocol in PROTOCOLS}
+        server = KafkaServer(ports, authority, authority.issue("client"))
+        started = apache_kafka.start(
+            java,
+            directory,
+            ports=ports,
+            controller_port=port_of(running_on.enter_context(reserved_port())),
+            settings=_settings(authority, authority.issue("server")),
+            format_options=_users(),
+        )
+        running_on.enter_context(started)
         yield server
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.spark.java import find_java
-from tests.faults.processes import free_port
+from tests.faults.processes import port_of, reserved_port
 
 _HOST = "127.0.0.1"
 _STOP_TIMEOUT_S = 60
@@ -25,7 +25,8 @@ class Cluster:
         self._directory = directory
         self._worker_count = workers
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.url = f"spark://{_HOST}:{free_port()}"
+        self._reserved = reserved_port()
+        self.url = f"spark://{_HOST}:{port_of(self._reserved)}"
 
     def __enter__(self) -> Self:
         port = self.url.rpartition(":")[2]
@@ -53,6 +54,7 @@ class Cluster:
         for process in reversed(self._processes):
             process.terminate()
             process.wait(_STOP_TIMEOUT_S)
+        self._reserved.close()
 
     def log(self) -> str:
         return "\n".join(path.read_text(errors="replace")[-2000:] for path in sorted(self._directory.glob("*.log")))

@@ -14,7 +14,14 @@ from pyspark.sql.functions import udf
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.partitioner import partition_for_key
+from headwater.client.staging import StagingWriter
 from headwater.client.transactions import TransactionAdmin
+from headwater.clock import ManualClock
+from headwater.ids import TopicName, TopicPartition, staging_id
+from headwater.protocol.records import Record
+from headwater.spark.batch_writer import HeadwaterWriter
+from headwater.spark.task_writing import TaskWritten
+from headwater.spark.write_options import write_options
 from headwater.testing import Broker
 from tests.spark.written import create, messages, open_transactions, values
 
@@ -139,6 +146,30 @@ def test_a_worker_that_is_killed_leaves_nothing_open_either(
         write(rows, headwater_broker, topic=topic, applicationId=application, applicationVersion="0")
 
     assert messages(headwater_broker, topic) == []
+    assert open_transactions(headwater_broker, application) == []
+
+
+def test_what_a_task_stages_while_its_job_is_given_up_is_aborted_too(
+    headwater_broker: Broker, cluster: Cluster, topic: str, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark does not wait for the other tasks of a job that failed."""
+    create(headwater_broker, topic)
+    given = {"bootstrap.servers": headwater_broker.bootstrap_servers, "topic": topic, "applicationId": application}
+    options = write_options({**given, "applicationVersion": "0"}, is_streaming=False)
+    late_task = StagingWriter(cluster, staging_id(application, "1-0"))
+    clock = ManualClock()
+
+    def while_it_waits(seconds: float) -> None:
+        if clock.monotonic_ms() == 0:
+            late_task.write_records(TopicPartition(TopicName(topic), 0), [Record(0, 0, None, b"late", ())])
+            late_task.flush()
+        clock.advance(int(seconds * 1000))
+
+    monkeypatch.setattr(options.connecting.cluster(), "clock", clock)
+    monkeypatch.setattr(options.connecting.cluster(), "sleep", while_it_waits)
+    HeadwaterWriter(options).abort([TaskWritten(), None])
+
+    assert late_task.identity is not None
     assert open_transactions(headwater_broker, application) == []
 
 

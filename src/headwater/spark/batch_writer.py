@@ -37,4 +37,4 @@ class HeadwaterWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         abort_tasks(messages, self._options, self._version)
-        abort_left_behind(self._application_id, self._options)
+        abort_left_behind(messages, self._application_id, self._options)

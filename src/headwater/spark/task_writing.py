@@ -29,6 +29,10 @@ from headwater.spark.write_options import AT_LEAST_ONCE, EXACTLY_ONCE, WriteOpti
 
 _log = logging.getLogger(__name__)
 
+# Tasks of a failed job go on until they notice; after `spark.python.task.killTimeout`, two seconds, they are killed.
+_LAST_TASK_MS = 3_000
+_LOOK_AGAIN_S = 0.2
+
 T = TypeVar("T")
 
 
@@ -113,12 +117,21 @@ def abort_tasks(messages: Iterable[WriterCommitMessage | None], options: WriteOp
             _log.warning("what was staged for batch %d of %r could not be aborted: %s", batch_id, application_id, error)
 
 
-def abort_left_behind(application_id: str, options: WriteOptions) -> None:
-    """Best effort, for what was staged by tasks that were killed and have told nothing: nobody else writes as this
-    application, and readers of committed records would wait for the time-out."""
+def abort_left_behind(
+    messages: Iterable[WriterCommitMessage | None], application_id: str, options: WriteOptions
+) -> None:
+    """Best effort, for what was staged by tasks that were killed and have told nothing, and by those that still run:
+    nobody else writes as this application, and readers of committed records would wait for the time-out."""
+    if all(message is not None for message in messages):
+        return
     cluster = options.connecting.cluster()
+    last_ms = cluster.clock.monotonic_ms() + _LAST_TASK_MS
     try:
-        if supports_publish(cluster):
+        if not supports_publish(cluster):
+            return
+        abort_all(cluster, application_id)
+        while cluster.clock.monotonic_ms() < last_ms:
+            cluster.sleep(_LOOK_AGAIN_S)
             abort_all(cluster, application_id)
     except HeadwaterError as error:
         _log.warning("what tasks of %r have left behind could not be aborted: %s", application_id, error)

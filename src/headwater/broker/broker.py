@@ -117,8 +117,10 @@ class Broker:
         if may_enter or not header.is_transactional:
             self.produce(partition, records, append, acks=acks, in_transaction=True)
             return
-        # What was received stays where it is only until the end of the turn.
-        kept = memoryview(bytearray(records))
+        joins = self.transactions.join(joining, producer, partition.id)
+        if not joins.is_done:
+            # What was received stays where it is only until the end of the turn.
+            records = memoryview(bytearray(records))
 
         def joined(refusal: HeadwaterError | None) -> None:
             is_stranger = partition.log.producers.get(producer.producer_id) is None
@@ -130,11 +132,11 @@ class Broker:
                 if is_stranger:
                     # In protocol 2 each transaction begins at sequence 0.
                     self._first_sequences.begin(header, partition.id, at_zero=joining.adds_partitions)
-                self.produce(partition, kept, append, acks=acks, in_transaction=True)
+                self.produce(partition, records, append, acks=acks, in_transaction=True)
             except HeadwaterError as error:
                 append.fail(error)
 
-        self.transactions.join(joining, producer, partition.id).then(joined)
+        joins.then(joined)
 
     def commit_in_transaction(
         self, group_id: GroupId, commit: Commit, producer: ProducerIdentity, joining: Joining

@@ -1,0 +1,76 @@
+"""Lives, crashes in them, and crashes in the recoveries from those: all of them, or as many as asked for."""
+
+import random
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.faults.power_loss.checking import Promised, Recovery, recover
+from tests.faults.power_loss.recording import RecordingDisk, Step
+from tests.faults.power_loss.states import LOSSES, Loss, after_crash
+from tests.faults.power_loss.workload import Life
+
+# Of all recoveries, those in which there is another crash.
+TWICE_SHARE = 0.15
+SEED_MAX = 1 << 30
+
+
+class Crash(NamedTuple):
+    """Behind a step of a life, or of the recovery from the crash before."""
+
+    step: int
+    loss: Loss
+
+
+class Violation(AssertionError):
+    """Says how to see it again."""
+
+
+async def explore(
+    directory: Path,
+    *,
+    seed: int,
+    flush: str,
+    operations: int | Sequence[str],
+    crashes: int | None = None,
+    disk_type: type[RecordingDisk] = RecordingDisk,
+) -> AsyncIterator[Crash]:
+    """Each crash that was survived. `operations` is how many there are, or which; without a number of crashes they come
+    behind every step, in every way."""
+    chance = random.Random(seed)
+    life = Life(directory / "life", flush, seed, disk_type)
+    try:
+        await life.begin()
+        await life.live(operations)
+        end = life.step
+    finally:
+        await life.stop()
+    for crash in _chosen(range(life.first_step, end + 1), crashes, chance):
+        recovery = await _survive(directory / "crashed", life.disk.steps, life, [crash])
+        yield crash
+        if chance.random() < TWICE_SHARE:
+            (again,) = _chosen(range(recovery.first_step, len(recovery.steps) + 1), 1, chance)
+            await _survive(directory / "again", recovery.steps, life, [crash, again])
+            yield again
+
+
+def _chosen(steps: range, count: int | None, chance: random.Random) -> Iterator[Crash]:
+    if count is None:
+        for step, (names, contents) in product(steps, LOSSES):
+            yield Crash(step, Loss(names, contents, chance.randrange(SEED_MAX)))
+        return
+    for _ in range(count):
+        names, contents = chance.choice(LOSSES)
+        yield Crash(chance.choice(steps), Loss(names, contents, chance.randrange(SEED_MAX)))
+
+
+async def _survive(root: Path, steps: Sequence[Step], life: Life, crashes: Sequence[Crash]) -> Recovery:
+    step, loss = crashes[-1]
+    after_crash(steps[:step], loss).materialize(root)
+    is_power_loss = any(crash.loss.is_power_loss for crash in crashes)
+    promised = Promised(life.history, crashes[0].step, life.is_strict or not is_power_loss)
+    try:
+        return await recover(root, life.settings, promised)
+    except Exception as error:
+        raise Violation(f"{life.description}, {[*crashes]}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,58 @@
+"""Whole brokers that lose power at random steps, and again while they recover: nothing is lost that they promised."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.power_loss.exploring import Violation, explore
+from tests.faults.power_loss.recording import RecordingDisk, RecordingFile
+
+OPERATIONS = 50
+CRASHES = 200
+
+
+@pytest.mark.parametrize("flush", ["ack", "os"])
+@pytest.mark.parametrize("seed", range(5))
+async def test_what_was_promised_is_there_after_a_power_failure(tmp_path: Path, seed: int, flush: str) -> None:
+    survived = explore(tmp_path, seed=seed, flush=flush, operations=OPERATIONS, crashes=CRASHES)
+    assert len([crash async for crash in survived]) >= CRASHES
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        ("create_topic", "delete_topic", "create_topic"),
+        ("produce_in_transaction", "end_transaction"),
+        ("commit", "restart"),
+        ("produce", "checkpoint", "delete_records"),
+    ],
+    ids=" ".join,
+)
+async def test_a_short_life_may_end_anywhere_in_any_way(tmp_path: Path, operations: tuple[str, ...]) -> None:
+    survived = explore(tmp_path, seed=1, flush="ack", operations=operations)
+    assert len([crash async for crash in survived]) > 50
+
+
+class UnsyncedFile(RecordingFile):
+    __slots__ = ()
+
+    def sync_data(self) -> None:
+        pass
+
+
+class DiskThatSyncsNoFiles(RecordingDisk):
+    """As a drive with a cache that ignores what it is told, or a broker that forgot to say it."""
+
+    file_type = UnsyncedFile
+
+
+class DiskThatSyncsNoNames(RecordingDisk):
+    def sync_directory(self, path: Path) -> None:
+        pass
+
+
+@pytest.mark.parametrize("disk_type", [DiskThatSyncsNoFiles, DiskThatSyncsNoNames])
+async def test_a_missing_sync_does_not_go_unnoticed(tmp_path: Path, disk_type: type[RecordingDisk]) -> None:
+    survived = explore(tmp_path, seed=1, flush="ack", operations=20, crashes=100, disk_type=disk_type)
+    with pytest.raises(Violation):
+        _ = [crash async for crash in survived]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headwater.cli.log_verify import verify
 from headwater.cli.output import format_option
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 @click.group()
 def log() -> None:
     """Look into the files of a data directory."""
+
+
+log.add_command(verify)
 
 
 @log.command()

@@ -99,15 +99,7 @@ class DataDirectory:
     # -- partitions
 
     def partitions_found(self) -> Iterable[TopicPartition]:
-        """Directories of partitions, by their names and what is in them; whatever else there is belongs to others."""
-        for name in sorted(self._disk.list(self.root)):
-            identity = names.partition_of(name)
-            if (
-                identity is not None
-                and self._disk.is_directory(self.root / name)
-                and self._disk.exists(self.root / name / names.PARTITION_METADATA)
-            ):
-                yield identity
+        return partitions_in(self._disk, self.root)
 
     def create_partitions(
         self, identities: Sequence[TopicPartition], config: TopicConfig, topic_id: TopicId, now_ms: int
@@ -218,6 +210,18 @@ class DataDirectory:
     def volume_bytes(self) -> tuple[int, int]:
         """Size of the file system, and what of it can still be written."""
         return self._disk.volume_bytes(self.root)
+
+
+def partitions_in(disk: Disk, root: Path) -> Iterable[TopicPartition]:
+    """Directories of partitions, by their names and what is in them; whatever else there is belongs to others."""
+    for name in sorted(disk.list(root)):
+        identity = names.partition_of(name)
+        if (
+            identity is not None
+            and disk.is_directory(root / name)
+            and disk.exists(root / name / names.PARTITION_METADATA)
+        ):
+            yield identity
 
 
 def _for_each(items: Sequence[T], work: Callable[[T], None]) -> None:

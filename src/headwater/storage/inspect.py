@@ -26,21 +26,28 @@ class BatchReport:
     records: Sequence[Record] = ()
 
 
-def inspect_segment(disk: Disk, path: Path, *, with_records: bool = False) -> Iterator[BatchReport]:
-    """Goes on after a batch with a wrong checksum, and stops where no length leads any further."""
+def inspect_segment(
+    disk: Disk, path: Path, *, with_records: bool = False, limit_offset: int | None = None
+) -> Iterator[BatchReport]:
+    """Goes on after a batch with a wrong checksum, and stops where no length leads any further. No offset of a whole
+    segment reaches `limit_offset`, where the next one begins."""
     file = disk.open(path)
     end = file.size()
     position, next_offset = 0, names.offset_of(path.name, names.LOG) or 0
     while position < end:
-        report = _inspect_batch(file, position, end, next_offset, with_records)
+        report = _inspect_batch(file, position, end, next_offset, limit_offset, with_records)
         yield report
         if report.header is None:
             return
         position += report.size
-        next_offset = max(next_offset, report.header.next_offset)
+        # A checksum does not cover the offset: what is damaged otherwise may be damaged there.
+        if not report.problems:
+            next_offset = report.header.next_offset
 
 
-def _inspect_batch(file: File, position: int, end: int, next_offset: int, with_records: bool) -> BatchReport:
+def _inspect_batch(
+    file: File, position: int, end: int, next_offset: int, limit_offset: int | None, with_records: bool
+) -> BatchReport:
     left = end - position
     if left < HEADER_SIZE:
         return BatchReport(position, left, None, [f"{left} bytes are left, too few for a batch"])
@@ -53,6 +60,8 @@ def _inspect_batch(file: File, position: int, end: int, next_offset: int, with_r
     records: Sequence[Record] = ()
     if header.base_offset < next_offset:
         problems.append(f"offset {header.base_offset} where {next_offset} or later is due")
+    if limit_offset is not None and header.last_offset >= limit_offset:
+        problems.append(f"offset {header.last_offset} where the next segment begins at {limit_offset}")
     try:
         batches.verify(data, header)
         if with_records:

@@ -8,7 +8,7 @@ COMPILED := $(wildcard src/headwater/protocol/*.pxd) $(patsubst %.pxd,%.py,$(wil
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo check format test coverage interop bench clean
+.PHONY: help install run demo check format test coverage interop bench bench-quick clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,10 +46,14 @@ coverage: install ## Run the test suite and show which lines it reached
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not interop' --cov --cov-report=term
 
 interop: install ## Test with kcat, Java and Go clients and Kafka's own tools; says what it skips
-	$(BIN)/python -m pytest -m interop tests/interop
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m interop tests/interop
 
-bench: install ## Measure this broker; table on the terminal, JSON in benchmarks/results
-	$(BIN)/python -m benchmarks
+# Both need Java 17 and Maven for Apache Kafka, and say so where they measure this broker alone.
+bench: install ## Measure this broker beside Apache Kafka, all cases (hours); writes docs/benchmarks/full.md
+	$(BIN)/python -m benchmarks --publish docs/benchmarks
+
+bench-quick: install ## The same with a few cases, in ten minutes; table on the terminal, JSON in benchmarks/results
+	$(BIN)/python -m benchmarks --quick --system headwater --system kafka
 
 clean: ## Remove everything that these targets made
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .coverage* htmlcov benchmarks/.work tests/interop/.work

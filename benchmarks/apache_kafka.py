@@ -4,12 +4,13 @@ Whoever starts it says where the archives are, which listeners it has, and what 
 """
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.systems import START_TIMEOUT_S, BrokerProcess
+from benchmarks.broker_process import START_TIMEOUT_S, BrokerProcess
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ClientError
 
@@ -52,7 +53,7 @@ def start(
     listener, named as its protocol is; PLAINTEXT must be among them, for brokers talk to themselves there.
     """
     file = directory / "server.properties"
-    file.write_text(_properties(_server_settings(directory, ports, controller_port, settings or {})))
+    file.write_text(_properties(server_settings(directory, ports, controller_port, settings or {})))
     environment = os.environ if environment is None else environment
     if not (directory / "data" / _FORMATTED).exists():
         _format([*java, *_LOG_OPTIONS, "kafka.tools.StorageTool"], file, format_options, environment)
@@ -66,9 +67,22 @@ def start(
     return process
 
 
-def _server_settings(
+def java_version() -> str:
+    done = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=True)
+    # Options that the environment gives to every Java are told before it.
+    return next((line for line in done.stderr.splitlines() if " version " in line), "java of an unknown version")
+
+
+def java_release() -> int:
+    """0 if it cannot be told. Before 9 a release was named 1.8 and the like."""
+    found = re.search(r'version "(\d+)', java_version())
+    return int(found[1]) if found else 0
+
+
+def server_settings(
     directory: Path, ports: Mapping[str, int], controller_port: int, settings: Mapping[str, str]
 ) -> Mapping[str, str]:
+    """All that differs from Kafka's defaults."""
     listeners = {**ports, "CONTROLLER": controller_port}
     protocols = {name: name for name in ports} | {"CONTROLLER": PLAINTEXT}
     return {

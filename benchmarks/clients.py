@@ -13,17 +13,16 @@ from multiprocessing.synchronize import Barrier
 from threading import BrokenBarrierError
 from typing import Any, Generic, Protocol, TypeVar
 
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.figures import Figure
-from benchmarks.processes import MachineMeter, Meter, Usage
-from benchmarks.systems import BrokerProcess
+from benchmarks.limits import Shares, limited_by
+from benchmarks.processes import MachineMeter, Meter, Resources, Usage, resident_bytes, written_bytes
 
 # Children are forked from a server that has imported everything and done nothing: they start at once and clean.
 PROCESSES = multiprocessing.get_context("forkserver")
 PREPARE_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 180.0
 CORES = os.cpu_count() or 1
-# A thread, or a machine, that is at work for this share of the time is taken to be the limit.
-BOUND_SHARE = 0.9
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -61,6 +60,10 @@ class Run(Generic[T_co]):
     outcomes: Sequence[T_co]
     broker: Usage
     machine_share: float
+    resident_bytes: int
+    """Of the broker, at the end."""
+    written_bytes: int
+    """By the broker, to files."""
 
 
 def run(broker: BrokerProcess, *loads: Load[T], timeout_s: float = LOAD_TIMEOUT_S) -> Run[T]:
@@ -81,25 +84,33 @@ def run(broker: BrokerProcess, *loads: Load[T], timeout_s: float = LOAD_TIMEOUT_
         raise
     machine = MachineMeter()
     meter = Meter(broker.processes)
+    written_before = written_bytes(broker.processes)
     outcomes: list[T] = [_receive(receiver, timeout_s) for receiver in receivers]
-    return Run(outcomes, meter.read(), machine.busy_share())
+    return Run(
+        outcomes,
+        meter.read(),
+        machine.busy_share(),
+        resident_bytes(broker.processes),
+        written_bytes(broker.processes) - written_before,
+    )
 
 
 def explained(run: Run[Timed], name: str, unit: str, value: float) -> Figure:
-    """A figure that says what kept it from being better: the side with a thread that never rested, or the cores."""
+    """A figure that says what kept it from being better, and what the run took of the machine."""
     seconds = max(outcome.seconds for outcome in run.outcomes)
-    client = sum(outcome.client.total_s for outcome in run.outcomes) / seconds
-    broker = run.broker.total_s / seconds
-    others = max(0.0, run.machine_share * CORES - client - broker)
-    limit = ""
-    if max(outcome.client.busiest_s for outcome in run.outcomes) / seconds >= BOUND_SHARE:
-        limit = "client"
-    elif run.broker.busiest_s / seconds >= BOUND_SHARE:
-        limit = "broker"
-    elif run.machine_share >= BOUND_SHARE:
-        limit = "cores"
-    note = f"in percent of one core: client {client:.0%}, broker {broker:.0%}, others {others:.0%}"
-    return Figure(name, unit, value, limit, note)
+    client_s = sum(outcome.client.total_s for outcome in run.outcomes)
+    shares = Shares(
+        client=client_s / seconds,
+        client_busiest_thread=max(outcome.client.busiest_s for outcome in run.outcomes) / seconds,
+        broker=run.broker.total_s / seconds,
+        broker_busiest_thread=run.broker.busiest_s / seconds,
+        machine=run.machine_share * CORES,
+        cores=CORES,
+    )
+    resources = Resources(
+        seconds, run.broker.user_s, run.broker.system_s, run.resident_bytes, run.written_bytes, client_s
+    )
+    return Figure(name, unit, value, limited_by(shares), str(shares), resources)
 
 
 def _child(load: Load[object], barrier: Barrier, sender: Connection) -> None:

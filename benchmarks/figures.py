@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from benchmarks.processes import Resources
 from benchmarks.scale import Scale
-from benchmarks.systems import System
+from benchmarks.systems import HEADWATER, System
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class Figure:
     value: float
     limit: str = ""
     note: str = ""
+    resources: Resources | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ class Case:
     measure: Callable[[System, Path, Scale], Iterable[Figure]]
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the broker is set to for this case, beside what the system says of itself."""
+    why_headwater_only: str = ""
+    """Empty for a case that every system can run."""
+
+    def is_for(self, system: System) -> bool:
+        return not self.why_headwater_only or system.name == HEADWATER.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +46,9 @@ class Goal:
 
 
 class Series:
-    """The same figure, round after round."""
+    """The same figure of one system, round after round."""
 
-    def __init__(self, case: str, system: str, goal: Goal | None) -> None:
+    def __init__(self, case: str, system: str, goal: Goal | None = None) -> None:
         self.case = case
         self.system = system
         self.goal = goal

@@ -29,6 +29,18 @@ class Usage:
         return self.user_s + self.system_s
 
 
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a load took of the machine while it ran."""
+
+    seconds: float
+    broker_user_s: float
+    broker_system_s: float
+    broker_resident_bytes: int
+    broker_written_bytes: int
+    client_s: float
+
+
 class Meter:
     """Counts from its making on; `read` gives what was used since."""
 
@@ -80,6 +92,22 @@ def resident_bytes(processes: Iterable[int], field: str = "VmRSS") -> int:
             if line.startswith(f"{field}:"):
                 total += int(line.split()[1]) * 1024
     return total
+
+
+def written_bytes(processes: Iterable[int]) -> int:
+    """What they have so far given to the file systems to write: bytes that were overwritten before they reached a disk
+    are counted each time, those of sockets never."""
+    total = 0
+    for process in processes:
+        for line in (_PROC / str(process) / "io").read_text().splitlines():
+            if line.startswith("write_bytes:"):
+                total += int(line.split()[1])
+    return total
+
+
+def memory_bytes() -> int:
+    """Of the whole machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def cpu_seconds(processes: Iterable[int]) -> float:

@@ -1,58 +1,111 @@
 """A result as text for the terminal and as JSON for whoever compares it later."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.figures import Case, Series
+from benchmarks.comparison import Comparison, Ratio, compare
+from benchmarks.figures import Case, Goal, Series
 from benchmarks.scale import Scale
-from benchmarks.systems import System
+from benchmarks.suite import Failure
+from benchmarks.systems import HEADWATER, System
 
-HEADINGS = ("figure", "median", "least", "greatest", "unit", "goal", "", "limited by")
-LEFT_COLUMNS = (0, 4, 6, 7)
 RESULTS = Path(__file__).parent / "results"
 
 
-def table(cases: Sequence[Case], series: Iterable[Series]) -> str:
-    by_case: dict[str, list[Series]] = {}
-    for each in series:
-        by_case.setdefault(each.case, []).append(each)
-    rows: dict[str, list[tuple[str, ...]]] = {name: [_row(each) for each in found] for name, found in by_case.items()}
-    everything = [HEADINGS, *(row for found in rows.values() for row in found)]
-    widths = [max(len(row[column]) for row in everything) for column in range(len(HEADINGS))]
-    lines = [_line(HEADINGS, widths)]
-    for case in cases:
-        if case.name in rows:
-            lines += ["", f"{case.name}: {case.about}", *(_line(row, widths) for row in rows[case.name])]
-    return "\n".join(lines)
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that one run has to say."""
+
+    cases: Sequence[Case]
+    series: Sequence[Series]
+    systems: Sequence[System]
+    left_out: Mapping[str, str]
+    """Systems that could not be measured, and why."""
+    failures: Sequence[Failure]
+    scale: Scale
+    machine: Mapping[str, str]
+    started: datetime
+
+    def comparisons(self, case: Case) -> list[Comparison]:
+        return compare(each for each in self.series if each.case == case.name)
+
+    @property
+    def peers(self) -> list[str]:
+        return [system.name for system in self.systems if system.name != HEADWATER.name]
 
 
-def document(
-    cases: Sequence[Case],
-    series: Iterable[Series],
-    *,
-    systems: Iterable[System],
-    scale: Scale,
-    machine: Mapping[str, str],
-    started: datetime,
-) -> dict[str, object]:
-    found = list(series)
+def headings(report: Report) -> list[str]:
+    ratios = [f"ratio to {name}" for name in report.peers]
+    return ["figure", *(system.name for system in report.systems), "unit", *ratios, "goal", "", "limited by"]
+
+
+def row(report: Report, comparison: Comparison) -> list[str]:
+    """One figure: the median of each system with its least and greatest, and the same of the ratios."""
+    spreads = [_spread_of(comparison.series.get(system.name)) for system in report.systems]
+    ratios = [_ratio(comparison.ratios.get(name)) for name in report.peers]
+    ours = comparison.series.get(HEADWATER.name)
+    if comparison.goal is not None:
+        goal, is_met = f"ratio {_bound(comparison.goal)}", comparison.goal_met
+    else:
+        goal, is_met = (_bound(ours.goal), ours.goal_met) if ours and ours.goal else ("", None)
+    met = {None: "", True: "met", False: "MISSED"}[is_met]
+    return [comparison.name, *spreads, comparison.unit, *ratios, goal, met, limits(comparison)]
+
+
+def limits(comparison: Comparison) -> str:
+    """One word if it is the same for all, else one for each that has a limit."""
+    found = {name: series.typical.limit for name, series in comparison.series.items()}
+    if len(set(found.values())) == 1:
+        return next(iter(found.values()))
+    return ", ".join(f"{name}: {limit}" for name, limit in found.items() if limit)
+
+
+def table(report: Report) -> str:
+    titles = headings(report)
+    rows = {case.name: [row(report, each) for each in report.comparisons(case)] for case in report.cases}
+    everything = [titles, *(each for found in rows.values() for each in found)]
+    widths = [max(len(each[column]) for each in everything) for column in range(len(titles))]
+    lines = [_line(titles, widths)]
+    for case in report.cases:
+        lines += ["", f"{case.name}: {case.about}"]
+        if case.why_headwater_only:
+            lines.append(f"  only {HEADWATER.name}: {case.why_headwater_only}")
+        lines += [_line(each, widths) for each in rows[case.name]]
+    return "\n".join([*lines, *(f"\n{line}" for line in notices(report))])
+
+
+def notices(report: Report) -> list[str]:
+    """What is not in the figures."""
+    missing = [f"{name} was left out: {why}" for name, why in report.left_out.items()]
+    failed = [f"{each.case} FAILED with {each.system} in round {each.round}: {each.reason}" for each in report.failures]
+    return missing + failed
+
+
+def document(report: Report) -> dict[str, object]:
     return {
-        "started": started.isoformat(timespec="seconds"),
-        "minutes": round((datetime.now(UTC) - started).total_seconds() / 60, 1),
-        "scale": asdict(scale),
-        "machine": dict(machine),
-        "systems": {system.name: dict(system.describe()) for system in systems},
+        "started": report.started.isoformat(timespec="seconds"),
+        "minutes": round((datetime.now(UTC) - report.started).total_seconds() / 60, 1),
+        "scale": asdict(report.scale),
+        "machine": dict(report.machine),
+        "systems": {system.name: {"about": system.about, **system.describe()} for system in report.systems},
+        "left out": dict(report.left_out),
+        "failures": [
+            {"case": each.case, "system": each.system, "round": each.round, "reason": each.reason}
+            for each in report.failures
+        ],
         "cases": [
             {
                 "name": case.name,
                 "about": case.about,
                 "settings": dict(case.settings),
-                "figures": [_figure(each) for each in found if each.case == case.name],
+                "only headwater": case.why_headwater_only or None,
+                "figures": [_figure(each) for each in report.series if each.case == case.name],
+                "ratios": [_ratios(each) for each in report.comparisons(case) if each.ratios],
             }
-            for case in cases
+            for case in report.cases
         ],
     }
 
@@ -62,8 +115,15 @@ def save(result: Mapping[str, object], path: Path) -> None:
     path.write_text(json.dumps(result, indent=2) + "\n")
 
 
+def number(value: float) -> str:
+    """Three digits that mean something, and no exponent."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
 def _figure(series: Series) -> dict[str, object]:
-    goal = series.goal
+    goal, typical = series.goal, series.typical
     return {
         "system": series.system,
         "name": series.name,
@@ -72,38 +132,47 @@ def _figure(series: Series) -> dict[str, object]:
         "median": series.median,
         "least": min(series.samples),
         "greatest": max(series.samples),
-        "goal": None if goal is None else {"at most" if goal.is_ceiling else "at least": goal.value},
+        "goal": None if goal is None else _goal(goal),
         "met": series.goal_met,
-        "limited by": series.typical.limit,
-        "note": series.typical.note,
+        "limited by": typical.limit,
+        "note": typical.note,
+        "resources": None if typical.resources is None else asdict(typical.resources),
     }
 
 
-def _row(series: Series) -> tuple[str, ...]:
-    goal = series.goal
-    return (
-        f"  {series.name}",
-        _number(series.median),
-        _number(min(series.samples)),
-        _number(max(series.samples)),
-        series.unit,
-        "" if goal is None else f"{'<=' if goal.is_ceiling else '>='} {_number(goal.value)}",
-        {None: "", True: "met", False: "MISSED"}[series.goal_met],
-        series.typical.limit,
-    )
+def _ratios(comparison: Comparison) -> dict[str, object]:
+    return {
+        "name": comparison.name,
+        "headwater to": {
+            name: {"median": ratio.median, "least": min(ratio.samples), "greatest": max(ratio.samples)}
+            for name, ratio in comparison.ratios.items()
+        },
+        "goal": None if comparison.goal is None else _goal(comparison.goal),
+        "met": comparison.goal_met,
+    }
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Names and units to the left, numbers to the right."""
-    cells = [
-        cell.ljust(width) if column in LEFT_COLUMNS else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip()
+def _goal(goal: Goal) -> dict[str, float]:
+    return {"at most" if goal.is_ceiling else "at least": goal.value}
 
 
-def _number(value: float) -> str:
-    """Three digits that mean something, and no exponent."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+def _bound(goal: Goal) -> str:
+    return f"{'<=' if goal.is_ceiling else '>='} {number(goal.value)}"
+
+
+def _spread_of(series: Series | None) -> str:
+    return "" if series is None else _spread(series.median, series.samples)
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    return "" if ratio is None else _spread(ratio.median, ratio.samples)
+
+
+def _spread(median: float, samples: Sequence[float]) -> str:
+    if len(samples) == 1:
+        return number(median)
+    return f"{number(median)} ({number(min(samples))} to {number(max(samples))})"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

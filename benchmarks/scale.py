@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 
@@ -10,13 +11,36 @@ GIB = 1024 * MIB
 class Scale:
     name: str
     rounds: int
+    warm_up_seconds: float
+    """How long a broker is put to use before a bulk load or requests are measured: Java compiles what is used often."""
     bulk_bytes: int
-    """What one bulk case writes or reads."""
+    """What one bulk case writes or reads, unless that is more than `bulk_records`."""
+    bulk_records: int
+    """Small records cost the client so much that it would be busy for minutes."""
     retained_bytes: int
-    """What a broker holds where its memory and its recovery are looked at."""
+    """What a broker holds where its memory and its disk are looked at."""
+    recovered_bytes: int
+    """What it holds when it is killed."""
     seconds: float
     """How long one rate of requests is measured."""
     latency_seconds: float
+    record_sizes: tuple[int, ...]
+    partitions: tuple[int, ...]
+    """Of one topic that is written and read."""
+    idle_partitions: tuple[int, ...]
+    """What a broker has when it starts."""
+    codecs: tuple[str, ...]
+    acks: tuple[str, ...]
+    rates: tuple[int, ...]
+    """Records per second where latency is measured."""
+    request_rates: tuple[int, ...]
+    """One-record requests per second where their latency is measured."""
+    connections: tuple[int, ...]
+    """How many send one-record requests at a time."""
+    flush_connections: tuple[int, ...]
+    """The same where flush policies are compared."""
+    fan_out: int
+    """How many groups read the same topic."""
     group_members: tuple[int, ...]
     """The sizes of the groups that rebalance."""
     groups: int
@@ -28,10 +52,23 @@ class Scale:
 FULL = Scale(
     "full",
     rounds=5,
+    warm_up_seconds=15.0,
     bulk_bytes=GIB,
+    bulk_records=5_000_000,
     retained_bytes=GIB,
-    seconds=1.0,
-    latency_seconds=4.0,
+    recovered_bytes=10 * GIB,
+    seconds=3.0,
+    latency_seconds=8.0,
+    record_sizes=(10, 100, KIB, 10 * KIB, MIB),
+    partitions=(1, 12, 100, 1000),
+    idle_partitions=(1, 100, 1000, 10_000),
+    codecs=("none", "lz4", "zstd"),
+    acks=("0", "1", "all"),
+    rates=(1_000, 10_000, 50_000),
+    request_rates=(1_000, 4_000, 8_000),
+    connections=(1, 10, 64, 500, 5000),
+    flush_connections=(64, 500),
+    fan_out=10,
     group_members=(2, 10, 100, 500),
     groups=1000,
     producers=(1, 4, 10),
@@ -39,10 +76,20 @@ FULL = Scale(
 QUICK = replace(
     FULL,
     name="quick",
-    rounds=3,
+    warm_up_seconds=5.0,
     bulk_bytes=256 * MIB,
-    seconds=0.3,
+    bulk_records=500_000,
+    retained_bytes=512 * MIB,
+    recovered_bytes=GIB,
+    seconds=0.5,
     latency_seconds=2.0,
+    record_sizes=(100, KIB),
+    partitions=(1, 100),
+    idle_partitions=(1, 100),
+    rates=(1_000, 10_000),
+    request_rates=(1_000, 4_000),
+    connections=(1, 64, 500),
+    flush_connections=(64,),
     group_members=(10, 100),
     producers=(1, 10),
 )
@@ -50,10 +97,23 @@ QUICK = replace(
 SMOKE = Scale(
     "smoke",
     rounds=1,
+    warm_up_seconds=0.02,
     bulk_bytes=4 * MIB,
+    bulk_records=2_000,
     retained_bytes=4 * MIB,
+    recovered_bytes=4 * MIB,
     seconds=0.05,
     latency_seconds=0.2,
+    record_sizes=(10, MIB),
+    partitions=(1, 12),
+    idle_partitions=(1, 12),
+    codecs=("none", "zstd"),
+    acks=("0", "all"),
+    rates=(1_000,),
+    request_rates=(1_000,),
+    connections=(1, 4),
+    flush_connections=(4,),
+    fan_out=2,
     group_members=(3,),
     groups=20,
     producers=(2,),

@@ -3,97 +3,49 @@
 """
 
 import os
-import signal
-import subprocess
+import shutil
+import socket
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
+from benchmarks import apache_kafka
+from benchmarks.archives import ArchivesMissing, class_path
+from benchmarks.broker_process import BrokerProcess
+from benchmarks.processes import memory_bytes
+from benchmarks.scale import GIB
+from benchmarks.work import WORK
 from headwater.protocol.records import COMPILED
 
-WORK = Path(__file__).parent / ".work"
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 40.0
+# The same archives that `make interop` tests our client with.
+_KAFKA_POM = Path(__file__).parents[1] / "tests" / "interop" / "java" / "kafka" / "pom.xml"
+
+JAVA_RELEASE_MIN = 17
+# By topic; the interval is what headwater.flush.interval.ms is by default.
+_KAFKA_FLUSH = {"os": {}, "interval": {"flush.ms": "1000"}, "ack": {"flush.messages": "1"}}
 
 
 class Flush(StrEnum):
-    """When an acks=all acknowledgement leaves: after the page cache has the record, as in Kafka, or after the disk."""
+    """When an acks=all acknowledgement leaves: after the page cache has the record, as in Kafka, or after the disk.
+    With an interval the disk has it soon after."""
 
     OS = "os"
+    INTERVAL = "interval"
     ACK = "ack"
-
-
-class BrokerProcess:
-    """A broker that was started and is to be stopped. What it prints goes to a file beside its data."""
-
-    def __init__(self, command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> None:
-        self.directory = directory
-        self.output = directory / "output.txt"
-        self.address = ""
-        self.started = time.monotonic()
-        with self.output.open("wb") as output:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**environment}
-            )
-
-    @property
-    def processes(self) -> tuple[int, ...]:
-        return (self._process.pid,)
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    def wait_for_line(self, start: str) -> str:
-        """The first line that begins so, however soon or late the broker prints it."""
-        deadline = self.started + START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            for line in self.output.read_text(errors="replace").splitlines(keepends=True):
-                if line.startswith(start) and line.endswith("\n"):
-                    return line.rstrip("\n")
-            if self._process.poll() is not None:
-                break
-            # Short beside what is measured: a start takes a hundred milliseconds at best.
-            time.sleep(0.001)
-        said = self.output.read_text(errors="replace")[-2000:]
-        self.kill()
-        raise RuntimeError(f"the broker did not start; it said:\n{said}")
-
-    def stop(self) -> None:
-        """As an administrator stops it; a broker that does not go is killed, and that is an error."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            code = self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
-        if code not in (0, 128 + signal.SIGTERM):
-            raise RuntimeError(f"the broker ended with code {code}: {self.output.read_text(errors='replace')[-2000:]}")
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.stop()
-        else:
-            self.kill()
 
 
 class System(Protocol):
     name: str
+    about: str
+
+    def missing(self) -> str:
+        """Why it cannot be measured here; empty if it can."""
+        ...
 
     def describe(self) -> Mapping[str, str]:
         """Version, command line and settings, for whoever reads or repeats the result."""
@@ -113,6 +65,10 @@ class System(Protocol):
 
 class Headwater:
     name = "headwater"
+    about = "this broker"
+
+    def missing(self) -> str:
+        return ""
 
     def describe(self) -> Mapping[str, str]:
         return {
@@ -143,4 +99,102 @@ class Headwater:
         return [*serve, *where, *(word for name, value in chosen.items() for word in ("--set", f"{name}={value}"))]
 
 
-SYSTEMS: dict[str, System] = {Headwater.name: Headwater()}
+class ApacheKafka:
+    """Kafka's own server with the options of Java that are given, and Kafka's defaults for everything else."""
+
+    def __init__(self, name: str, about: str, java_options: Sequence[str], memory_bytes_min: int) -> None:
+        self.name = name
+        self.about = about
+        self._java_options = java_options
+        self._memory_bytes_min = memory_bytes_min
+
+    def missing(self) -> str:
+        if shutil.which("java") is None:
+            return "java is not on the PATH; `apt-get install default-jre-headless` brings it, 17 or later is needed"
+        if apache_kafka.java_release() < JAVA_RELEASE_MIN:
+            return f"{apache_kafka.java_version()} is too old: {JAVA_RELEASE_MIN} or later is needed"
+        if memory_bytes() < self._memory_bytes_min:
+            return f"it needs a machine with {self._memory_bytes_min / GIB:.0f} GiB of memory"
+        try:
+            return "" if self._class_path else "Maven named no archives"
+        except ArchivesMissing as error:
+            return str(error)
+
+    def describe(self) -> Mapping[str, str]:
+        archives = (Path(entry).stem for entry in self._class_path.split(os.pathsep))
+        return {
+            "version": next(name.rpartition("-")[2] for name in archives if name.startswith("kafka_")),
+            "java": apache_kafka.java_version(),
+            "command": " ".join(["java", *self._java_options, "-cp", "ARCHIVES", "kafka.Kafka", "server.properties"]),
+            **apache_kafka.server_settings(Path("DIR"), {apache_kafka.PLAINTEXT: 9092}, 9093, {}),
+        }
+
+    def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
+        with ExitStack() as reserved:
+            # Nobody else is given these ports until the server has them.
+            port, controller_port = (_port_of(reserved.enter_context(_reserved_port())) for _ in range(2))
+            return apache_kafka.start(
+                ["java", *self._java_options, "-cp", self._class_path],
+                directory,
+                ports={apache_kafka.PLAINTEXT: port},
+                controller_port=controller_port,
+                settings=settings,
+            )
+
+    def topic_settings(self, flush: Flush) -> Mapping[str, str]:
+        return _KAFKA_FLUSH[flush]
+
+    def broker_settings(self, flush: Flush) -> Mapping[str, str]:
+        names = {"flush.ms": "log.flush.interval.ms", "flush.messages": "log.flush.interval.messages"}
+        return {names[name]: value for name, value in self.topic_settings(flush).items()}
+
+    @cached_property
+    def _class_path(self) -> str:
+        return class_path(_KAFKA_POM, WORK)
+
+
+def _reserved_port() -> socket.socket:
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
+
+
+def _port_of(reserved: socket.socket) -> int:
+    return reserved.getsockname()[1]
+
+
+HEADWATER = Headwater()
+KAFKA = ApacheKafka(
+    "kafka",
+    "Apache Kafka as its start script runs it (1 GiB of heap)",
+    (
+        *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+        *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15"),
+        "-Djava.awt.headless=true",
+    ),
+    memory_bytes_min=3 * GIB,
+)
+KAFKA_TUNED = ApacheKafka(
+    "kafka-tuned",
+    "Apache Kafka with the Java options that its documentation recommends for production (6 GiB of heap)",
+    (
+        *("-Xmx6g", "-Xms6g", "-XX:MetaspaceSize=96m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+        *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:G1HeapRegionSize=16M", "-XX:MinMetaspaceFreeRatio=50"),
+        *("-XX:MaxMetaspaceFreeRatio=80", "-XX:+ExplicitGCInvokesConcurrent"),
+    ),
+    memory_bytes_min=12 * GIB,
+)
+SYSTEMS: dict[str, System] = {each.name: each for each in (HEADWATER, KAFKA, KAFKA_TUNED)}
+# What all others are compared with.
+PEER = KAFKA.name
+
+
+def selected(names: Iterable[str]) -> tuple[list[System], dict[str, str]]:
+    """The systems of these names, or all; and those which cannot be measured here, with the reason."""
+    wanted = set(names) or set(SYSTEMS)
+    if unknown := wanted - set(SYSTEMS):
+        raise LookupError(f"--system {', '.join(sorted(unknown))}: the systems are {', '.join(SYSTEMS)}")
+    reasons = {name: system.missing() for name, system in SYSTEMS.items() if name in wanted}
+    available = [SYSTEMS[name] for name, why in reasons.items() if not why]
+    return available, {name: why for name, why in reasons.items() if why}

@@ -1,9 +1,11 @@
 """What a case needs of a broker before and after its load: a topic, and how far its partitions reach."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from headwater.client.connection import Connection
-from headwater.client.errors import check
+from headwater.client.errors import ClientError, check
 from headwater.endpoint import Endpoint
 from headwater.protocol.messages.create_topics import (
     CreatableTopic,
@@ -21,6 +23,10 @@ from headwater.protocol.messages.list_offsets import (
 LATEST = -1
 # Newer versions may ask for offsets that not every broker keeps.
 LIST_OFFSETS_VERSION = 5
+CREATE_TIMEOUT_S = 120.0
+RETRY_PAUSE_S = 0.002
+
+T = TypeVar("T")
 
 
 def create_topic(address: str, name: str, partitions: int, settings: Mapping[str, str]) -> None:
@@ -34,6 +40,20 @@ def create_topic(address: str, name: str, partitions: int, settings: Mapping[str
         response = connection.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
     for result in response.topics:
         check(result.error_code, f"topic {name}", result.error_message)
+    # A broker may answer before it leads the partitions, and refuse what comes too early.
+    retrying(lambda: record_count(address, name, partitions), CREATE_TIMEOUT_S)
+
+
+def retrying(action: Callable[[], T], timeout_s: float) -> T:
+    """Again and again while a broker refuses for reasons that pass, as every client does."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return action()
+        except ClientError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_PAUSE_S)
 
 
 def record_count(address: str, topic: str, partitions: int) -> int:
@@ -48,8 +68,11 @@ def record_count(address: str, topic: str, partitions: int) -> int:
     return count
 
 
-def check_record_count(address: str, topic: str, partitions: int, expected: int) -> None:
-    """A speed counts only if the broker has every record that it acknowledged, and none twice."""
-    found = record_count(address, topic, partitions)
+def check_record_count(address: str, topic: str, partitions: int, expected: int, wait_s: float = 0.0) -> None:
+    """A speed counts only if the broker has every record that it acknowledged, and none twice. Records that nobody
+    waited for may take a while to arrive."""
+    deadline = time.monotonic() + wait_s
+    while (found := record_count(address, topic, partitions)) < expected and time.monotonic() < deadline:
+        time.sleep(RETRY_PAUSE_S)
     if found != expected:
         raise RuntimeError(f"{expected} records of {topic} were acknowledged, and the broker has {found}")

@@ -1,6 +1,6 @@
 """For all tests: no property has a time limit, because how fast an example runs says nothing about what it shows; and
 files are kept in memory where there is room, because no test asks what a real disk keeps: a crash is a recorded one, or
-a process that is killed."""
+a process that is killed. Java starts quickly, because no test runs for long."""
 
 import os
 import shutil
@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
+
+from tests.java import SPARK_ENVIRONMENT
 
 MEMORY = Path("/dev/shm")
 # Far more than all tests hold at once; a container often has 64 MiB, which is not enough.
@@ -19,3 +21,7 @@ settings.load_profile("headwater")
 # Whoever names a directory gets that one. Processes that tests start inherit it.
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+# Every Spark that a test starts, whichever process it is in. Whoever sets these gets his own.
+for name, value in SPARK_ENVIRONMENT.items():
+    os.environ.setdefault(name, value)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headwater.testing import Broker
@@ -43,6 +44,7 @@ def test_the_example_of_a_test_passes() -> None:
     assert "2 passed" in output
 
 
+@pytest.mark.xdist_group("own-spark")
 def test_the_demo_checks_every_order_and_window_and_stops_cleanly(tmp_path: Path) -> None:
     picture = tmp_path / "pictures" / "demo.svg"
     output = run(str(EXAMPLES / "demo.py"), "--orders", "9100", "--picture", str(picture))

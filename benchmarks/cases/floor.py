@@ -169,5 +169,8 @@ def _floor(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:  
 
 
 FLOOR = Case(
-    "floor", "hardly any broker at all: the system calls of a produce, a fetch, a small request, a start", _floor
+    "floor",
+    "hardly any broker at all: the system calls of a produce, a fetch, a small request, a start",
+    _floor,
+    why_headwater_only="it measures the machine, not a broker",
 )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.clients import Outcome, Run, explained, run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import frames, group_requests, offsets
@@ -12,7 +13,7 @@ from benchmarks.loads.members import GroupPlan
 from benchmarks.loads.rebalance import KINDS, find_coordinator
 from benchmarks.processes import cpu_seconds, resident_bytes
 from benchmarks.scale import Scale
-from benchmarks.systems import BrokerProcess, Flush, System
+from benchmarks.systems import Flush, System
 from benchmarks.topics import create_topic
 
 TOPIC = "groups"
@@ -25,7 +26,7 @@ INITIAL_DELAY = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def _requests(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
-    for flush in Flush:
+    for flush in (Flush.OS, Flush.ACK):
         where = directory / flush
         where.mkdir()
         with system.start(where, system.broker_settings(flush)) as broker:

@@ -1,18 +1,22 @@
-"""End-to-end latency at a fixed rate of records, below what the broker can take."""
+"""End-to-end latency at a fixed rate of records, below what the broker can take: alone, and beside a bulk producer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.clients import Outcome, Run, Timed, explained, run
+from benchmarks.broker_process import BrokerProcess
+from benchmarks.cases import bulk
+from benchmarks.cases.bulk import Workload
+from benchmarks.clients import Load, Outcome, Run, Timed, explained, run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import latency, librdkafka
 from benchmarks.loads.latency import Latency
-from benchmarks.scale import Scale
+from benchmarks.scale import KIB, Scale
 from benchmarks.systems import Flush, System
 from benchmarks.topics import create_topic
 
-RATES = (1_000, 10_000)
+# The bulk producer sends at this rate: below what a broker can take, so that what is measured is not a queue.
+BULK_BYTES_PER_SECOND = 50_000_000
 
 
 def _figures(rate: int, measured: Run[Timed], seen: Latency) -> Iterator[Figure]:
@@ -23,7 +27,8 @@ def _figures(rate: int, measured: Run[Timed], seen: Latency) -> Iterator[Figure]
 
 def _raw(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
     with system.start(directory) as broker:
-        for rate in RATES:
+        bulk.prepare(system, broker, scale)
+        for rate in scale.rates:
             topic = f"latency-{rate}"
             create_topic(broker.address, topic, 1, system.topic_settings(Flush.OS))
             load = partial(latency.produce_and_fetch, rate=rate, seconds=scale.latency_seconds, acks=-1)
@@ -33,16 +38,40 @@ def _raw(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
 
 def _librdkafka(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
     with system.start(directory) as broker:
-        for rate in RATES:
-            topic = f"latency-{rate}"
-            create_topic(broker.address, topic, 1, system.topic_settings(Flush.OS))
-            to = {"address": broker.address, "topic": topic, "rate": rate, "seconds": scale.latency_seconds}
-            consume = partial(librdkafka.consume_latencies, **to)
-            produce = partial(librdkafka.produce_at_rate, **to)
-            measured: Run[Latency | Outcome] = run(broker, consume, produce)
-            seen = measured.outcomes[0]
-            assert isinstance(seen, Latency), "the consumer measures"
-            yield from _figures(rate, measured, seen)
+        bulk.prepare(system, broker, scale)
+        for rate in scale.rates:
+            yield from _at_rate(system, broker, scale, rate, [])
+
+
+def _beside_bulk(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
+    workload = Workload("beside")
+    with system.start(directory) as broker:
+        bulk.prepare(system, broker, scale)
+        create_topic(broker.address, workload.topic, workload.partitions, system.topic_settings(Flush.OS))
+        beside = partial(
+            librdkafka.produce_steadily,
+            address=broker.address,
+            topic=workload.topic,
+            rate=BULK_BYTES_PER_SECOND // KIB,
+            record_bytes=KIB,
+            seconds=scale.latency_seconds,
+        )
+        for rate in scale.rates:
+            yield from _at_rate(system, broker, scale, rate, [beside])
+
+
+def _at_rate(
+    system: System, broker: BrokerProcess, scale: Scale, rate: int, beside: Sequence[Load[Outcome]]
+) -> Iterator[Figure]:
+    topic = f"latency-{rate}"
+    create_topic(broker.address, topic, 1, system.topic_settings(Flush.OS))
+    to = {"address": broker.address, "topic": topic, "rate": rate, "seconds": scale.latency_seconds}
+    consume = partial(librdkafka.consume_latencies, **to)
+    produce = partial(librdkafka.produce_at_rate, **to)
+    measured: Run[Latency | Outcome] = run(broker, consume, produce, *beside)
+    seen = measured.outcomes[0]
+    assert isinstance(seen, Latency), "the consumer measures"
+    yield from _figures(rate, measured, seen)
 
 
 LATENCY_RAW = Case(
@@ -54,4 +83,9 @@ LATENCY_LIBRDKAFKA = Case(
     "latency-librdkafka",
     "librdkafka producer (linger.ms=0) and consumer in two processes, 1 partition, acks=all, flush=os",
     _librdkafka,
+)
+LATENCY_BESIDE_BULK = Case(
+    "latency-beside-bulk",
+    f"as latency-librdkafka while another producer writes {BULK_BYTES_PER_SECOND // 10**6} MB/s to another topic",
+    _beside_bulk,
 )

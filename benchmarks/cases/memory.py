@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.cases.fetch import fill
+from benchmarks.cases.plain_sockets import fill
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import frames
 from benchmarks.processes import resident_bytes
@@ -35,4 +35,8 @@ def _measure(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
         yield Figure("peak", "MB", resident_bytes(broker.processes, "VmHWM") / 1e6)
 
 
-MEMORY = Case("memory", "resident memory: idle, what 500 connections add, after 1 GiB was produced", _measure)
+MEMORY = Case(
+    "memory",
+    "resident memory: idle, what 500 connections add, after `retained_bytes` (1 GiB, quick 512 MiB) were produced",
+    _measure,
+)

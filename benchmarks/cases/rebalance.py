@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.clients import run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import librdkafka_group, rebalance
 from benchmarks.loads.members import GroupPlan
 from benchmarks.loads.rebalance import Rebalance
 from benchmarks.scale import Scale
-from benchmarks.systems import BrokerProcess, Flush, System
+from benchmarks.systems import Flush, System
 from benchmarks.topics import create_topic
 
 TOPIC, GROUP = "rebalance", "benchmark"

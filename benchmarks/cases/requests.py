@@ -4,28 +4,35 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from benchmarks.broker_process import BrokerProcess
+from benchmarks.cases import bulk
 from benchmarks.clients import explained, run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import requests
 from benchmarks.scale import Scale
-from benchmarks.systems import BrokerProcess, Flush, System
+from benchmarks.systems import Flush, System
 from benchmarks.topics import check_record_count, create_topic
 
 ACKS = {"acks=1": 1, "acks=all": -1}
-CONNECTIONS = (1, 10, 64)
 # Group commit syncs each file: many partitions are its hard case.
 MANY_PARTITIONS = 12
+MANY_CONNECTIONS = 64
+# A broker that syncs for each request takes too long to answer more of them once.
+DISK_CONNECTIONS_MAX = 500
 
 
 def _measure(flush: Flush, system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
     with system.start(directory) as broker:
+        bulk.prepare(system, broker, scale)
         for name, acks in ACKS.items():
-            for connections in CONNECTIONS:
-                yield from _rate(
-                    broker, system, flush, f"{name}, {connections} connections", 1, connections, acks, scale
-                )
-        name = f"acks=all, {CONNECTIONS[-1]} connections, {MANY_PARTITIONS} partitions"
-        yield from _rate(broker, system, flush, name, MANY_PARTITIONS, CONNECTIONS[-1], -1, scale)
+            for connections in scale.connections:
+                if flush is Flush.ACK and connections > DISK_CONNECTIONS_MAX:
+                    continue
+                title = f"{name}, {connections:,} connection{'s' if connections > 1 else ''}"
+                yield from _rate(broker, system, flush, title, 1, connections, acks, scale)
+        many = min(MANY_CONNECTIONS, max(scale.connections))
+        title = f"acks=all, {many} connections, {MANY_PARTITIONS} partitions"
+        yield from _rate(broker, system, flush, title, MANY_PARTITIONS, many, -1, scale)
 
 
 def _rate(
@@ -45,8 +52,22 @@ def _rate(
     outcome = measured.outcomes[0]
     check_record_count(broker.address, topic, partitions, connections + outcome.records)
     yield explained(measured, name, "requests/s", outcome.records_per_second)
-    if connections == CONNECTIONS[-1]:
-        yield Figure(f"{name}: broker CPU", "us/request", measured.broker.total_s / outcome.records * 1e6)
+    yield Figure(f"{name}: p99", "ms", outcome.p99_ms)
+    yield Figure(f"{name}: broker CPU", "us/request", measured.broker.total_s / outcome.records * 1e6)
+
+
+def _at_rates(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
+    with system.start(directory) as broker:
+        bulk.prepare(system, broker, scale)
+        for rate in scale.request_rates:
+            topic = f"requests-{rate}"
+            create_topic(broker.address, topic, 1, system.topic_settings(Flush.OS))
+            load = partial(requests.produce_at_rate, topic=topic, connections=MANY_CONNECTIONS, rate=rate)
+            measured = run(broker, partial(load, address=broker.address, seconds=scale.latency_seconds))
+            seen = measured.outcomes[0]
+            yield explained(measured, f"{rate}/s p50", "ms", seen.p50_ms)
+            yield explained(measured, f"{rate}/s p99", "ms", seen.p99_ms)
+            yield explained(measured, f"{rate}/s p99.9", "ms", seen.p999_ms)
 
 
 REQUESTS_OS = Case(
@@ -56,6 +77,12 @@ REQUESTS_OS = Case(
 )
 REQUESTS_ACK = Case(
     "requests-ack",
-    "as requests-os with flush=ack: acks=all is on disk, acks=1 is on disk within headwater.flush.interval.ms",
+    "as requests-os, on disk: flush=ack, where acks=1 is on disk within headwater.flush.interval.ms; Kafka with "
+    "flush.messages=1, where either is",
     partial(_measure, Flush.ACK),
+)
+REQUESTS_AT_RATE = Case(
+    "requests-at-rate",
+    f"one 100 B record per request at a fixed rate over {MANY_CONNECTIONS} connections, acks=all, flush=os",
+    _at_rates,
 )

@@ -87,19 +87,24 @@ def _figures(name: str, passes: Mapping[str, Sequence[Pass]]) -> Iterator[Figure
         yield Figure(f"{name}: CPU, ratio to {NAMES[READY]}", "times", costs[OURS] / costs[READY])
 
 
+ONLY = "it compares two connectors of Spark on this broker"
+
 SPARK_READ = Case(
     "spark-read",
     f"Spark reads {PARTITIONS} partitions and discards the rows; streams in {spark.STREAM_BATCHES} micro-batches; "
     "ratios are headwater to the JVM connector",
     _read,
+    why_headwater_only=ONLY,
 )
 SPARK_WRITE = Case(
     "spark-write",
     "Spark writes rows of 100 B that it makes itself in a batch; ours exactly once, the JVM connector at least once",
     _write,
+    why_headwater_only=ONLY,
 )
 SPARK_FLOOR = Case(
     "spark-floor",
     f"a micro-batch of {spark.FLOOR_BATCH_RECORDS} records from its start to its end, the first of a stream left out",
     _floor,
+    why_headwater_only=ONLY,
 )

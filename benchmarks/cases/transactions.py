@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import page_cache
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.clients import Outcome, Run, run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import committed, transactions
 from benchmarks.loads.committed import READ_COMMITTED, READ_UNCOMMITTED
 from benchmarks.scale import Scale
-from benchmarks.systems import BrokerProcess, Flush, System
+from benchmarks.systems import Flush, System
 from benchmarks.topics import create_topic, record_count
 
 TOPIC = "transactions"

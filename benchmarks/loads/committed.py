@@ -6,11 +6,13 @@ Law: what is fetched is known before the clock runs, so that no byte of it is lo
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
 from benchmarks.loads import frames
 from benchmarks.processes import cpu_seconds
+from benchmarks.topics import retrying
 from headwater.client.connection import Connection
 from headwater.client.errors import check
 from headwater.endpoint import Endpoint
@@ -39,6 +41,7 @@ TIMEOUT_MS = 60_000
 PRODUCE_VERSION = 12
 COORDINATOR_VERSION = 4
 RETRY_PAUSE_S = 0.001
+RETRY_TIMEOUT_S = 30.0
 # What a consumer asks of a partition by default.
 FETCH_BYTES = 1024 * 1024
 RECEIVE_BYTES = 1024 * 1024
@@ -113,13 +116,10 @@ def fill(ready: Callable[[], None], address: str, topic: str, transaction_record
     values = [random.randbytes(RECORD_BYTES) for _ in range(batch_records)]
     ended = 0
     with Connection(Endpoint.parse(address)) as connection:
-        asked = FindCoordinatorRequest(
-            key_type=TRANSACTION_KEY_TYPE, coordinator_keys=[f"benchmark-{number}" for number in range(PRODUCERS)]
-        )
-        found = connection.call(asked, FindCoordinatorResponse, version_max=COORDINATOR_VERSION)
-        for coordinator in found.coordinators:
-            check(coordinator.error_code, coordinator.key, coordinator.error_message)
-        producers = [_Producer(connection, number, values) for number in range(PRODUCERS)]
+        retrying(lambda: _find_coordinators(connection), RETRY_TIMEOUT_S)
+        producers = [
+            retrying(partial(_Producer, connection, number, values), RETRY_TIMEOUT_S) for number in range(PRODUCERS)
+        ]
         ready()
         for step in range(max(steps, batches)):
             for number, producer in enumerate(producers):
@@ -129,6 +129,16 @@ def fill(ready: Callable[[], None], address: str, topic: str, transaction_record
                     ended += 1
                     producer.end(is_commit=ended % ABORTED_EVERY != 0)
     return ended
+
+
+def _find_coordinators(connection: Connection) -> None:
+    """A broker may make room for transactions only when it is first asked."""
+    asked = FindCoordinatorRequest(
+        key_type=TRANSACTION_KEY_TYPE, coordinator_keys=[f"benchmark-{number}" for number in range(PRODUCERS)]
+    )
+    found = connection.call(asked, FindCoordinatorResponse, version_max=COORDINATOR_VERSION)
+    for coordinator in found.coordinators:
+        check(coordinator.error_code, coordinator.key, coordinator.error_message)
 
 
 def fetch(

@@ -9,6 +9,7 @@ import time
 from random import Random
 from typing import TypeVar
 
+from benchmarks.topics import retrying
 from headwater.client.errors import check
 from headwater.endpoint import Endpoint
 from headwater.protocol import batch
@@ -114,6 +115,10 @@ def read_response(kind: type[ResponseT], version: int, response: bytearray) -> R
 
 def produce_once(connection: socket.socket, frame: bytes) -> int:
     """Checks that the broker accepts the request; gives the size of each such response, its length included."""
+    return retrying(lambda: _produce_once(connection, frame), TIMEOUT_S)
+
+
+def _produce_once(connection: socket.socket, frame: bytes) -> int:
     response = exchange(connection, frame)
     decoded = read_response(ProduceResponse, PRODUCE_VERSION, response)
     for topic in decoded.responses:

@@ -40,11 +40,11 @@ class Latency:
 def summarize(latencies_ns: Sequence[int], rate: int, seconds: float, client: Usage) -> Latency:
     """Leaves out the first fifth, at most a second of it: until then caches fill and threads start."""
     warm = sorted(latencies_ns[min(rate, len(latencies_ns) // 5) :])
+    return Latency(seconds, client, *(percentile_ms(warm, share) for share in (0.5, 0.99, 0.999)))
 
-    def at(share: float) -> float:
-        return warm[min(len(warm) - 1, int(len(warm) * share))] / 1e6
 
-    return Latency(seconds, client, at(0.5), at(0.99), at(0.999))
+def percentile_ms(ordered_ns: Sequence[int], share: float) -> float:
+    return ordered_ns[min(len(ordered_ns) - 1, int(len(ordered_ns) * share))] / 1e6
 
 
 def produce_and_fetch(

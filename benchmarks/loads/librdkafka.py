@@ -3,31 +3,42 @@
 import struct
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from benchmarks.clients import Outcome
 from benchmarks.loads.latency import RECORD_BYTES, SECOND_NS, Latency, summarize
+from benchmarks.loads.values import values
 from benchmarks.processes import Meter
+from benchmarks.scale import MIB
 
 # Room for what the application makes while the network is busy: by bytes, for records of every size alike.
 PRODUCER = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 131_072}
 # Offsets are not committed and groups are not used. A consumer that has fetched more than the application takes rests
 # for a second by default, in which the application runs dry.
 CONSUMER = {"group.id": "benchmark", "enable.auto.commit": False, "fetch.queue.backoff.ms": 1}
-CALL_RECORDS = 5000
+# What one call hands over: as many as are worth a call, and no more than a queue of bytes takes well.
+CALL_RECORDS, CALL_BYTES = 5000, 16 * MIB
+STEPS_PER_SECOND = 100
 DEADLINE_S = 120.0
 
 _TIME = struct.Struct(">q")
 
 
-def produce(ready: Callable[[], None], address: str, topic: str, records: int, record_bytes: int) -> Outcome:
-    producer = Producer({"bootstrap.servers": address, **PRODUCER})
+def produce(
+    ready: Callable[[], None],
+    address: str,
+    topic: str,
+    records: int,
+    record_bytes: int,
+    settings: Mapping[str, str] = {},
+) -> Outcome:
+    producer = Producer({"bootstrap.servers": address, **PRODUCER, **settings})
     # Connects and learns who leads the partitions.
     producer.list_topics(topic, timeout=10)
-    value = bytes(record_bytes)
-    messages = [{"value": value} for _ in range(min(CALL_RECORDS, records))]
+    call_records = min(CALL_RECORDS, CALL_BYTES // record_bytes, records)
+    messages = [{"value": value} for value in values(record_bytes, call_records)]
     ready()
     meter = Meter.of_this_process()
     started = time.perf_counter()
@@ -46,15 +57,26 @@ def produce(ready: Callable[[], None], address: str, topic: str, records: int, r
 
 
 def consume(
-    ready: Callable[[], None], address: str, topic: str, partitions: int, records: int, record_bytes: int
+    ready: Callable[[], None],
+    address: str,
+    topic: str,
+    partitions: int,
+    records: int,
+    record_bytes: int,
+    group: str | None = None,
 ) -> Outcome:
-    consumer = Consumer({"bootstrap.servers": address, **CONSUMER})
+    """From the first record on; with a group, as its only member, which joins while the clock runs."""
+    settings = {"bootstrap.servers": address, **CONSUMER, "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings if group is None else {**settings, "group.id": group})
     consumer.list_topics(topic, timeout=10)
     ready()
     meter = Meter.of_this_process()
     started = time.perf_counter()
     deadline = started + DEADLINE_S
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    if group is None:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    else:
+        consumer.subscribe([topic])
     received = 0
     while received < records:
         received += len(_values(consumer.consume(CALL_RECORDS, timeout=0.1)))
@@ -85,6 +107,26 @@ def produce_at_rate(ready: Callable[[], None], address: str, topic: str, rate: i
         raise TimeoutError("not all records were acknowledged")
     elapsed_s = (time.monotonic_ns() - started_ns) / SECOND_NS
     return Outcome(elapsed_s, count, count * RECORD_BYTES, meter.read())
+
+
+def produce_steadily(
+    ready: Callable[[], None], address: str, topic: str, rate: int, record_bytes: int, seconds: float
+) -> Outcome:
+    """So many records per second, a hundredth of them at a time."""
+    producer = Producer({"bootstrap.servers": address, **PRODUCER})
+    producer.list_topics(topic, timeout=10)
+    messages = [{"value": value} for value in values(record_bytes, max(1, rate // STEPS_PER_SECOND))]
+    ready()
+    meter = Meter.of_this_process()
+    started = time.perf_counter()
+    queued = 0
+    for step in range(int(seconds * STEPS_PER_SECOND)):
+        time.sleep(max(0.0, started + step / STEPS_PER_SECOND - time.perf_counter()))
+        queued += producer.produce_batch(topic, messages)
+        producer.poll(0)
+    if producer.flush(DEADLINE_S):
+        raise TimeoutError("not all records were acknowledged")
+    return Outcome(time.perf_counter() - started, queued, queued * record_bytes, meter.read())
 
 
 def consume_latencies(ready: Callable[[], None], address: str, topic: str, rate: int, seconds: float) -> Latency:

@@ -23,6 +23,9 @@ from headwater.protocol.messages.offset_fetch import (
 COMMIT_VERSION, FETCH_VERSION = 8, 8
 # Requests under way on one connection: enough that the broker always has the next, few enough for its buffers.
 WINDOW = 50
+LOADING = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
 # A broker that is asked without end has less time to load.
 RETRY_PAUSE_S = 0.01
 
@@ -55,7 +58,7 @@ def fetch_all(connection: socket.socket, group_ids: Iterable[str], deadline: flo
             raise TimeoutError(f"the offsets of {len(missing)} groups cannot be had")
         for response in _pipeline(connection, [_fetch_frame(group_id) for group_id in missing]):
             (group,) = frames.read_response(OffsetFetchResponse, FETCH_VERSION, response).groups
-            if group.error_code not in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+            if group.error_code not in LOADING:
                 check(group.error_code, f"offsets of {group.group_id}")
                 found[group.group_id] = _offsets(group)
         missing = [group_id for group_id in missing if group_id not in found]

@@ -11,7 +11,9 @@ from itertools import chain
 
 from benchmarks.loads import frames
 from benchmarks.loads.members import NEVER, ClassicMember, ConsumerMember, GroupPlan, Member
+from benchmarks.loads.offsets import fetch_all
 from benchmarks.processes import cpu_seconds
+from benchmarks.topics import retrying
 from headwater.client.errors import check
 from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -147,10 +149,15 @@ def is_settled(owned: Sequence[frozenset[int]], partitions: int) -> bool:
 
 
 def find_coordinator(address: str, group_ids: Iterable[str]) -> None:
-    """As every client does first; a broker may make room for its groups only then."""
-    request = FindCoordinatorRequest(coordinator_keys=list(group_ids))
+    """As every client does first; a broker may make room for its groups only then, and this waits until it has."""
+    names = list(group_ids)
+    frame = frames.request_frame(FindCoordinatorRequest(coordinator_keys=names), FIND_COORDINATOR_VERSION)
     with frames.connect(address) as connection:
-        response = frames.exchange(connection, frames.request_frame(request, FIND_COORDINATOR_VERSION))
+        retrying(lambda: _check_coordinators(frames.exchange(connection, frame)), PHASE_TIMEOUT_S)
+        fetch_all(connection, names, time.monotonic() + PHASE_TIMEOUT_S)
+
+
+def _check_coordinators(response: bytearray) -> None:
     found = frames.read_response(FindCoordinatorResponse, FIND_COORDINATOR_VERSION, response)
     for coordinator in found.coordinators:
         check(coordinator.error_code, f"coordinator of {coordinator.key}", coordinator.error_message)

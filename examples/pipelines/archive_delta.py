@@ -47,7 +47,7 @@ def build(
         .option("maxOffsetsPerTrigger", records_per_batch)
         .load()
     )
-    return read.writeStream.queryName(f"archive-{topic}").foreachBatch(partial(write_batch, table=table))
+    return read.writeStream.queryName(f"archive-delta-{topic}").foreachBatch(partial(write_batch, table=table))
 
 
 @click.command(help=__doc__)

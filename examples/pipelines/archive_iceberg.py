@@ -66,7 +66,7 @@ def build(
     # A dot in the name would separate namespaces.
     table_name = topic.replace(".", "_").replace("-", "_")
     write = partial(write_batch, catalog=open_catalog(warehouse), table_name=table_name)
-    return read.writeStream.queryName(f"archive-{topic}").foreachBatch(write)
+    return read.writeStream.queryName(f"archive-iceberg-{topic}").foreachBatch(write)
 
 
 @click.command(help=__doc__)

@@ -42,7 +42,9 @@ def build(
         .option("maxOffsetsPerTrigger", records_per_batch)
         .load()
     )
-    return read.writeStream.queryName(f"archive-{topic}").foreachBatch(partial(write_batch, directory=directory))
+    return read.writeStream.queryName(f"archive-parquet-{topic}").foreachBatch(
+        partial(write_batch, directory=directory)
+    )
 
 
 @click.command(help=__doc__)

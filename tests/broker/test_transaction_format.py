@@ -29,8 +29,10 @@ timestamps = st.integers(-1, 2**63 - 1)
 partitions = st.frozensets(
     st.builds(TopicPartition, st.text(max_size=3).map(TopicName), st.integers(0, 2**31 - 1)), max_size=5
 )
-stored = st.sampled_from(TransactionState).flatmap(
-    lambda state: st.builds(
+
+
+def in_state(state: TransactionState) -> st.SearchStrategy[TransactionStored]:
+    return st.builds(
         TransactionStored,
         names,
         producer_ids,
@@ -47,7 +49,10 @@ stored = st.sampled_from(TransactionState).flatmap(
         epochs,
         published_batch_id=st.integers(-1, 2**63 - 1),
     )
-)
+
+
+# Made once: to make them anew for each example would take nearly all of the time.
+stored = st.one_of(*map(in_state, TransactionState))
 events: st.SearchStrategy[Event] = stored | st.builds(TransactionForgotten, names)
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +19,20 @@ from tests.interop.kafka_server import KafkaServer
 from tests.interop.spark_connectors import Connectors
 
 Connect = Callable[[str], RecordClient]
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """With `--dist loadgroup` one worker runs all that is about Spark, which is the most, and begins with it; another
+    takes the other files, each as a whole, for what they prepare."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark" if "spark" in item.path.stem else item.path.stem))
+    yield
+    # After all who shuffle.
+    items.sort(key=lambda item: "spark" not in item.path.stem)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Self
 
 from headwater.spark.java import find_java
 from tests.faults.processes import port_of, reserved_port
+from tests.java import SPARK_ENVIRONMENT
 
 _HOST = "127.0.0.1"
 _STOP_TIMEOUT_S = 60
@@ -79,7 +80,7 @@ def environment() -> dict[str, str]:
     """Of the cluster's processes and of those that use it: the same Java and the same Python everywhere."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWATER_", "SPARK_"))}
     wanted = {"JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())}
-    return {**kept, **wanted, "SPARK_LOCAL_IP": _HOST, "SPARK_DAEMON_MEMORY": "256m"}
+    return {**kept, **SPARK_ENVIRONMENT, **wanted, "SPARK_LOCAL_IP": _HOST, "SPARK_DAEMON_MEMORY": "256m"}
 
 
 def _descendants(process: int) -> Sequence[int]:

@@ -18,6 +18,7 @@ from tests.interop import windowed_revenue
 from tests.interop.clients.confluent import Confluent
 from tests.interop.exchange import Record
 from tests.interop.spark_cluster import Cluster, environment
+from tests.java import OPTIONS
 
 pytestmark = pytest.mark.interop
 
@@ -33,6 +34,7 @@ TIMEOUT_S = 900
 
 SETTINGS = {
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": " ".join(OPTIONS),
     "spark.sql.shuffle.partitions": "2",
     # Both workers take part from the beginning.
     "spark.cores.max": "2",

@@ -5,24 +5,23 @@ not compile is an error everywhere. The output of package clients names hosts, s
 terminal.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from benchmarks import archives
+
+from tests.java import OPTIONS
 
 _HERE = Path(__file__).parent
 _WORK = _HERE / ".work"
 _JAVA, _GO = _HERE / "java", _HERE / "go"
 _TIMEOUT_S = 600
 _JAVA_HINT = "`apt-get install default-jdk-headless` brings Java, 17 or later is needed"
-
-# A client that lives for seconds gains nothing from the second compiler, and starts faster without it.
-_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def _find(tool: str, hint: str) -> str:
@@ -51,7 +50,7 @@ def _java_program(directory: Path, classes: Path, main: str) -> Sequence[str]:
     class_path = _class_path(directory / "pom.xml")
     sources = [path.name for path in directory.glob("*.java")]
     _compile([compiler, "-d", str(classes), "-cp", class_path, *sources], directory)
-    return [java, *_JVM_OPTIONS, "-cp", f"{classes}{os.pathsep}{class_path}", main]
+    return [java, *OPTIONS, "-cp", f"{classes}{os.pathsep}{class_path}", main]
 
 
 def spark_connector() -> Sequence[str]:
@@ -62,7 +61,7 @@ def spark_connector() -> Sequence[str]:
 def kafka_server() -> Sequence[str]:
     """The command that runs a class of Apache Kafka's server, up to the name of the class."""
     class_path = _class_path(_JAVA / "kafka" / "pom.xml")
-    return [_find_java(), *_JVM_OPTIONS, "-Xmx256m", "-cp", class_path]
+    return [_find_java(), *OPTIONS, "-Xmx256m", "-cp", class_path]
 
 
 def dump_log() -> Sequence[str]:
@@ -76,14 +75,14 @@ def consumer_groups() -> Sequence[str]:
 def _tool(name: str) -> Sequence[str]:
     """The command that runs one of Kafka's own tools."""
     class_path = _class_path(_JAVA / "dump-log" / "pom.xml")
-    return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, f"org.apache.kafka.tools.{name}"]
+    return [_find_java(), *OPTIONS, "-cp", class_path, f"org.apache.kafka.tools.{name}"]
 
 
 def rewrite(topic: str) -> Sequence[str]:
     """The command that runs our program around the classes of Kafka's broker which know that internal topic."""
     _find("javac", _JAVA_HINT)
     class_path = _class_path(_JAVA / "dump-log" / "pom.xml")
-    return [_find_java(), *_JVM_OPTIONS, "-cp", class_path, str(_JAVA / "dump-log" / "Rewrite.java"), topic]
+    return [_find_java(), *OPTIONS, "-cp", class_path, str(_JAVA / "dump-log" / "Rewrite.java"), topic]
 
 
 def go_client(program: Path) -> Sequence[str]:
@@ -91,7 +90,7 @@ def go_client(program: Path) -> Sequence[str]:
     go = _find("go", "Go 1.26 or later is needed")
     # The program must not depend on how this repository was checked out, nor on a workspace around it.
     environment = {**os.environ, "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    with _one_at_a_time():
+    with archives.one_at_a_time(_WORK):
         _resolve([go, "mod", "download"], _GO, "franz-go", environment)
     _compile([go, "build", "-o", str(program), "."], _GO, environment)
     return [str(program)]
@@ -102,20 +101,11 @@ def _find_java() -> str:
 
 
 def _class_path(pom: Path) -> str:
-    maven = _find("mvn", "`apt-get install maven` brings it")
-    known = _WORK / f"{pom.parent.name}.classpath"
-    with _one_at_a_time():
-        if not _is_current(known, pom):
-            goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
-            command = [maven, "--quiet", "--batch-mode", goal, f"-Dmdep.outputFile={known}"]
-            _resolve(command, pom.parent, f"the archives of {pom.relative_to(_HERE)}", os.environ)
-        return known.read_text().strip()
-
-
-def _is_current(known: Path, pom: Path) -> bool:
-    if not known.exists() or known.stat().st_mtime < pom.stat().st_mtime:
-        return False
-    return all(Path(entry).exists() for entry in known.read_text().strip().split(os.pathsep))
+    _find("mvn", "`apt-get install maven` brings it")
+    try:
+        return archives.class_path(pom, _WORK)
+    except archives.ArchivesMissing as missing:
+        _skip_outside_of_ci(str(missing))
 
 
 def _resolve(command: Sequence[str], directory: Path, what: str, environment: Mapping[str, str]) -> None:
@@ -125,10 +115,13 @@ def _resolve(command: Sequence[str], directory: Path, what: str, environment: Ma
             command, cwd=directory, env=environment, stdout=log, stderr=log, timeout=_TIMEOUT_S, check=False
         )
     if done.returncode != 0:
-        reason = f"{what} could not be had from the package registry; tests/interop/.work/{output.name} says why"
-        if os.environ.get("CI") == "true":
-            raise RuntimeError(reason)
-        pytest.skip(reason)
+        _skip_outside_of_ci(f"{what} could not be had from the package registry; interop/.work/{output.name} says why")
+
+
+def _skip_outside_of_ci(reason: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        raise RuntimeError(reason)
+    pytest.skip(reason)
 
 
 def _compile(command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -136,12 +129,3 @@ def _compile(command: Sequence[str], directory: Path, environment: Mapping[str, 
         command, cwd=directory, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-@contextmanager
-def _one_at_a_time() -> Generator[None]:
-    """Test processes that run side by side share `.work`."""
-    _WORK.mkdir(exist_ok=True)
-    with (_WORK / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -1,5 +1,6 @@
 """Requests to groups in one line each, over the plain client."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -41,6 +42,8 @@ SETTINGS: Mapping[str, str] = {
 }
 
 SESSION_TIMEOUT_MS = 30_000
+# Long enough for a loaded machine; a test that waits this long has failed.
+LOAD_DEADLINE_S = 60
 COMMIT_VERSIONS = range(2, 11)
 FETCH_VERSIONS = range(1, 11)
 
@@ -253,6 +256,12 @@ def committed(
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=[many])], require_stable=require_stable
     )
-    (told,) = client.ask(request, OffsetFetchResponse, version).groups
+    deadline = time.monotonic() + LOAD_DEADLINE_S
+    while True:
+        (told,) = client.ask(request, OffsetFetchResponse, version).groups
+        # A broker that was started again is ready before it has loaded its groups. Every client asks again.
+        if told.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            break
+        assert time.monotonic() < deadline, f"{group} is not loaded"
     assert (told.group_id, told.error_code) == (group, 0)
     return told.topics[0].partitions[0]

@@ -15,8 +15,10 @@ from headwater.pipelines import template
 from tests.cli.commands import Commands
 from tests.pipelines.program import run_together
 
-# One core, and no second compiler: what is tested is over before it pays.
-QUICK = ("--master", "local[1]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
+pytestmark = pytest.mark.xdist_group("own-spark")
+
+# One core: what is tested is small.
+QUICK = ("--master", "local[1]")
 
 SCRIPT = """
 import os, sys
@@ -140,7 +142,7 @@ def test_sound_definitions_are_valid(outcomes: dict[str, Any]) -> None:
 
 def test_an_error_in_python_is_told_with_its_file_and_line(outcomes: dict[str, Any]) -> None:
     assert outcomes["misspelt"].code == 1
-    assert "transformations/orders.py line 25: NameError: name 'colour' is not defined" in outcomes["misspelt"].error
+    assert "transformations/orders.py line 24: NameError: name 'colour' is not defined" in outcomes["misspelt"].error
 
 
 def test_a_table_that_is_not_there_is_told_by_its_name(outcomes: dict[str, Any]) -> None:

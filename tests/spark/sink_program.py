@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.spark import session
+from tests.java import OPTIONS
 from tests.spark.killable import PLACES_VARIABLE, KillableSource, staged_directory
 
 CONFIG = {
@@ -23,8 +24,7 @@ CONFIG = {
     "spark.speculation.minTaskRuntime": "50ms",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": " ".join(OPTIONS),
     "spark.log.level": "ERROR",
     # Executors on a cluster are not started from here.
     **{f"spark.executorEnv.{name}": os.environ[name] for name in (PLACES_VARIABLE, "PYTHONPATH")},

@@ -5,8 +5,12 @@ Here in few processes; on a cluster, with speculation and with more kills, in te
 
 from pathlib import Path
 
+import pytest
+
 from tests.spark.killable import COMMIT_BEGUN, COMMIT_DENIED, COMMIT_DONE, COMMIT_SENT, TASK_BEGUN, TASK_STAGED
 from tests.spark.killing import BROKER, DRIVER, TASK, Kill, copying, in_some_order
+
+pytestmark = pytest.mark.xdist_group("own-spark")
 
 
 def test_every_row_is_copied_once_whoever_is_killed(tmp_path: Path) -> None:

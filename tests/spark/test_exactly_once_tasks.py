@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from headwater.client.errors import ClientError
 from headwater.client.staging import OutdatedBatch, Staged, WriterFenced
+from headwater.clock import ManualClock
 from headwater.errors import ConfigError
 from headwater.ids import staging_id
 from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -89,6 +90,13 @@ def rows(*given: str) -> Iterator[pa.RecordBatch]:
 def write(options: WriteOptions, application: str, *given: str, partition: int = 0, attempt: int = 0) -> TaskWritten:
     with task(partition, attempt):
         return write_task(rows(*given), options, application)
+
+
+def pass_time_at_once(options: WriteOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks for a while whether a task comes late does so in no time."""
+    clock = ManualClock()
+    monkeypatch.setattr(options.connecting.cluster(), "clock", clock)
+    monkeypatch.setattr(options.connecting.cluster(), "sleep", lambda seconds: clock.advance(int(seconds * 1000)))
 
 
 def test_only_one_of_two_attempts_that_both_finish_is_published(
@@ -180,18 +188,19 @@ def test_an_abort_hides_what_the_tasks_that_are_done_have_staged(
 
 
 def test_what_nobody_knows_of_any_more_is_aborted_with_its_application(
-    headwater_broker: Broker, options: WriteOptions, topic: str, application: str
+    headwater_broker: Broker, options: WriteOptions, topic: str, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pass_time_at_once(options, monkeypatch)
     write(options, application, "forgotten", partition=0)
     write(options, application, "forgotten", partition=1, attempt=2)
     write(options, f"{application}-other", "kept")
 
-    abort_left_behind(application, options)
-    abort_left_behind(application, options)
+    abort_left_behind([None], application, options)
+    abort_left_behind([None], application, options)
 
     assert open_transactions(headwater_broker, application) == []
     assert open_transactions(headwater_broker, f"{application}-other") == [f"{application}-other::staging::0-0"]
-    abort_left_behind(f"{application}-other", options)
+    abort_left_behind([None], f"{application}-other", options)
     assert values(headwater_broker, topic) == []
 
 
@@ -290,7 +299,9 @@ def test_the_writer_of_a_stream_publishes_as_its_query_and_the_users_application
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_the_writer_of_a_batch_is_an_application_of_its_own(headwater_broker: Broker, topic: str) -> None:
+def test_the_writer_of_a_batch_is_an_application_of_its_own(
+    headwater_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create(headwater_broker, topic, PARTITIONS)
     given = {"bootstrap.servers": headwater_broker.bootstrap_servers, "topic": topic}
 
@@ -303,6 +314,7 @@ def test_the_writer_of_a_batch_is_an_application_of_its_own(headwater_broker: Br
     with task(0, 0):
         application_id = forgetful.write(rows("aborted")).application_id
     assert open_transactions(headwater_broker, application_id)
+    pass_time_at_once(forgetful._options, monkeypatch)
     forgetful.abort([None])
 
     assert values(headwater_broker, topic) == ["first", "second"]
@@ -347,7 +359,7 @@ def test_what_cannot_be_aborted_is_told_and_no_error_of_its_own(
     staged = TaskWritten(application, Staged(staging_id(application, "0-0"), 1, 0))
 
     abort_tasks([staged], options, 0)
-    abort_left_behind(application, options)
+    abort_left_behind([None], application, options)
 
     assert f"what was staged for batch 0 of '{application}' could not be aborted" in caplog.text
     assert f"what tasks of '{application}' have left behind could not be aborted" in caplog.text
@@ -392,7 +404,7 @@ def test_to_a_broker_that_cannot_publish_rows_are_written_at_least_once_which_is
         options = write_options({"bootstrap.servers": scripted.bootstrap, "topic": "t"}, is_streaming=True)
 
         assert write(options, "app", "row") == TaskWritten()
-        abort_left_behind("app", options)
+        abort_left_behind([None], "app", options)
 
         (sent,) = scripted.sent(ProduceRequest)
         assert isinstance(sent, ProduceRequest)

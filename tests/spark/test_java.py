@@ -122,6 +122,7 @@ spark.stop()
 """
 
 
+@pytest.mark.xdist_group("own-spark")
 def test_spark_runs_with_no_java_on_the_machine(tmp_path: Path) -> None:
     """A shell and its tools are all that Spark's start scripts find on PATH: no Java."""
     programs = tmp_path / "bin"

@@ -65,6 +65,7 @@ for is_second in (False, True):
 """
 
 
+@pytest.mark.xdist_group("own-spark")
 def test_tables_in_a_directory_are_there_for_the_next_session(tmp_path: Path) -> None:
     """The second session shares the first one's Java, which is most of what this costs, but not its catalogue."""
     directory = tmp_path / "with a space"

@@ -60,10 +60,14 @@ def _keep_client_config(ctx: click.Context, _: click.Parameter, file: Path | Non
     ctx.meta[_CLIENT_CONFIG] = file
 
 
+def client_config_file() -> Path | None:
+    return click.get_current_context().meta[_CLIENT_CONFIG]
+
+
 def client_settings(bootstrap: str) -> dict[str, str]:
     """Where the brokers are and how to talk to them, in the words of a Kafka client."""
     context = click.get_current_context()
-    file: Path | None = context.meta[_CLIENT_CONFIG]
+    file = client_config_file()
     if file is None:
         return {_SERVERS: bootstrap}
     from headwater.client.properties import read_properties

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from headwater.cli.duration import Duration, duration_text
-from headwater.cli.options import Assignment, address_option, time_text
+from headwater.cli.options import Assignment, bootstrap_option, client_config_file, client_settings, time_text
 from headwater.cli.output import format_option, show
 from headwater.printable import printable
 
@@ -102,7 +102,7 @@ def init(name: str, directory: Path) -> None:
 @click.option(
     "--format", type=click.Choice(("table", "json")), default="table", show_default=True, help="How to show progress."
 )
-@address_option
+@bootstrap_option
 def run(
     path: Path,
     arguments: tuple[str, ...],
@@ -126,7 +126,8 @@ def run(
     A script decides by itself how it runs. SparkSession.builder.getOrCreate() in it gives a session that is ready, and
     a stop ends its streaming queries; one that goes on for longer than --grace is interrupted.
 
-    Definitions and scripts find the broker in the environment variable HEADWATER_BOOTSTRAP.
+    Definitions and scripts get the broker, and how to talk to it, from headwater.spark.client_options(), or from the
+    environment variable HEADWATER_BOOTSTRAP.
 
     \b
     Examples:
@@ -137,8 +138,7 @@ def run(
     """
     from headwater.cli.pipeline_rows import display
 
-    # Before Spark starts: its Python processes inherit it.
-    os.environ["HEADWATER_BOOTSTRAP"] = bootstrap
+    _tell_definitions(bootstrap)
     target = _target(master, remote, settings)
     is_script = path.suffix == ".py"
     if is_script and (once or full_refresh):
@@ -174,7 +174,7 @@ def run(
 @project_argument
 @spark_options
 @format_option
-@address_option
+@bootstrap_option
 def validate(
     path: Path,
     master: str | None,
@@ -193,7 +193,7 @@ def validate(
     """
     from headwater.pipelines import project, running
 
-    os.environ["HEADWATER_BOOTSTRAP"] = bootstrap
+    _tell_definitions(bootstrap)
     found = project.load(path)
     running.validate(found, _target(master, remote, settings))
     if format == "table":
@@ -290,6 +290,17 @@ def _state(path: Path) -> "State":
     if found is None:
         raise click.ClickException(f"the pipeline in {path} never ran here; `headwater pipeline run` starts it")
     return found
+
+
+def _tell_definitions(bootstrap: str) -> None:
+    """Where the brokers are and how to talk to them, in the environment: Spark's Python processes inherit it."""
+    from headwater.spark import environment
+
+    os.environ[environment.BOOTSTRAP] = client_settings(bootstrap)["bootstrap.servers"]
+    file = client_config_file()
+    if file is not None:
+        # Definitions run in the directory of their project.
+        os.environ[environment.CLIENT_CONFIG] = str(file.absolute())
 
 
 def _target(master: str | None, remote: str | None, settings: tuple[tuple[str, str], ...]) -> "Target":

@@ -65,7 +65,8 @@ def sql(
     from headwater.pipelines.sessions import Target, plain
 
     with TemporaryDirectory(prefix="headwater-sql-") as directory:
-        target = Target(master, config={**topic_tables.SETTINGS, **dict(settings)})
+        # Named, so that SPARK_REMOTE is not heeded: a server that runs already does not take these settings.
+        target = Target(master or "local[*]", config={**topic_tables.SETTINGS, **dict(settings)})
         with plain("headwater sql", target, Place(Path(directory)), keeps_tables=False) as spark:
             result = topic_tables.query(spark, statement, client_settings(bootstrap), topics, rows_max=limit)
     _show(result, format)

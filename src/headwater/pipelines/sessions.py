@@ -52,6 +52,8 @@ def connected(name: str, target: Target, place: Place, config: Mapping[str, str]
     """A session that declarative pipelines can use, stopped in the end together with the Spark that it started."""
     settings = {**config, **(target.config or {})}
     if target.remote is not None:
+        # What the definitions print goes there.
+        place.directory.mkdir(parents=True, exist_ok=True)
         spark = session(name, remote=target.remote, config={**_TERSE, **settings})
         try:
             yield spark
@@ -81,7 +83,9 @@ def plain(name: str, target: Target, place: Place, *, keeps_tables: bool = True)
             directory = place.tables if keeps_tables else None
             spark = session(name, master=target.master, config=target.config, directory=directory)
     try:
-        yield spark
+        # Spark's builder gives a session of Connect only to those who say where it is, even if there is one already.
+        with _environment({"SPARK_REMOTE": target.remote} if target.remote else {}):
+            yield spark
     finally:
         _stop(spark)
 

@@ -22,15 +22,13 @@ configuration:
 _ORDERS = '''\
 """The topic `orders`, and the table of those orders that make sense."""
 
-import os
-
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, from_json
 
+from headwater.spark import client_options
+
 spark = SparkSession.active()
-# `headwater pipeline run --bootstrap` sets it.
-BOOTSTRAP = os.environ.get("HEADWATER_BOOTSTRAP", "127.0.0.1:9092")
 ORDER = "order_id LONG, product STRING, quantity INT, price DOUBLE, ordered_at TIMESTAMP"
 
 
@@ -39,7 +37,8 @@ def orders() -> DataFrame:
     """A view, so that SQL can read the topic too: `FROM STREAM orders`."""
     records = (
         spark.readStream.format("headwater")
-        .option("bootstrap.servers", BOOTSTRAP)
+        # The broker of `headwater pipeline run --bootstrap`, and the security of `--client-config`.
+        .options(**client_options())
         .option("subscribe", "orders")
         .option("startingOffsets", "earliest")
         .load()
@@ -68,19 +67,15 @@ GROUP BY window(ordered_at, '1 minute'), product;
 _PUBLISH = '''\
 """The topic `revenue`: every row of the table `revenue` as JSON, exactly once."""
 
-import os
-
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, struct, to_json
 
+from headwater.spark import client_options
+
 spark = SparkSession.active()
 
-dp.create_sink(
-    "revenue_topic",
-    "headwater",
-    {"bootstrap.servers": os.environ.get("HEADWATER_BOOTSTRAP", "127.0.0.1:9092"), "topic": "revenue"},
-)
+dp.create_sink("revenue_topic", "headwater", {**client_options(), "topic": "revenue"})
 
 
 @dp.append_flow(target="revenue_topic")
@@ -132,7 +127,7 @@ With a broker running (`headwater serve`):
     python sample_orders.py 1000 | headwater produce orders
     headwater pipeline validate
     headwater pipeline run --once
-    headwater consume revenue --from beginning
+    headwater consume revenue --committed
 
 `headwater pipeline run` without `--once` goes on until it is stopped (Ctrl-C, or `headwater pipeline stop`), and
 `headwater pipeline status` tells how it is doing. Whatever running leaves behind is in `.headwater/`: remove that

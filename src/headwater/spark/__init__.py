@@ -5,13 +5,15 @@ Neither Java nor pyspark is needed to import this package.
 
 from typing import TYPE_CHECKING, Any
 
-# Not left for later like the other: the module of the same name would take its place as soon as it is imported.
+from headwater.spark.environment import client_options
+
+# Not left for later like the last: the module of the same name would take its place as soon as it is imported.
 from headwater.spark.session import session
 
 if TYPE_CHECKING:
     from headwater.spark.source import HeadwaterDataSource
 
-__all__ = ["HeadwaterDataSource", "session"]
+__all__ = ["HeadwaterDataSource", "client_options", "session"]
 
 
 def __getattr__(name: str) -> Any:

@@ -44,6 +44,7 @@ class RowEncoding:
     def _encode(self, rows: pa.RecordBatch) -> Iterator[Encoded]:
         written: Any = rows.select([name for name in rows.schema.names if name in self._columns])
         _check_times(written)
+        _check_headers(written)
         encoder = RowEncoder(columns_of(written))
         now_ms = self._cluster.clock.now_ms()
         for topic, selection in self._by_topic(rows):
@@ -118,6 +119,21 @@ def _check_times(rows: pa.RecordBatch) -> None:
     earliest = limits["min"].cast(pa.timestamp("us", "UTC"))
     if earliest.is_valid and earliest.value < 0:
         raise RowRefused(f"a row has the timestamp {earliest}, and no record can be from before 1970")
+
+
+def _check_headers(rows: pa.RecordBatch) -> None:
+    if "headers" not in rows.schema.names:
+        return
+    lists = _column(rows, "headers")
+    # Spark has no such types; Arrow has them for columns in which nothing is.
+    if pa.types.is_null(lists.type) or pa.types.is_null(lists.type.value_type):
+        return
+    # Only those of these rows, whatever else their memory holds.
+    headers = lists.flatten()
+    if headers.null_count:
+        raise RowRefused("a row has a header that is null: leave it out of the array, or give it a key")
+    if headers.field("key").null_count:
+        raise RowRefused("a row has a header whose key is null: a header may lack a value, but not a key")
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

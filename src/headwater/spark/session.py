@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from headwater.errors import ConfigError, HeadwaterError
 from headwater.spark.java import find_java
+from headwater.spark.java_logging import logging_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,6 @@ _SESSION = {
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "WARN",
 }
 # Without it Spark refuses a data source that takes filters, as ours does when it is asked to.
 _PUSHDOWN = {"spark.sql.python.filterPushdown.enabled": "true"}
@@ -50,7 +50,8 @@ def session(
     config: Mapping[str, str] | None = None,
     directory: str | os.PathLike[str] | None = None,
 ) -> "SparkSession":
-    """A session on this machine; with `master` on a cluster, with `remote` (`sc://HOST:PORT`) through Spark Connect.
+    """A session on this machine; with `master` on a cluster, with `remote` (`sc://HOST:PORT`, or `SPARK_REMOTE` in the
+    environment) through Spark Connect.
 
     `config` holds Spark's own settings and has the last word. Tables and their catalogue are kept in `directory`;
     without one they last as long as this process. As always in Spark, a session that exists already is given again.
@@ -63,6 +64,9 @@ def session(
         raise SparkNotInstalled(f"{error.name} is not installed; run: pip install 'headwater[spark]'") from None
 
     given = dict(config or {})
+    if master is None and "spark.master" not in given:
+        # As everywhere in Spark; `headwater pipeline run --remote` sets it for the scripts that it runs.
+        remote = remote or os.environ.get("SPARK_REMOTE") or None
     builder = SparkSession.builder.appName(name)
     if remote is not None:
         builder = builder.remote(remote).config(map={**_SESSION, **given})
@@ -78,7 +82,7 @@ def session(
     is_local = master.startswith("local")
     if is_local:
         settings |= _one_machine(os.cpu_count() or 1)
-    java_options = [settings.get(_JAVA_OPTIONS), _derby(directory), given.pop(_JAVA_OPTIONS, None)]
+    java_options = [settings.get(_JAVA_OPTIONS), logging_option(), _derby(directory), given.pop(_JAVA_OPTIONS, None)]
     settings |= given
     settings[_JAVA_OPTIONS] = " ".join(option for option in java_options if option)
     with _environment(is_local=is_local):
@@ -126,10 +130,13 @@ def _derby(directory: str | os.PathLike[str] | None) -> str | None:
 
 @contextmanager
 def _environment(*, is_local: bool) -> Generator[None]:
-    """What Spark's start scripts read: which Java, and on one machine the Python that Headwater is installed in."""
+    """What Spark's start scripts read: which Java, and on one machine which address, and the Python with Headwater."""
     wanted = {"JAVA_HOME": str(find_java().home)}
-    if is_local and "PYSPARK_PYTHON" not in os.environ:
-        wanted["PYSPARK_PYTHON"] = sys.executable
+    if is_local:
+        wanted |= {
+            "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+            "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+        }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -1,0 +1,40 @@
+"""What a pipeline's environment says about brokers, as options of readers and writers."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import ConfigError
+from headwater.spark import client_options
+from headwater.spark.write_options import write_options
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HEADWATER_BOOTSTRAP", "HEADWATER_CLIENT_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_without_any_word_it_is_the_broker_of_this_machine() -> None:
+    assert client_options() == {"bootstrap.servers": "127.0.0.1:9092"}
+
+
+def test_security_comes_from_the_file_and_other_settings_do_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=a:1\nsecurity.protocol=SSL\nfetch.max.bytes=1000\n")
+    monkeypatch.setenv("HEADWATER_CLIENT_CONFIG", str(file))
+
+    assert client_options() == {"bootstrap.servers": "a:1", "kafka.security.protocol": "SSL"}
+    assert write_options(client_options(), is_streaming=True).connecting.bootstrap_servers == "a:1"
+
+    monkeypatch.setenv("HEADWATER_BOOTSTRAP", "b:2")
+    assert client_options()["bootstrap.servers"] == "b:2"
+
+
+def test_a_file_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADWATER_CLIENT_CONFIG", str(tmp_path / "none"))
+
+    with pytest.raises(ConfigError, match="No such file"):
+        client_options()

@@ -172,8 +172,17 @@ class AiokafkaClient:
         return None
 
     def close(self) -> None:
-        self._runner.run(self._consumer.stop())
+        self._runner.run(self._stop())
+        # Whatever it left running ends here.
         self._runner.close()
+
+    async def _stop(self) -> None:
+        # While a fetch that failed waits to be tried again, aiokafka 0.14 ends its own stop: it cancels the fetch, and
+        # takes the end of that for a cancellation of itself. What it has not come to then are its connections.
+        try:
+            await self._consumer.stop()
+        except asyncio.CancelledError:
+            await self._consumer._client.close()
 
 
 def _aiokafka_listener(owner: Owner) -> Any:

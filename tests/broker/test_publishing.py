@@ -1,5 +1,6 @@
 """Batches of many writers: one write decides over all of them, and what a crash leaves of it is carried out."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from headwater.errors import HeadwaterError
 from headwater.ids import ProducerId, TransactionalId, staging_id
 from headwater.protocol import batch as batches
 from tests.broker.faulty_disk import FULL, FaultyDisk
-from tests.broker.running import NOW_MS, create, run, running, settled, start
+from tests.broker.running import NOW_MS, TIMEOUT_S, create, run, running, settled, start
 from tests.broker.transacting import SETTINGS, crashed, eventually, initialized, is_stable, markers, stage, state
 
 APP = TransactionalId("app")
@@ -30,6 +31,7 @@ def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions_module, "RETRY_PAUSE_S", 0.001)
     monkeypatch.setattr(transactions_module, "RETRY_PAUSE_S_MAX", 0.001)
     monkeypatch.setattr(shard_module, "RELOAD_PAUSE_S", 0.001)
+    monkeypatch.setattr(transactions_module, "PUBLISHED_HOLD_S", 0.001)
 
 
 async def staged(broker: Broker, partition: Partition, *transactional_ids: TransactionalId) -> list[Writer]:
@@ -79,6 +81,30 @@ async def test_the_decision_over_all_writers_is_one_batch_of_the_log(tmp_path: P
         application = found[-1]
         assert isinstance(application, TransactionStored)
         assert application.published_batch_id == 0
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+async def test_whoever_is_told_of_a_publication_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_commit: bool
+) -> None:
+    monkeypatch.setattr(transactions_module, "PUBLISHED_HOLD_S", TIMEOUT_S)
+    disk = FaultyDisk()
+    disk.cursed = "sink"
+    async with running(tmp_path, {**SETTINGS, "headwater.flush": "ack"}, disk=disk) as broker:
+        partition = await create(broker, "sink")
+        writers = await staged(broker, partition, *WRITERS)
+        disk.sync_allowed.clear()
+        disk.sync_started.clear()
+        publishing = asyncio.ensure_future(publish(broker, 0, writers, is_commit=is_commit))
+        await eventually(disk.sync_started.is_set)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not publishing.done(), "its markers are not on disk"
+
+        disk.sync_allowed.set()
+        await publishing
+        assert is_stable(partition)
+        assert markers(partition) == [is_commit] * len(WRITERS)
 
 
 async def test_markers_that_a_crash_prevented_are_written_after_it(tmp_path: Path) -> None:

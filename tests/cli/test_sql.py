@@ -10,7 +10,7 @@ from headwater.testing import Broker
 from tests.cli.commands import Commands, Outcome
 from tests.pipelines.program import run_together
 
-pytestmark = pytest.mark.xdist_group("own-spark")
+pytestmark = pytest.mark.xdist_group("spark")
 
 STATEMENTS = {
     "json": "SELECT key, parse_json(value):amount::int * 2 AS twice FROM headwater.`my-orders` ORDER BY offset",

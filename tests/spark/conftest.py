@@ -1,8 +1,9 @@
 """One Spark session and one broker for all tests here, in one process: starting Spark costs more than most tests.
 
 Tests keep apart by the names of their topics (`topic`), queries and tables. Those that start a Spark of their own, here
-and elsewhere, are the group `own-spark`, which one worker runs: so there are never more than two at once. More would
-starve each other, for Spark waits ten seconds and no longer until a Python process that it started answers.
+and elsewhere, are the group `own-spark`, which one worker runs, or of the group `spark`: so there are never more than
+two at work. More would starve each other, for Spark waits ten seconds and no longer until a Python process that it
+started answers.
 """
 
 from collections.abc import Generator

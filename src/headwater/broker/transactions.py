@@ -7,7 +7,8 @@ is on disk: after a restart from what the log says.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -56,6 +57,8 @@ RETRY_PAUSE_S_MAX = 10.0
 # How long a request is held that comes before the markers of the transaction before; Kafka does so for as long
 # (add.partitions.to.txn.retry.backoff.max.ms).
 HOLD_S = 0.1
+# How long the answer to a published batch is held for the sake of whoever reads next.
+PUBLISHED_HOLD_S = 5.0
 
 # A moment later it may be well: every producer tries again on these.
 _PRODUCE_CODES = {
@@ -78,10 +81,10 @@ class Joining(NamedTuple):
 class _Held:
     """A request that waits for markers, though not for long."""
 
-    def __init__(self, ask_again: Callable[[], None], give_up: Callable[[], None]) -> None:
+    def __init__(self, ask_again: Callable[[], None], give_up: Callable[[], None], hold_s: float) -> None:
         self._ask_again = ask_again
         self._give_up = give_up
-        self._timer: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(HOLD_S, self.send_away)
+        self._timer: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(hold_s, self.send_away)
 
     def go_on(self) -> None:
         if self._is_claimed():
@@ -176,7 +179,7 @@ class Transactions(Sharding[TransactionMachine]):
                 outcome.resolve(refusal)
             elif transactional_id in self._held:
                 # A client that is sent away comes back after a pause, which is long beside what is left to do.
-                self._held[transactional_id].append(_Held(ask_again, lambda: outcome.resolve(refusal)))
+                self._held[transactional_id].append(_Held(ask_again, lambda: outcome.resolve(refusal), HOLD_S))
             else:
                 ask_again()
 
@@ -254,13 +257,25 @@ class Transactions(Sharding[TransactionMachine]):
     async def publish(
         self, application_id: TransactionalId, batch_id: int, writers: Sequence[Writer], *, is_commit: bool
     ) -> Published:
-        """Once it is on disk that the batch is published, or that its writers are aborted. A refusal is raised."""
+        """Once the batch is published or its writers are aborted, and readers see it. A refusal is raised."""
         new_producer_id = await self._new_producer_id() if is_commit else NO_PRODUCER_ID
         publish = PublishBatch(application_id, batch_id, is_commit, writers, new_producer_id)
         outcome = await self.submit(application_id, lambda machine, _, now: machine.decide_publish(publish, now)).wait()
         if isinstance(outcome, HeadwaterError):
             raise outcome
+        await self._see_markers(writer.transactional_id for writer in writers)
         return outcome
+
+    async def _see_markers(self, transactional_ids: Iterable[TransactionalId]) -> None:
+        """Returns when the markers of these are written, or are long in coming: it is decided all the same."""
+        waiting: list[Pending[None]] = []
+        for held in (self._held[each] for each in transactional_ids if each in self._held):
+            seen: Pending[None] = Pending()
+            waiting.append(seen)
+            go_on = partial(seen.resolve, None)
+            held.append(_Held(go_on, go_on, PUBLISHED_HOLD_S))
+        for seen in waiting:
+            await seen.wait()
 
     def describe(self, transactional_id: TransactionalId) -> Pending[Outcome[TransactionDescription]]:
         def decide(machine: TransactionMachine, _ticket: Ticket, _now: Now) -> Decision[TransactionDescription]:

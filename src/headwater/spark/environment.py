@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-from headwater.client.properties import read_properties
-from headwater.client.security import about_security
 from headwater.spark.options import CLIENT_PREFIX
 
 BOOTSTRAP: Final = "HEADWATER_BOOTSTRAP"
@@ -19,6 +17,10 @@ _SERVERS: Final = "bootstrap.servers"
 
 def client_options() -> dict[str, str]:
     """Options of `format("headwater")`, for readers, writers and sinks: `.options(**client_options())`."""
+    # Imported here because all of Spark's Python processes import this package, and few ask.
+    from headwater.client.properties import read_properties  # noqa: PLC0415
+    from headwater.client.security import about_security  # noqa: PLC0415
+
     file = os.environ.get(CLIENT_CONFIG)
     given = read_properties(Path(file)) if file else {}
     servers = os.environ.get(BOOTSTRAP) or given.get(_SERVERS, _DEFAULT)

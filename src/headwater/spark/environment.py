@@ -18,8 +18,8 @@ _SERVERS: Final = "bootstrap.servers"
 def client_options() -> dict[str, str]:
     """Options of `format("headwater")`, for readers, writers and sinks: `.options(**client_options())`."""
     # Imported here because all of Spark's Python processes import this package, and few ask.
-    from headwater.client.properties import read_properties  # noqa: PLC0415
-    from headwater.client.security import about_security  # noqa: PLC0415
+    from headwater.client.properties import read_properties
+    from headwater.client.security import about_security
 
     file = os.environ.get(CLIENT_CONFIG)
     given = read_properties(Path(file)) if file else {}

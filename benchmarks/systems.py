@@ -4,7 +4,6 @@
 
 import os
 import shutil
-import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from typing import Protocol
 from benchmarks import apache_kafka
 from benchmarks.archives import ArchivesMissing, class_path
 from benchmarks.broker_process import BrokerProcess
+from benchmarks.ports import port_of, reserved_port
 from benchmarks.processes import memory_bytes
 from benchmarks.scale import GIB
 from benchmarks.work import WORK
@@ -132,7 +132,7 @@ class ApacheKafka:
     def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
         with ExitStack() as reserved:
             # Nobody else is given these ports until the server has them.
-            port, controller_port = (_port_of(reserved.enter_context(_reserved_port())) for _ in range(2))
+            port, controller_port = (port_of(reserved.enter_context(reserved_port())) for _ in range(2))
             return apache_kafka.start(
                 ["java", *self._java_options, "-cp", self._class_path],
                 directory,
@@ -151,17 +151,6 @@ class ApacheKafka:
     @cached_property
     def _class_path(self) -> str:
         return class_path(_KAFKA_POM, WORK)
-
-
-def _reserved_port() -> socket.socket:
-    reserved = socket.socket()
-    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind(("127.0.0.1", 0))
-    return reserved
-
-
-def _port_of(reserved: socket.socket) -> int:
-    return reserved.getsockname()[1]
 
 
 HEADWATER = Headwater()

@@ -26,7 +26,7 @@ def maven(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_maven_is_asked_again_only_when_an_archive_is_gone(
     pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive, work = tmp_path / "a.jar", tmp_path / "work"
+    archive, work = tmp_path / "a.jar", tmp_path / "kept"
     archive.touch()
     maven(tmp_path, f'for word in "$@"; do true; done; echo asked; echo {archive} > "${{word#*=}}"', monkeypatch)
 
@@ -45,9 +45,9 @@ def test_a_registry_that_gives_nothing_is_said_without_its_name(
     maven(tmp_path, "echo no route to registry.example; exit 1", monkeypatch)
 
     with pytest.raises(
-        ArchivesMissing, match=r"project/pom.xml could not be had .*/work/resolve.log says why"
+        ArchivesMissing, match=r"project/pom.xml could not be had .*/kept/resolve.log says why"
     ) as found:
-        class_path(pom, tmp_path / "work")
+        class_path(pom, tmp_path / "kept")
 
     assert "registry.example" not in str(found.value)
 
@@ -56,4 +56,4 @@ def test_no_maven_is_said(pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "/nowhere")
 
     with pytest.raises(ArchivesMissing, match="mvn is not on the PATH"):
-        class_path(pom, tmp_path / "work")
+        class_path(pom, tmp_path / "kept")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,18 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-
-def reserved_port() -> socket.socket:
-    """Of 127.0.0.1, for a server that is to find its port free whenever it starts. While this is open no other process
-    is given the port by chance; a server that asks for it by number, and lets its address be used again, gets it."""
-    reserved = socket.socket()
-    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind(("127.0.0.1", 0))
-    return reserved
-
-
-def port_of(reserved: socket.socket) -> int:
-    return reserved.getsockname()[1]
+from benchmarks.ports import port_of, reserved_port
 
 
 class BrokerProcess:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import apache_kafka
+from benchmarks.ports import port_of, reserved_port
 
 from tests.certificates import Authority, Identity
-from tests.faults.processes import port_of, reserved_port
 
 PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from benchmarks.ports import port_of, reserved_port
+
 from headwater.spark.java import find_java
-from tests.faults.processes import port_of, reserved_port
 from tests.java import SPARK_ENVIRONMENT
 
 _HOST = "127.0.0.1"

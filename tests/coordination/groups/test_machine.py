@@ -26,8 +26,9 @@ from headwater.group_defaults import GroupDefaults
 from headwater.ids import GroupId, MemberId, TopicName
 from headwater.protocol.consumer_protocol import write_assignment
 from tests.coordination.groups.consumer.driver import SESSION_TIMEOUT_MS, Topics, heartbeat
-from tests.coordination.groups.machine_driver import MachineDriver, OneGroup, offset
+from tests.coordination.groups.machine_driver import MachineDriver
 from tests.coordination.groups.migration.driver import CLASSIC_SESSION_TIMEOUT_MS, join_request
+from tests.coordination.groups.one_group import OneGroup, offset
 
 NAME = "payments"
 PAYMENTS = GroupId(NAME)

@@ -15,8 +15,9 @@ from headwater.coordination.groups.events import (
 from headwater.errors import ErrorCode, KafkaError
 from headwater.ids import GroupId, MemberId, TopicName
 from tests.coordination.groups.consumer.driver import SESSION_TIMEOUT_MS, Topics, heartbeat
-from tests.coordination.groups.machine_driver import MachineDriver, OneGroup, offset
+from tests.coordination.groups.machine_driver import MachineDriver
 from tests.coordination.groups.migration.driver import CLASSIC_SESSION_TIMEOUT_MS
+from tests.coordination.groups.one_group import OneGroup, offset
 
 NAME = "payments"
 PAYMENTS = GroupId(NAME)

@@ -19,9 +19,10 @@ from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.consumer.driver import Topics
 from tests.coordination.groups.consumer.test_properties import LOST, expect
 from tests.coordination.groups.machine_checks import check_all_owners, check_offsets_have_groups, check_rebuilt
-from tests.coordination.groups.machine_driver import MachineDriver, OneGroup, Record, offset
+from tests.coordination.groups.machine_driver import MachineDriver, Record
 from tests.coordination.groups.migration.driver import Shard
 from tests.coordination.groups.migration.test_properties import ROUNDS_MAX, ClassicClient, NewClient
+from tests.coordination.groups.one_group import OneGroup, offset
 
 Client = NewClient | ClassicClient
 

@@ -9,8 +9,9 @@ from headwater.coordination.groups.commands import GroupState, JoinResult, Sync
 from headwater.errors import ErrorCode, KafkaError
 from headwater.ids import MemberId
 from tests.coordination.groups.consumer.driver import Topics, heartbeat
-from tests.coordination.groups.machine_driver import MachineDriver, OneGroup, offset
+from tests.coordination.groups.machine_driver import MachineDriver
 from tests.coordination.groups.migration.driver import CLASSIC_SESSION_TIMEOUT_MS, join_request
+from tests.coordination.groups.one_group import OneGroup, offset
 
 NAME = "payments"
 

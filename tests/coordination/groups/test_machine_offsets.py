@@ -10,8 +10,9 @@ from headwater.errors import ErrorCode, KafkaError
 from headwater.group_defaults import GroupDefaults
 from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
 from tests.coordination.groups.consumer.driver import Topics, heartbeat
-from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver, OneGroup, offset
+from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver
 from tests.coordination.groups.migration.driver import CLASSIC_SESSION_TIMEOUT_MS, join_request
+from tests.coordination.groups.one_group import OneGroup, offset
 
 NAME = "payments"
 PAYMENTS = GroupId(NAME)

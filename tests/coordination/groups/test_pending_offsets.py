@@ -19,7 +19,8 @@ from headwater.errors import ErrorCode, KafkaError
 from headwater.group_defaults import GroupDefaults
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicId, TopicName
 from tests.coordination.groups.consumer.driver import Topics
-from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver, OneGroup, offset
+from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver
+from tests.coordination.groups.one_group import OneGroup, offset
 from tests.coordination.groups.test_machine_offsets import completing, mixed, nothing, preparing
 
 NAME = "payments"

@@ -58,6 +58,20 @@ def read(consumer: Consumer, count: int) -> list[ConsumedRecord]:
 # -- against a real broker
 
 
+def test_large_batches_that_are_kept_stay_as_they_are_while_others_are_fetched(cluster: Cluster) -> None:
+    (partition,) = new_topic(cluster)
+    values = [bytes([number]) * 500_000 for number in range(12)]
+    with Producer(cluster, batch_records_max=1) as producer:
+        for value in values:
+            producer.send(partition.topic, value, partition=0)
+    consumer = Consumer(cluster, {partition: 0}, partition_bytes_max=600_000)
+    kept = []
+    while len(kept) < len(values):
+        kept += consumer.fetch_batches()
+
+    assert [record.value for fetched in kept for record in consumer.read(fetched)] == values
+
+
 @pytest.mark.parametrize("codec", list(Codec))
 def test_what_another_client_wrote_is_read_exactly(broker: Broker, cluster: Cluster, codec: Codec) -> None:
     (partition,) = new_topic(cluster)

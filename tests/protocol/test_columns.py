@@ -165,6 +165,17 @@ def test_many_rows_outgrow_every_buffer(codec: Any) -> None:
     assert rows_of(builder.take()) == rows_from(made)
 
 
+def test_what_was_taken_stays_as_it_is_while_the_builder_goes_on(codec: Any) -> None:
+    builder = codec.ColumnBuilder(**EVERYTHING)
+    taken = []
+    for number in range(8):
+        made = [Record(0, 0, b"%d" % number, b"%d" % number * 5000, (("h", b"%d" % number),))]
+        builder.append(payload_of(made), 1, 0, 0, None, 0, 9)
+        taken.append((builder.take(), made))
+
+    assert [rows_of(columns) for columns, _ in taken] == [rows_from(made) for _, made in taken]
+
+
 def test_a_column_without_null_has_no_validity_bits(codec: Any) -> None:
     builder = codec.ColumnBuilder(key=True, value=True)
     builder.append(payload_of([Record(0, 0, b"", None), Record(1, 0, b"k", b"")]), 2, 0, 0, None, 0, 9)

@@ -78,7 +78,7 @@ def test_arrow_holds_the_builders_memory_without_a_copy() -> None:
     columns.value.data[0:1] = b"V"  # pyright: ignore[reportIndexIssue]
     assert array.to_pylist() == [b"Value"]
     with pytest.raises(BufferError):
-        columns.value.data.extend(b"more")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        columns.value.data.obj.extend(b"more")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 @pytest.mark.parametrize(

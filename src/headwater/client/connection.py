@@ -18,6 +18,7 @@ from headwater.errors import ErrorCode, ProtocolError
 from headwater.protocol.codec import Request, Response, decode, encode_parts
 from headwater.protocol.headers import read_response_header, write_request_header
 from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.reuse import Buffers
 
 CLIENT_ID = "headwater"
 TIMEOUT_MS = 30_000
@@ -27,6 +28,8 @@ RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 _CORRELATION_ID_MAX = 2**31 - 1
+# What is smaller comes from memory that Python keeps at hand anyway.
+_REUSED_BYTES_MIN = 256 * 1024
 _SOFTWARE_VERSION = "1"
 # How TLS, in its plainest form, says that what it got is none: the type of the record and the major version.
 _TLS_ALERT = 0x1503
@@ -74,6 +77,7 @@ class Connection:
         self._correlation_id = 0
         self._in_flight: deque[InFlight[Any]] = deque()
         self._versions: Mapping[int, range] = {}
+        self._large_frames = Buffers()
         # Anything but ApiVersions, which a broker answers before it knows who we are.
         self._was_answered = False
         self._socket = self._connect()
@@ -208,7 +212,7 @@ class Connection:
                 if size >> 16 == _TLS_ALERT and self._security.tls is None:
                     raise ProtocolError("it speaks TLS there (security.protocol)")
                 raise ProtocolError(f"an answer of {size} bytes, where up to {self._response_bytes_max} are read")
-            frame = memoryview(self._read(size, deadline_ms))
+            frame = self._read(size, deadline_ms)
             correlation_id, position = read_response_header(frame, sent.response, sent.version)
             if correlation_id != sent.correlation_id:
                 raise ProtocolError(f"an answer to request {correlation_id}, where {sent.correlation_id} is next")
@@ -224,23 +228,21 @@ class Connection:
             self.close()
             raise
 
-    def _read(self, size: int, deadline_ms: int) -> bytearray:
-        # Zeroed memory is not touched before bytes arrive, so that a size is cheap to claim and costly to fill.
-        frame = bytearray(size)
-        with memoryview(frame) as view:
-            position = 0
-            while position < size:
-                remaining_ms = deadline_ms - self._clock.monotonic_ms()
-                if remaining_ms <= 0:
-                    raise TimeoutError
-                self._socket.settimeout(remaining_ms / 1000)
-                with view[position:] as rest:
-                    received = self._socket.recv_into(rest)
-                if not received:
-                    is_unknown = self._security.credentials is None and self._versions and not self._was_answered
-                    hint = "; does it want to know who we are? (security.protocol)" if is_unknown else ""
-                    raise ConnectionResetError(f"it closed the connection{hint}")
-                position += received
+    def _read(self, size: int, deadline_ms: int) -> memoryview:
+        buffer = bytearray(size) if size < _REUSED_BYTES_MIN else self._large_frames.get(size)
+        frame = memoryview(buffer)[:size]
+        position = 0
+        while position < size:
+            remaining_ms = deadline_ms - self._clock.monotonic_ms()
+            if remaining_ms <= 0:
+                raise TimeoutError
+            self._socket.settimeout(remaining_ms / 1000)
+            received = self._socket.recv_into(frame[position:])
+            if not received:
+                is_unknown = self._security.credentials is None and self._versions and not self._was_answered
+                hint = "; does it want to know who we are? (security.protocol)" if is_unknown else ""
+                raise ConnectionResetError(f"it closed the connection{hint}")
+            position += received
         return frame
 
     def _broken(self, error: OSError) -> ClientError:

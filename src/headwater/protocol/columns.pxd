@@ -11,6 +11,7 @@ cdef Py_ssize_t _RECORD_SIZE_MIN, _INT32_SIZE, _INT64_SIZE, _ROOM_MIN, _BAD
 
 @cython.final
 cdef class _Growing:
+    cdef object reused
     cdef bytearray data
     cdef bytearray offsets
     cdef bytearray validity

@@ -6,7 +6,7 @@ what is held is bounded by what was received, and a payload that is refused leav
 
 from typing import Final, NamedTuple, TypeAlias
 
-from headwater.protocol import buffers, memory, records
+from headwater.protocol import buffers, memory, records, reuse
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -68,11 +68,15 @@ class _Growing:
     """Byte strings that are added at the end, or the lengths of lists; room is doubled when it runs out."""
 
     def __init__(self) -> None:
+        self.reused = reuse.Buffers()
+        self.data_room = 0
         self.clear()
 
     def clear(self) -> None:
-        self.data = bytearray()
-        self.data_room = 0
+        # The next rows will need about as much room as the last.
+        if self.data_room > reuse.BYTES_MAX:
+            self.data_room = 0
+        self.data = self.reused.get(self.data_room)
         self.offsets = bytearray(_INT32_SIZE)
         self.validity = bytearray()
         self.row_room = 0
@@ -140,8 +144,7 @@ class _Growing:
         return self.offsets
 
     def take(self) -> BytesColumn:
-        buffers.resize(self.data, self.size)
-        column = BytesColumn(self.take_validity(), self.take_offsets(), self.data)
+        column = BytesColumn(self.take_validity(), self.take_offsets(), memoryview(self.data)[: self.size])
         self.clear()
         return column
 

@@ -1,0 +1,41 @@
+"""Buffers that are used again only when nobody sees them any more."""
+
+from headwater.protocol import reuse
+from headwater.protocol.reuse import Buffers
+
+
+def test_a_buffer_that_nobody_holds_a_view_of_is_used_again() -> None:
+    buffers = Buffers()
+    with memoryview(buffers.get(1000)) as view:
+        first = view.obj
+    assert buffers.get(1000) is first
+    assert buffers.get(10) is first
+    assert len(buffers.get(10)) == 1000
+
+
+def test_a_buffer_that_is_still_seen_through_a_slice_of_a_slice_is_left_alone() -> None:
+    buffers = Buffers()
+    seen = memoryview(buffers.get(1000))[100:][:50]
+    seen[:] = b"x" * 50
+    other = buffers.get(1000)
+    other[:] = b"y" * 1000
+    assert other is not seen.obj
+    assert seen == b"x" * 50
+
+
+def test_a_greater_size_gets_a_fresh_buffer() -> None:
+    buffers = Buffers()
+    small = buffers.get(10)
+    assert buffers.get(11) is not small
+    assert buffers.get(10) is small
+
+
+def test_only_a_few_buffers_are_kept_and_none_that_is_huge() -> None:
+    buffers = Buffers()
+    huge = buffers.get(reuse.BYTES_MAX + 1)
+    given = [memoryview(buffers.get(10)) for _ in range(reuse.KEPT_MAX + 1)]
+    firsts = [view.obj for view in given]
+    del given
+    found = {id(memoryview(buffers.get(10)).obj) for _ in range(10)}
+    assert id(firsts[0]) not in found
+    assert buffers.get(reuse.BYTES_MAX + 1) is not huge

@@ -15,6 +15,7 @@ from headwater.protocol import batch as batches
 from headwater.protocol.records import Record
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.disk import Disk
+from headwater.storage.doubt import Doubtful
 
 NOW_MS = 1_700_000_000_000
 TIMEOUT_S = 20
@@ -85,6 +86,9 @@ def readable(partition: Partition) -> list[bytes | None]:
     offset = partition.start_offset
     while offset < partition.high_watermark:
         read = partition.read(offset, 1 << 20, limit_offset=partition.high_watermark, first_batch_whole=True)
+        if isinstance(read, Doubtful):
+            read.settle(read.verify())
+            continue
         if read is None or not len(read):
             break
         for header, batch in batches.iterate(read.read()):

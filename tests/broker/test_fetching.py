@@ -183,3 +183,49 @@ async def test_an_offset_out_of_range_is_told_at_once(tmp_path: Path) -> None:
         partition = await create(broker, "t")
         (read,) = await outcome(fetch(broker, (partition, 5)))
         assert read.error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+# -- what an earlier process wrote
+
+
+async def test_what_an_earlier_process_wrote_is_verified_first_however_short_the_wait(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await produce(broker, await create(broker, "t"), batch_of(b"old"))
+    async with running(tmp_path) as broker:
+        old, new = broker.partition("t", 0), await create(broker, "u")
+        await produce(broker, new, batch_of(b"new"))
+
+        first, second = fetch(broker, (old, 0), (new, 0), wait_ms=0), fetch(broker, (old, 0), committed_only=True)
+
+        assert not first.is_done
+        assert sizes(await outcome(first)) == [len(batch_of(b"old")), len(batch_of(b"new"))]
+        assert sizes(await outcome(second)) == [len(batch_of(b"old"))]
+        assert fetch(broker, (old, 0)).is_done
+        assert not old.watchers
+
+
+async def test_what_rotted_on_the_disk_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await produce(broker, await create(broker, "t"), batch_of(b"value"))
+    (path,) = (tmp_path / "t-0").glob("*.log")
+    path.write_bytes(path.read_bytes().replace(b"value", b"valve"))
+    async with running(tmp_path) as broker:
+        partition = broker.partition("t", 0)
+        (read,) = await outcome(fetch(broker, (partition, 0), wait_ms=0))
+
+        assert read.error is ErrorCode.CORRUPT_MESSAGE
+        assert read.records is None
+        await produce(broker, partition, batch_of(b"goes on"))
+        assert sizes(await outcome(fetch(broker, (partition, 1)))) == [len(batch_of(b"goes on"))]
+
+
+async def test_a_client_that_leaves_while_something_is_verified_is_not_answered(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await produce(broker, await create(broker, "t"), batch_of(b"old"))
+    async with running(tmp_path) as broker:
+        partition = broker.partition("t", 0)
+        left, stays = fetch(broker, (partition, 0)), fetch(broker, (partition, 0))
+        left.abandon()
+
+        await outcome(stays)
+        assert not left.is_done

@@ -297,15 +297,15 @@ async def test_what_a_moment_mends_is_tried_again(tmp_path: Path, monkeypatch: p
     async with on_stage(tmp_path) as stage:
         await stage.say("kept")
         shard = stage.new_shard()
-        read = type(stage.partition).read
+        read = type(stage.partition.log).read
 
         def fail(*_: object, **__: object) -> None:
             raise OSError(24, "too many open files")
 
-        monkeypatch.setattr(type(stage.partition), "read", fail)
+        monkeypatch.setattr(type(stage.partition.log), "read", fail)
         await run(shard.load())
         assert "too many open files" in str(await settled(shard.submit(count)))
-        monkeypatch.setattr(type(stage.partition), "read", read)
+        monkeypatch.setattr(type(stage.partition.log), "read", read)
         await until(lambda: shard.machine is not None)
         assert await settled(shard.submit(count)) == 1
         await run(shard.close())

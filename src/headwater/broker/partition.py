@@ -4,6 +4,7 @@ Owned by the event loop. A produced batch is staged (checked, given its offset) 
 turn is written by one gathered write at the turn's end; a reply leaves when the acknowledgement rule is met.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicPartition
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import BatchHeader, Marker
+from headwater.storage.doubt import Doubtful, Verified
 from headwater.storage.file_range import FileRange
 from headwater.storage.garbage import Garbage
 from headwater.storage.log import FlushTask, Log
@@ -52,7 +54,7 @@ class Append:
         self.error: HeadwaterError | None = None
 
     def fail(self, error: HeadwaterError) -> None:
-        self.error = error
+        self.error = error.kept()
         self.base_offset = -1
         self.notify(self)
 
@@ -199,7 +201,7 @@ class Partition:
     def _refuse_staged(self, waiting: Sequence[tuple[Append, bool]], error: Exception) -> None:
         """What is wrong with one partition ends here: the others of the turn are written all the same."""
         if not isinstance(error, HeadwaterError):
-            logger.error("%s is offline, its log failed unexpectedly", self.id, exc_info=error)
+            logger.error("the log of %s failed unexpectedly", self.id, exc_info=error)
             self.log.fail(f"unexpected {type(error).__name__}: {error}")
         self._next_offset = self.log.end_offset
         if self.log.failure is None:
@@ -212,6 +214,7 @@ class Partition:
         for append, _ in waiting:
             append.fail(refusal)
         if self.log.failure is not None:
+            logger.error("%s is offline until the next start: %s", self.id, self.log.failure)
             self._fail_waiting(refusal)
 
     def _await_flush(self, append: Append) -> None:
@@ -269,13 +272,29 @@ class Partition:
     # -- reading
 
     def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange | None:
-        """Bytes of whole batches from the one that holds `offset`; None where there is nothing to read yet."""
+        """Bytes of whole batches from the one that holds `offset`; None where there is nothing to read yet. Those that
+        are Doubtful are verified first, and the read is tried again."""
         log = self.log
         if self.is_closed or log.failure is not None:
             self.check_online()
         if offset >= limit_offset and log.start_offset <= offset <= log.end_offset:
             return None
-        return log.read(offset, bytes_max, limit_offset=limit_offset, first_batch_whole=first_batch_whole)
+        return log.read(
+            offset, bytes_max, limit_offset=limit_offset, first_batch_whole=first_batch_whole, is_verified=True
+        )
+
+    def verify(self, doubtful: Doubtful) -> None:
+        """In a thread. Whoever waits for the partition then looks again, as if it had moved."""
+        if doubtful.is_under_way:
+            return
+        doubtful.is_under_way = True
+        verifying = asyncio.get_running_loop().run_in_executor(None, doubtful.verify)
+        verifying.add_done_callback(lambda verified: self._settle(doubtful, verified))
+
+    def _settle(self, doubtful: Doubtful, verified: asyncio.Future[Verified]) -> None:
+        if not verified.cancelled():
+            doubtful.settle(verified.result())
+            self._wake_watchers(is_stable_end_moved=True)
 
     def aborted(self, found: FileRange, offset: int) -> Sequence[AbortedTransaction]:
         """The transactions whose records a read_committed consumer must leave out of what it read from `offset` on."""

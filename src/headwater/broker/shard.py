@@ -189,7 +189,7 @@ class Shard(Generic[MachineT]):
             decision = decide(machine, ticket, self._now())
             self._log.check(decision.events)
         except HeadwaterError as error:
-            self._reply([_Reply(waiter, error)])
+            self._reply([_Reply(waiter, error.kept())])
             return pending
         if isinstance(decision.result, Waiting):
             self._waiting[ticket] = waiter

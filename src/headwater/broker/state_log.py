@@ -48,8 +48,8 @@ class StateLog(Generic[EventT]):
             read_from = offset
             events: list[EventT] = []
             try:
-                file_range = partition.read(offset, read_bytes, limit_offset=end_offset, first_batch_whole=True)
-                for header, batch in batches.iterate(file_range.read() if file_range else b""):
+                found = partition.log.read(offset, read_bytes, limit_offset=end_offset, first_batch_whole=True)
+                for header, batch in batches.iterate(found.read()):
                     batches.verify(batch, header)
                     events += self._events(header, batches.read_records(batch, header, REPLAY_BATCH_BYTES_MAX))
                     offset = header.next_offset

@@ -250,7 +250,7 @@ class Transactions(Sharding[TransactionMachine]):
         try:
             new_producer_id = await self._new_producer_id()
         except HeadwaterError as error:
-            outcome.resolve(error)
+            outcome.resolve(error.kept())
         else:
             self._end(end._replace(new_producer_id=new_producer_id)).then(outcome.resolve)
 
@@ -352,7 +352,7 @@ class Transactions(Sharding[TransactionMachine]):
                 producer_id, epoch, marker, append, self._wall_ms(), transaction_version=protocol_version
             )
         except HeadwaterError as error:
-            pending.resolve(error)
+            pending.resolve(error.kept())
         return pending
 
     async def stop(self) -> None:

@@ -124,12 +124,15 @@ class DataDirectory:
             raise
         return logs
 
-    def open_partition(self, identity: TopicPartition, config: TopicConfig, now_ms: int) -> Log:
+    def open_partition(
+        self, identity: TopicPartition, config: TopicConfig, now_ms: int, *, is_deletable: bool = True
+    ) -> Log:
         """One that cannot be opened is out of service, and the others are not: a new one in its place would look like
-        success, and lose what a person may still restore."""
+        success, and lose what a person may still restore. One whose records nobody may delete starts where its files
+        do, whatever a checkpoint that has rotted says."""
         directory = self._directory(identity)
         recovery_point = self.recovery_point(identity)
-        start_offset = self._start_offsets.get(identity, 0)
+        start_offset = self._start_offsets.get(identity, 0) if is_deletable else 0
         if not self._disk.exists(directory):
             reason = f"its directory {identity} is missing"
         else:
@@ -174,8 +177,10 @@ class DataDirectory:
         self._recovery_points = points
 
     def write_start_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        checkpoints.write_offsets(self._disk, self.root / START_OFFSETS, offsets)
-        self._start_offsets = offsets
+        # Most logs start at 0, which need not be said, and then cannot rot.
+        moved = {identity: offset for identity, offset in offsets.items() if offset > 0}
+        checkpoints.write_offsets(self._disk, self.root / START_OFFSETS, moved)
+        self._start_offsets = moved
 
     def _forget_offsets(self, identities: Collection[TopicPartition]) -> None:
         """Both files go by name, and what they say of a deleted topic is not true of the next one of that name."""

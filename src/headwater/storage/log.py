@@ -139,6 +139,8 @@ class Log:
         loader = recovery.Loader(disk, directory, config, now_ms, report)
         loaded = loader.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
         log = cls(disk, directory, config, loaded, report)
+        for segment in log.segments:
+            segment.doubt()
         if log.is_recovered:
             log._flush(with_active_indexes=False)
         return log
@@ -261,9 +263,12 @@ class Log:
 
     # -- reading
 
-    def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange:
+    def read(
+        self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool, is_verified: bool = False
+    ) -> FileRange:
         """Whole batches from the one that holds `offset`, or the next where compaction removed it, before
-        `limit_offset`. With `first_batch_whole` the first is given even if it is larger than `bytes_max`."""
+        `limit_offset`. With `first_batch_whole` the first is given even if it is larger than `bytes_max`. With
+        `is_verified` it may be Doubtful, which is to be settled before the read is tried again."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         active = self.active
@@ -274,7 +279,9 @@ class Log:
             else:
                 number = bisect_right(segments, offset, key=_base_offset) - 1
             for segment in segments[number:]:
-                found = segment.read(offset, bytes_max, limit_offset, first_batch_whole=first_batch_whole)
+                found = segment.read(
+                    offset, bytes_max, limit_offset, first_batch_whole=first_batch_whole, is_verified=is_verified
+                )
                 if found is not None:
                     return found
         return FileRange(active.file, active.size, 0)

@@ -1,0 +1,82 @@
+"""Bytes that an earlier process wrote may have rotted on the disk since: they are verified before a client gets them.
+
+Law: a batch counts as verified when its checksum is right and the offsets of both its neighbours agree with its own,
+for those lie outside of the checksum. What this process wrote itself is in no doubt.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headwater.errors import HeadwaterError
+from headwater.protocol import batch as batches
+from headwater.protocol.batch import HEADER_SIZE
+from headwater.storage.file_range import FileRange
+from headwater.storage.scanning import Scan
+
+if TYPE_CHECKING:
+    from headwater.storage.segment import Segment
+
+# Verified at a time, so that a reader of all there is waits for few threads.
+AHEAD_BYTES: Final = 8 * 1024 * 1024
+
+
+class Verified(NamedTuple):
+    """A part of a segment that holds all records from `first_offset` up to before `next_offset`."""
+
+    start: int
+    first_offset: int
+    end: int
+    next_offset: int
+    # What is wrong with the batch at `end`, where something is.
+    problem: str | None = None
+
+
+class Doubtful(FileRange):
+    """In place of what a read would find: `verify` these bytes in a thread, `settle`, and read again."""
+
+    __slots__ = ("_is_witnessed", "_limit_offset", "_segment", "is_under_way", "known")
+
+    def __init__(self, segment: "Segment", known: Verified, end: int, limit_offset: int, *, is_witnessed: bool) -> None:
+        """What is known so far grows, up to `end` at most, which is where an offset of `limit_offset` begins. A witness
+        is an index: it says that the first batch ends with the offset `known.first_offset`."""
+        super().__init__(segment.file, known.end, end - known.end)
+        self._segment = segment
+        self.known = known
+        self._limit_offset = limit_offset
+        self._is_witnessed = is_witnessed
+        # Whether somebody has begun to verify it; whoever else wants it need not.
+        self.is_under_way = False
+
+    def verify(self) -> Verified:
+        """Reads the file and nothing else, so that it may take its time beside the owner of the segment."""
+        try:
+            return self._scan()
+        except OSError as error:
+            return self.known._replace(problem=f"it cannot be read: {error}")
+
+    def _scan(self) -> Verified:
+        start, first_offset, end, next_offset, _ = self.known
+        scan = Scan(self.file, self.position, self.position + self.length, next_offset, self._limit_offset)
+        target = self.position + AHEAD_BYTES
+        before = next_offset
+        for position, header, _ in scan:
+            if position == self.position and self._is_witnessed and header.last_offset != first_offset:
+                return self.known._replace(problem=f"its offsets are not those of the index at position {position}")
+            # What lies before this batch has now been confirmed by both sides.
+            end, next_offset, before = position, before, header.next_offset
+            if position >= target:
+                return Verified(start, first_offset, end, next_offset)
+        if scan.problem is None or self._follows(scan):
+            end, next_offset = scan.position, scan.next_offset
+        return Verified(start, first_offset, end, next_offset, scan.problem)
+
+    def settle(self, verified: Verified) -> None:
+        """For the owner of the segment."""
+        self._segment.settle(self, verified)
+
+    def _follows(self, scan: Scan) -> bool:
+        """Whether what is damaged still says that it comes after the batch before it."""
+        try:
+            header = batches.read_header(self.file.pread(HEADER_SIZE, scan.position), 0)
+        except HeadwaterError:
+            return False
+        return scan.next_offset <= header.base_offset < self._limit_offset

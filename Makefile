@@ -8,7 +8,7 @@ COMPILED := $(wildcard src/headwater/protocol/*.pxd) $(patsubst %.pxd,%.py,$(wil
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo check format test coverage interop bench bench-quick clean
+.PHONY: help install run demo check format test coverage interop faults soak bench bench-quick clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,15 @@ coverage: install ## Run the test suite and show which lines it reached
 
 interop: install ## Test with kcat, Java and Go clients and Kafka's own tools; says what it skips
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m interop tests/interop
+
+# One after the other, each for so many minutes. Byte-level fuzzing needs `pip install atheris`: see docs/reliability.md.
+MINUTES ?= 30
+SEED ?= 1
+faults: install ## Long fault tests: crashes, kills, broken disks, hostile clients, soak; MINUTES=30 each, SEED=1
+	$(BIN)/python -m tests.faults run --minutes $(MINUTES) --seed $(SEED)
+
+soak: install ## All kinds of clients and faults together, then everything is checked; MINUTES=30, SEED=1
+	$(BIN)/python -m tests.faults run soak --minutes $(MINUTES) --seed $(SEED)
 
 # Both need Java 17 and Maven for Apache Kafka, and say so where they measure this broker alone.
 bench: install ## Measure this broker beside Apache Kafka, all cases (hours); writes docs/benchmarks/full.md

@@ -5,6 +5,7 @@ Code raises a domain error; each listener turns it into its own wire form at one
 """
 
 from enum import IntEnum
+from typing import Self
 
 TEXT_LENGTH_MAX = 1000
 
@@ -158,6 +159,12 @@ class HeadwaterError(Exception):
         """Short, for it may quote what a client sent, and goes into replies and logs."""
         text = super().__str__()
         return text if len(text) <= TEXT_LENGTH_MAX else f"{text[:TEXT_LENGTH_MAX]}..."
+
+    def kept(self) -> Self:
+        """For whoever keeps it as a result: without the frames it came through. They know the result in turn, and all
+        that was worked on, megabytes perhaps; such a circle would wait for the collector."""
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
 
 
 class KafkaError(HeadwaterError):

@@ -2,47 +2,115 @@
 
 import asyncio
 import logging
+import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from itertools import count, product
 from pathlib import Path
+from typing import Final
 
 import click
 
+from tests.faults.bit_rot import flipping
+from tests.faults.disk_trouble import lives as troubled_lives
+from tests.faults.hostile.byte_fuzz import fuzz_bytes
+from tests.faults.hostile.fuzzing import fuzz
+from tests.faults.kills import lives as killed_lives
 from tests.faults.power_loss.exploring import explore
 from tests.faults.power_loss.workload import OPERATIONS
+from tests.faults.soak.running import soak
 
 CRASHES_PER_LIFE = 400
 OPERATIONS_PER_LIFE = 80
 SHORT_LIFE = 3
 REPORT_S = 10
 
-
-@click.group()
-def main() -> None:
-    """Long fault tests. Each ends with what it did, and at the first violation with how to see it again."""
-    # Brokers report every damage that they find, which is all that they meet here.
-    logging.disable(logging.CRITICAL)
+# Gives what was done, or an AssertionError that says how to see it again.
+Form = Callable[[Path, int, float], str]
 
 
-@main.command()
-@click.option("--minutes", type=float, default=30.0, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the first life; the next has the next one.")
-def power_loss(minutes: float, seed: int) -> None:
-    """Random lives of brokers on a recording disk, with crashes behind random steps, and while they recover."""
-    deadline = time.monotonic() + minutes * 60
+def _power_loss(directory: Path, seed: int, deadline: float) -> str:
     lives = states = 0
     reported = time.monotonic()
     for number, flush in product(count(seed), ("ack", "os")):
         if time.monotonic() >= deadline:
             break
-        with tempfile.TemporaryDirectory() as directory:
-            states += asyncio.run(_live(Path(directory), number, flush, deadline))
+        with tempfile.TemporaryDirectory(dir=directory) as home:
+            states += asyncio.run(_live(Path(home), number, flush, deadline))
         lives += 1
         if time.monotonic() - reported >= REPORT_S:
             reported = time.monotonic()
-            click.echo(f"{states:,} crash states of {lives:,} lives, seed {number}", err=True)
-    click.echo(f"{states:,} crash states of {lives:,} lives from seed {seed}, no violation")
+            _say(f"{states:,} crash states of {lives:,} lives, seed {number}")
+    return f"{states:,} crash states of {lives:,} lives"
+
+
+def _kills(directory: Path, seed: int, deadline: float) -> str:
+    done = killed_lives.run(directory, seed=seed, deadline=deadline)
+    return f"{done.kills:,} kills in {done.lives:,} lives"
+
+
+def _disk_trouble(directory: Path, seed: int, deadline: float) -> str:
+    done = troubled_lives.run(directory, seed=seed, deadline=deadline)
+    return f"{done.troubles:,} troubles in {done.lives:,} lives"
+
+
+def _bit_rot(directory: Path, seed: int, deadline: float) -> str:
+    return f"{asyncio.run(flipping.run(directory, seed=seed, deadline=deadline)):,} damaged files"
+
+
+def _fuzz(directory: Path, seed: int, deadline: float) -> str:
+    done = fuzz(seed, deadline)
+    return (
+        f"{done.decoded:,} frames decoded or refused; of those sent {done.answered:,} answered, {done.closed:,} closed"
+    )
+
+
+def _fuzz_bytes(directory: Path, seed: int, deadline: float) -> str:
+    return f"{fuzz_bytes(seed, deadline):,} inputs"
+
+
+def _soak(directory: Path, seed: int, deadline: float) -> str:
+    done = soak(directory, (deadline - time.monotonic()) / 60, seed, _say)
+    assert not done.violations, "\n".join([*done.violations, f"seed {seed}, round {done.rounds}, see {directory}"])
+    return str(done)
+
+
+FORMS: Final[dict[str, Form]] = {
+    "power-loss": _power_loss,
+    "kills": _kills,
+    "disk-trouble": _disk_trouble,
+    "bit-rot": _bit_rot,
+    "fuzz": _fuzz,
+    "fuzz-bytes": _fuzz_bytes,
+    "soak": _soak,
+}
+# fuzz-bytes needs what is not among the development tools.
+USUAL: Final = tuple(name for name in FORMS if name != "fuzz-bytes")
+
+
+@click.group()
+def main() -> None:
+    """Long fault tests. Each ends with what it did, and at the first violation with how to see it again."""
+
+
+@main.command()
+@click.argument("names", nargs=-1, metavar="[FORM]...", type=click.Choice([*FORMS]))
+@click.option("--minutes", type=float, default=30.0, show_default=True, help="Of each form.")
+@click.option("--seed", type=int, default=1, show_default=True)
+def run(names: tuple[str, ...], minutes: float, seed: int) -> None:
+    """Run these forms one after the other: power-loss, kills, disk-trouble, bit-rot, fuzz, fuzz-bytes (needs atheris),
+    soak. All but fuzz-bytes, if none is named."""
+    for name in names or USUAL:
+        directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        _say(f"{name}: {minutes:g} minutes from seed {seed} in {directory}")
+        if name in ("power-loss", "disk-trouble"):
+            # Brokers report every damage that they find, which is all that they meet here.
+            logging.disable(logging.CRITICAL)
+        done = FORMS[name](directory, seed, time.monotonic() + minutes * 60)
+        logging.disable(logging.NOTSET)
+        shutil.rmtree(directory)
+        click.echo(f"{name}: {done}, from seed {seed}, no violation")
 
 
 @main.command()
@@ -50,6 +118,7 @@ def power_loss(minutes: float, seed: int) -> None:
 @click.option("--part", default="1/1", show_default=True, metavar="N/M", help="Every M-th life, from the N-th.")
 def short_lives(operations: int, part: str) -> None:
     """All lives of so many operations, crashed behind every step in every way."""
+    logging.disable(logging.CRITICAL)
     first, step = map(int, part.split("/"))
     states = 0
     lives = [*product(OPERATIONS, repeat=operations)][first - 1 :: step]
@@ -72,6 +141,10 @@ async def _live(directory: Path, seed: int, flush: str, deadline: float) -> int:
 
 async def _short_life(directory: Path, seed: int, operations: tuple[str, ...]) -> int:
     return len([crash async for crash in explore(directory, seed=seed, flush="ack", operations=operations)])
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from benchmarks.ports import port_of, reserved_port
+
+# The module that is run, and what it is told before `serve`. A fault test has launchers of its own.
+PLAIN = ("headwater.cli.main",)
+
+_ROOT = Path(__file__).parents[2]
 
 
 class BrokerProcess:
@@ -30,17 +35,35 @@ class BrokerProcess:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
-        command = [sys.executable, "-m", "headwater.cli.main", "serve"]
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    @property
+    def log(self) -> str:
+        """What it has written to its standard error, over all its lives."""
+        return self._log_path.read_text()
+
+    @property
+    def _log_path(self) -> Path:
+        return self._data_directory.parent / "broker.log"
+
+    def start(self, launcher: Sequence[str] = PLAIN) -> None:
+        assert self.launch(launcher), self.log
+
+    def launch(self, launcher: Sequence[str]) -> bool:
+        """Whether it came so far as to be ready; if not, it has ended."""
+        module, *arguments = launcher
+        command = [sys.executable, "-m", module, *arguments, "serve"]
         command += ["--data-dir", str(self._data_directory), "--kafka", self.bootstrap_servers]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
-        log = (self._data_directory.parent / "broker.log").open("a")
-        with log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment())
+        with self._log_path.open("a") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment(), cwd=_ROOT
+            )
         assert self._process.stdout is not None
-        ready = self._process.stdout.readline()
-        assert ready.startswith("ready "), (self._data_directory.parent / "broker.log").read_text()
+        return self._process.stdout.readline().startswith("ready ")
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
@@ -48,14 +71,19 @@ class BrokerProcess:
     def stop(self) -> int:
         return self._end(signal.SIGTERM)
 
-    def _end(self, number: signal.Signals) -> int:
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Until it ends by itself. TimeoutExpired: it goes on."""
         assert self._process is not None
         assert self._process.stdout is not None
-        self._process.send_signal(number)
-        code = self._process.wait()
+        code = self._process.wait(timeout_s)
         self._process.stdout.close()
         self._process = None
         return code
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self.wait()
 
     def __enter__(self) -> Self:
         self.start()

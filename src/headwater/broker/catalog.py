@@ -191,7 +191,14 @@ class Catalog:
     async def delete(self, name: str) -> Topic:
         async with self._turn:
             topic = self.topics.existing(name)
-            await self._commit(self.topics.decide_delete(name))
+            try:
+                await self._commit(self.topics.decide_delete(name))
+            except HeadwaterError:
+                if self._log.partition.log.failure is not None:
+                    # The next start may find that it is deleted: until then nobody is promised that records are kept.
+                    for partition in self.partitions[topic.name]:
+                        partition.flush_failed("whether it is deleted is known at the next start")
+                raise
             partitions = self.partitions.pop(topic.name)
             for partition in partitions:
                 partition.close()

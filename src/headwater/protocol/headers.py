@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from headwater.errors import ProtocolError
 from headwater.protocol.primitives import ReadableBuffer, read_unsigned_varint, skip_tagged_fields
-from headwater.protocol.schema import Request, Response
+from headwater.protocol.schema import ELEMENTS_MAX, Request, Response
 
 API_VERSIONS_KEY = 18
 
@@ -90,4 +90,6 @@ def write_response_header(out: bytearray, response: type[Response], api_version:
 
 def _skip_tags(buffer: ReadableBuffer, position: int) -> int:
     count, position = read_unsigned_varint(buffer, position)
+    if count > ELEMENTS_MAX:
+        raise ValueError(f"more than {ELEMENTS_MAX} tagged fields")
     return skip_tagged_fields(buffer, position, count)

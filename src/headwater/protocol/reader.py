@@ -154,6 +154,7 @@ class _ReaderSource(Source):
         self.flush()
         with self.block(f"if {count}:"):
             self.emit(f"if {count} > 127: {count}, p = longer_varint(b, p, {count})")
+            self.take_room(count, "elements and tagged fields")
             if not fields:
                 self.emit(f"p = skip(b, p, {count})")
                 return
@@ -172,6 +173,12 @@ class _ReaderSource(Source):
                         self.refuse_if(f"p != {end}", f"{label} does not fill its tagged field")
                     keyword = "elif"
                 self.emit(f"p = {end}")
+
+    def take_room(self, count: str, what: str) -> None:
+        """Two bytes are enough for a tagged field that nobody knows, too, and for the work of passing over it."""
+        if self.message.elements_max is not None:
+            self.emit(f"room -= {count}")
+            self.refuse_if("room < 0", f"more than {self.message.elements_max} {what}")
 
     def refuse_if(self, condition: str, reason: str) -> None:
         self.emit(f"if {condition}: raise ValueError({reason!r})")
@@ -245,9 +252,7 @@ class _ReaderSource(Source):
         self.refuse_if(
             f"{count} < 0 or {count} * {element_size} > limit - p", f"{label} is null or has more elements than bytes"
         )
-        if self.message.elements_max is not None:
-            self.emit(f"room -= {count}")
-            self.refuse_if("room < 0", f"more than {self.message.elements_max} elements in all arrays together")
+        self.take_room(count, "elements in all arrays together")
         if isinstance(element, Scalar) and element is not IDENTIFIER:
             self.emit(f"{target} = list(scalars({element.format!r}, {count})(b, p))")
             self.emit(f"p += {count} * {element.size}")

@@ -5,6 +5,9 @@ Law: no client gets a record that was not written, none is passed over in silenc
 
 import logging
 import shutil
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -123,9 +126,19 @@ async def live_with(directory: Path, content: Content, reports: list[str]) -> Ou
     return found
 
 
-class Reports(logging.Handler):
-    """Gathers what the broker logs."""
+@contextmanager
+def gathered_reports() -> Generator[list[str]]:
+    """What the broker logs meanwhile."""
+    handler = _Reports()
+    logger = logging.getLogger("headwater")
+    logger.addHandler(handler)
+    try:
+        yield handler.lines
+    finally:
+        logger.removeHandler(handler)
 
+
+class _Reports(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.lines: list[str] = []
@@ -185,3 +198,17 @@ def _compare(
     if error is None and not is_told and served != written:
         violations.append(f"{topic} ends at {end} in silence")
     return violations
+
+
+async def run(directory: Path, *, seed: int, deadline: float) -> int:
+    """The long form, until the deadline on the monotonic clock: how many damages were lived with."""
+    content = await fill(directory / "sound")
+    random = Random(seed)
+    count = 0
+    while time.monotonic() < deadline:
+        rot = damage(directory / "sound", directory / "rotten", random)
+        with gathered_reports() as reports:
+            found = await live_with(directory / "rotten", content, reports)
+        assert not found.violations, f"number {count} of seed {seed}, {rot}: {found}"
+        count += 1
+    return count

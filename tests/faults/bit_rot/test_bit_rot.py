@@ -1,7 +1,5 @@
 """Whatever rots on the disk of a stopped broker."""
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -10,29 +8,20 @@ import pytest
 from headwater.ids import TopicName, TopicPartition
 from headwater.storage import checkpoints
 from headwater.storage.disk import Disk
-from tests.faults.bit_rot.flipping import Content, Reports, damage, fill, live_with
+from tests.faults.bit_rot.flipping import Content, damage, fill, gathered_reports, live_with
 
 ROTS = 100
 
 
-@pytest.fixture
-def reports() -> Iterator[Reports]:
-    handler = Reports()
-    logger = logging.getLogger("headwater")
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
-
-
 @pytest.mark.parametrize("seed", range(5))
-async def test_no_client_gets_what_rotted(tmp_path: Path, seed: int, reports: Reports) -> None:
+async def test_no_client_gets_what_rotted(tmp_path: Path, seed: int) -> None:
     content: Content = await fill(tmp_path / "sound")
     assert [len(found) for found in content.values()] == [40, 24, 7]
     random = Random(seed)
     for _ in range(ROTS):
         rot = damage(tmp_path / "sound", tmp_path / "rotten", random)
-        reports.lines.clear()
-        found = await live_with(tmp_path / "rotten", content, reports.lines)
+        with gathered_reports() as reports:
+            found = await live_with(tmp_path / "rotten", content, reports)
         assert not found.violations, f"{rot}: {found}"
 
 

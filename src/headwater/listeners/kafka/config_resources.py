@@ -1,7 +1,10 @@
 """The things that have settings: topics, groups and this broker. What DescribeConfigs and both AlterConfigs share."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import IntEnum
+from typing import Protocol, TypeVar
 
 from headwater import config as broker_config
 from headwater import group_config, topic_config
@@ -23,6 +26,34 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+class Named(Protocol):
+    """A resource as requests name it."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+async def once_each(resources: Sequence[N]) -> AsyncIterator[tuple[N, int]]:
+    """Each resource, and how often it was named: whoever names one a thousand times gets it once. They are many, and
+    each takes its time, so that all others are served in between."""
+    times_named = Counter((each.resource_type, each.resource_name) for each in resources)
+    for place, resource in {(each.resource_type, each.resource_name): each for each in resources}.items():
+        yield resource, times_named[place]
+        await asyncio.sleep(0)
+
+
+def check_named_once(resource: Named, times_named: int) -> None:
+    if times_named > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"'{resource.resource_name[:40]}' is changed {times_named} times in the request"
+        )
 
 
 def current_overrides(broker: Broker, resource_type: int, name: str) -> Mapping[str, str]:

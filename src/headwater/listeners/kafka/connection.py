@@ -5,6 +5,7 @@ is used up, the socket is not read.
 """
 
 import logging
+import select
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -251,13 +252,16 @@ class Connection:
     def _end_of_requests(self) -> None:
         """The client sends no more. It may have gone, or still listen for what it asked; a long poll is not worth
         finding out."""
-        if all(slot.abandon is not None for slot in self._slots):
+        if self._waits_for_nothing_but_news():
             self.close()
         else:
             self.drain()
 
     def sweep(self, now_ms: int) -> None:
         """Called every second or so: finds connections that hang, at no cost for those that do not."""
+        if self._slots and not self._is_reading and self._has_gone():
+            self.close()
+            return
         if self._is_request_late(now_ms):
             self._give_up(now_ms, "did not finish its request", "headwater.request.read.timeout.ms")
             return
@@ -275,6 +279,18 @@ class Connection:
             self._frames.relax()
             if 0 <= self._config.connections_max_idle_ms <= quiet_ms:
                 self._give_up(now_ms, "was idle", "connections.max.idle.ms")
+
+    def _has_gone(self) -> bool:
+        """Whether the client has gone while its socket is not read, so that nobody is told of it. One that has only
+        ended its requests may still listen for what it asked, as above."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLRDHUP)
+        for _, event in poll.poll(0):
+            return bool(event & (select.POLLHUP | select.POLLERR)) or self._waits_for_nothing_but_news()
+        return False
+
+    def _waits_for_nothing_but_news(self) -> bool:
+        return all(slot.abandon is not None for slot in self._slots)
 
     def _is_request_late(self, now_ms: int) -> bool:
         """A request that has begun must arrive whole, or at least keep flowing: one that drips is given up."""

@@ -101,6 +101,8 @@ class KafkaServer:
         assert self._dispatcher is not None
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A client whose machine vanished says no goodbye: the system then asks, as it does for Kafka's connections.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
             connection = Connection(
                 connected,

@@ -1,7 +1,12 @@
 """AlterConfigs (key 33): replaces all settings of a resource; those not named fall back to their defaults."""
 
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
-from headwater.listeners.kafka.config_resources import change_overrides, current_overrides
+from headwater.listeners.kafka.config_resources import (
+    change_overrides,
+    check_named_once,
+    current_overrides,
+    once_each,
+)
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -16,16 +21,18 @@ REQUEST = AlterConfigsRequest
 async def handle(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[
-            await _alter(resource, context, validate_only=request.validate_only) for resource in request.resources
+            await _alter(resource, times_named, context, validate_only=request.validate_only)
+            async for resource, times_named in once_each(request.resources)
         ]
     )
 
 
 async def _alter(
-    resource: AlterConfigsResource, context: Context, *, validate_only: bool
+    resource: AlterConfigsResource, times_named: int, context: Context, *, validate_only: bool
 ) -> AlterConfigsResourceResponse:
     resource_type, name = resource.resource_type, resource.resource_name
     try:
+        check_named_once(resource, times_named)
         current_overrides(context.broker, resource_type, name)
         overrides: dict[str, str] = {}
         for config in resource.configs:

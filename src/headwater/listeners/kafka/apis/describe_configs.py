@@ -1,7 +1,7 @@
 """DescribeConfigs (key 32): settings in effect, where each comes from and what it means."""
 
 from headwater.errors import HeadwaterError
-from headwater.listeners.kafka.config_resources import current_overrides, describe
+from headwater.listeners.kafka.config_resources import current_overrides, describe, once_each
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -16,8 +16,10 @@ from headwater.settings import ConfigEntry
 REQUEST = DescribeConfigsRequest
 
 
-def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(resource, request, context) for resource in request.resources])
+async def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(resource, request, context) async for resource, _ in once_each(request.resources)]
+    )
 
 
 def _describe(

@@ -15,13 +15,14 @@ REQUEST = DescribeProducersRequest
 
 
 def handle(request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
+    # Once each: whoever names a partition a thousand times would get its producers a thousand times.
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_partition(topic.name, index, context) for index in dict.fromkeys(topic.partition_indexes)],
-            )
-            for topic in request.topics
+            TopicResponse(name=name, partitions=[_partition(name, index, context) for index in indexes])
+            for name, indexes in asked.items()
         ]
     )
 

@@ -7,9 +7,11 @@ from enum import IntEnum
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.listeners.kafka.config_resources import (
     change_overrides,
+    check_named_once,
     current_overrides,
     declared_setting,
     describe,
+    once_each,
 )
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.incremental_alter_configs import (
@@ -34,16 +36,18 @@ class Operation(IntEnum):
 async def handle(request: IncrementalAlterConfigsRequest, context: Context) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
-            await _alter(resource, context, validate_only=request.validate_only) for resource in request.resources
+            await _alter(resource, times_named, context, validate_only=request.validate_only)
+            async for resource, times_named in once_each(request.resources)
         ]
     )
 
 
 async def _alter(
-    resource: AlterConfigsResource, context: Context, *, validate_only: bool
+    resource: AlterConfigsResource, times_named: int, context: Context, *, validate_only: bool
 ) -> AlterConfigsResourceResponse:
     resource_type, name = resource.resource_type, resource.resource_name
     try:
+        check_named_once(resource, times_named)
         current_overrides(context.broker, resource_type, name)
         repeated = [key for key, times in Counter(config.name for config in resource.configs).items() if times > 1]
         if repeated:

@@ -1,0 +1,62 @@
+"""A topic that is created as the disk of the catalog breaks may be there after the next start, and then as a whole."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.broker.broker import Broker
+from headwater.errors import HeadwaterError
+from headwater.ids import TopicName
+from tests.broker.faulty_disk import BROKEN, FaultyDisk
+from tests.broker.running import batch_of, produce, running
+
+OLD = TopicName("old")
+
+
+async def create_or_add(broker: Broker) -> None:
+    if broker.topic("old") is None:
+        await broker.catalog.create("old", 1, {})
+    else:
+        await broker.catalog.add_partitions("old", 2)
+
+
+@pytest.mark.parametrize("fault", ["write_error", "sync_error"])
+@pytest.mark.parametrize("created_before", [0, 1])
+async def test_what_the_catalog_may_have_kept_has_its_directories(
+    tmp_path: Path, fault: str, created_before: int
+) -> None:
+    """A flush that failed says nothing: the next start finds what it was for, if the system wrote it after all."""
+    disk = FaultyDisk()
+    disk.cursed = "__headwater_catalog"
+    async with running(tmp_path, disk=disk) as broker:
+        for _ in range(created_before):
+            await create_or_add(broker)
+        setattr(disk, fault, BROKEN)
+        # Who hears of a failure asks again, and must not do away with what the first attempt has made.
+        for _ in range(3):
+            with pytest.raises(HeadwaterError):
+                await create_or_add(broker)
+        disk.heal()
+    async with running(tmp_path) as broker:
+        for partition in broker.catalog.all_partitions():
+            assert partition.log.failure is None, f"{partition.id}: {partition.log.failure}"
+        while broker.topic("old") is None or len(broker.catalog.partitions[OLD]) <= created_before:
+            await create_or_add(broker)
+        for partition in broker.catalog.partitions[OLD]:
+            assert (await produce(broker, partition, batch_of(b"value"))).error is None
+
+
+@pytest.mark.parametrize("fault", ["write_error", "sync_error"])
+async def test_no_record_is_acknowledged_for_a_topic_that_may_be_deleted(tmp_path: Path, fault: str) -> None:
+    disk = FaultyDisk()
+    disk.cursed = "__headwater_catalog"
+    async with running(tmp_path, disk=disk) as broker:
+        await create_or_add(broker)
+        (partition,) = broker.catalog.partitions[OLD]
+        await produce(broker, partition, batch_of(b"before"))
+        setattr(disk, fault, BROKEN)
+        with pytest.raises(HeadwaterError):
+            await broker.catalog.delete("old")
+        disk.heal()
+        with pytest.raises(HeadwaterError, match="next start"):
+            await produce(broker, partition, batch_of(b"after"))

@@ -1,0 +1,65 @@
+"""Brokers under load whose disk is full or broken: no false acknowledgement, nothing partial, and nothing is lost."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import ErrorCode
+from tests.faults.disk_trouble.full_disks import FullDisk, limited_files, told_to_be_full
+from tests.faults.disk_trouble.lives import LAUNCHER, Troubles, meet, note_beside, run, survive_a_full_disk
+from tests.faults.disk_trouble.troubles import Trouble
+from tests.faults.kills.life import Life
+from tests.listeners.raw import RawClient, batch_of
+
+
+@pytest.mark.parametrize("full_disk", [told_to_be_full, limited_files])
+def test_a_full_disk_refuses_and_is_read_and_goes_on_when_there_is_room(tmp_path: Path, full_disk: FullDisk) -> None:
+    note = note_beside(tmp_path)
+    with Life(tmp_path, launcher=(LAUNCHER, str(note.path))) as life:
+        for _ in range(2):
+            survive_a_full_disk(life, note, full_disk)
+
+
+BROKEN = {
+    "write": Trouble("write", "amid", "", "EIO"),
+    "fsync refused": Trouble("sync", "before", "", "EIO"),
+    # As the kernel tells it, when it has done the sync itself.
+    "fsync failed": Trouble("sync", "after", "", "EIO"),
+}
+
+
+@pytest.mark.parametrize("directory", ["__consumer_offsets-*", "__transaction_state-*", "__headwater_catalog-0"])
+@pytest.mark.parametrize("trouble", BROKEN.values(), ids=BROKEN)
+def test_a_broken_disk_ends_the_service_of_a_log_and_the_next_start_has_all_that_was_acknowledged(
+    tmp_path: Path, trouble: Trouble, directory: str
+) -> None:
+    note = note_beside(tmp_path)
+    with Life(tmp_path, launcher=(LAUNCHER, str(note.path))) as life:
+        meet(life.broker, note, trouble._replace(pattern=f"{directory}/*.log"))
+        life.broker.kill()
+        life.recover()
+
+
+@pytest.mark.parametrize("trouble", BROKEN.values(), ids=BROKEN)
+def test_a_partition_that_met_a_broken_disk_stays_offline_though_the_disk_is_well_again(
+    tmp_path: Path, trouble: Trouble
+) -> None:
+    """A sync that succeeds after one that failed says nothing about what the first was for."""
+    note = note_beside(tmp_path)
+    with Life(tmp_path, launcher=(LAUNCHER, str(note.path))) as life:
+        meet(life.broker, note, trouble._replace(pattern="numbers-0/*.log"))
+        note.remove()
+        with RawClient(life.broker) as raw:
+            for _ in range(3):
+                assert raw.produce("numbers", batch_of(b"false")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert raw.fetch("numbers", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            # Its neighbour has nothing to do with it.
+            assert raw.fetch("numbers", 0, partition=1).error_code == 0
+        assert re.search("numbers-0 .*offline", life.broker.log), "nobody would know"
+        life.broker.kill()
+        life.recover()
+
+
+def test_the_long_form_comes_by_and_counts(tmp_path: Path) -> None:
+    assert run(tmp_path, seed=1, deadline=float("inf"), troubles_max=1) == Troubles(lives=1, troubles=1)

@@ -1,0 +1,51 @@
+"""What a disk may say instead of doing as it is told, written down for a broker in a process of its own."""
+
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.faults.kills.passages import Moment, Operation, Passage
+
+MET = "the disk said"
+
+
+class Trouble(NamedTuple):
+    operation: Operation
+    moment: Moment
+    # Of the file and its directory, as a shell matches it.
+    pattern: str
+    # By its name, as in `errno`.
+    error: str
+
+    def is_at(self, passage: Passage) -> bool:
+        name = f"{passage.path.parent.name}/{passage.path.name}"
+        return passage[:2] == self[:2] and fnmatch(name, self.pattern)
+
+
+# A full disk writes what it has room for before it says that the rest has none, and makes no file.
+FULL = (
+    Trouble("write", "amid", "*", "ENOSPC"),
+    Trouble("mark", "amid", "*", "ENOSPC"),
+    Trouble("create", "before", "*", "ENOSPC"),
+)
+
+
+class Note:
+    """A file that a broker reads whenever it turns to its disk: while it is there, so is the trouble."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, *troubles: Trouble) -> None:
+        aside = self.path.with_suffix(".new")
+        aside.write_text("\n".join(" ".join(trouble) for trouble in troubles))
+        aside.rename(self.path)
+
+    def remove(self) -> None:
+        self.path.unlink()
+
+    def read(self) -> list[Trouble]:
+        with suppress(FileNotFoundError):
+            return [Trouble(*line.split(" ")) for line in self.path.read_text().splitlines()]  # pyright: ignore[reportArgumentType]
+        return []

@@ -1,0 +1,34 @@
+"""All invariants over one history."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from tests.faults.histories.facts import Facts, Violation
+from tests.faults.histories.group_checks import committed_wrongly, owned_twice, polled_twice
+from tests.faults.histories.liveness_checks import LIMIT_S, stuck
+from tests.faults.histories.log_checks import duplicated, lost, moved_back, phantoms, reordered, sparse, unstable
+from tests.faults.histories.recording import Operation
+from tests.faults.histories.transaction_checks import torn
+
+Check = Callable[[Facts], Iterator[Violation]]
+CHECKS: Sequence[Check] = (
+    lost,
+    unstable,
+    duplicated,
+    reordered,
+    phantoms,
+    polled_twice,
+    sparse,
+    torn,
+    moved_back,
+    committed_wrongly,
+    owned_twice,
+)
+# One broken promise breaks for many records; some say it all.
+EXAMPLES_MAX = 5
+
+
+def violations(operations: Iterable[Operation], *, liveness_limit_s: float = LIMIT_S) -> list[Violation]:
+    facts = Facts(operations)
+    found = [violation for check in CHECKS for violation in islice(check(facts), EXAMPLES_MAX)]
+    return [*found, *islice(stuck(facts, liveness_limit_s), EXAMPLES_MAX)]

@@ -1,0 +1,56 @@
+"""What a client is told when it is started, and what all of librdkafka's have in common."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+SESSION_TIMEOUT_MS = 6000
+HEARTBEAT_INTERVAL_MS = 200
+
+
+class Options(TypedDict):
+    role: str
+    name: str
+    directory: str
+    bootstrap_servers: str
+    topics: dict[str, int]
+    # What it reads or writes; a copier and a zombie know two.
+    topic: str
+    target: NotRequired[str]
+    keys: NotRequired[int]
+    group: NotRequired[str]
+    protocol: NotRequired[Literal["classic", "consumer"]]
+    committed_only: NotRequired[bool]
+    transactional_id: NotRequired[str]
+    per_second: NotRequired[int]
+    at_a_time: NotRequired[int]
+
+
+def connection(options: Options) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": options["bootstrap_servers"],
+        "client.id": options["name"],
+        "reconnect.backoff.ms": 10,
+        "reconnect.backoff.max.ms": 100,
+        "retry.backoff.ms": 20,
+        "retry.backoff.max.ms": 100,
+        # A broker that comes back has the address that it had.
+        "metadata.recovery.strategy": "none",
+        "log_level": 0,
+    }
+
+
+def consumer(options: Options) -> dict[str, Any]:
+    assert "group" in options
+    assert "protocol" in options
+    settings: dict[str, Any] = {
+        **connection(options),
+        "group.id": options["group"],
+        "group.protocol": options["protocol"],
+        "isolation.level": "read_committed" if options.get("committed_only") else "read_uncommitted",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 100,
+    }
+    if options["protocol"] == "classic":
+        settings["session.timeout.ms"] = SESSION_TIMEOUT_MS
+        settings["heartbeat.interval.ms"] = HEARTBEAT_INTERVAL_MS
+    return settings

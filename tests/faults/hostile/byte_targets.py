@@ -1,0 +1,87 @@
+"""What byte-level fuzzing feeds: everything that reads bytes of clients, each by a number in the first byte."""
+
+import random
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from headwater.config import BrokerConfig
+from headwater.errors import HeadwaterError
+from headwater.protocol import batch as batches
+from headwater.protocol.codec import decode
+from headwater.protocol.consumer_protocol import read_assignment, read_subscription
+from headwater.protocol.framing import FrameReader
+from tests.faults.hostile.forging import REQUESTS, Forger
+from tests.faults.hostile.fuzzing import read
+
+UNFOLDED_BYTES_MAX = 1 << 20
+CORPUS_FRAMES = 3
+
+
+class _Unlimited:
+    """Memory that never ends: what frames may take is tested elsewhere."""
+
+    def take(self, size: int, taker: object) -> bool:
+        return True
+
+    def give_back(self, size: int, taker: object) -> None:
+        pass
+
+    def is_scarce(self) -> bool:
+        return False
+
+
+def _stream(data: bytes) -> None:
+    frames = FrameReader(_Unlimited(), frame_bytes_max=BrokerConfig().socket_request_max_bytes, idle_bytes=64)
+    while data:
+        space = frames.space()
+        assert space is not None
+        taken = data[: len(space)]
+        space[: len(taken)] = taken
+        space.release()
+        frames.received(len(taken))
+        data = data[len(taken) :]
+        while (frame := frames.next_frame()) is not None:
+            read(bytes(frame))
+
+
+def _batch(data: bytes) -> None:
+    """With a checksum that is right, or nothing would get past it."""
+    batch = bytearray(data)
+    if len(batch) >= batches.HEADER_SIZE:
+        struct.pack_into(">I", batch, 17, batches.crc32c(bytes(batch[21:])))
+    header = batches.read_header(batch)
+    batches.verify(batch, header)
+    batches.verify_produced(header)
+    batches.read_records(batch, header, UNFOLDED_BYTES_MAX)
+
+
+TARGETS: Sequence[Callable[[bytes], object]] = (read, _stream, _batch, read_subscription, read_assignment)
+
+
+def feed(data: bytes) -> None:
+    """The first byte says to whom. Whatever is not read is refused, in one way."""
+    if not data:
+        return
+    with suppress(HeadwaterError):
+        TARGETS[data[0] % len(TARGETS)](data[1:])
+
+
+def write_corpus(directory: Path, seed: int) -> None:
+    """Honest frames of every API and version to begin with."""
+    forger = Forger(random.Random(seed))
+    for request in REQUESTS:
+        for version in request.versions:
+            for number in range(CORPUS_FRAMES):
+                content = forger.lying_frame(request, version, 0.0, 0).content
+                (directory / f"{request.__name__}-{version}-{number}").write_bytes(b"\x00" + content)
+
+
+def instrument_readers(instrument: Callable[[Callable[..., object]], Callable[..., object]]) -> None:
+    """Readers are compiled at run time, where an instrumented import does not see them."""
+    forger = Forger(random.Random(0))
+    for request in REQUESTS:
+        for version in request.versions:
+            decode(request, version, forger.honest_body(request, version))
+            request.__readers__[version] = instrument(request.__readers__[version])

@@ -1,0 +1,30 @@
+"""Thousands of topics, groups, members, transactional ids and producers: each costs little, and settings end them."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import ErrorCode
+from tests.faults.hostile.crowding import FULL, KINDS, ask_for_member_id, crowd, patiently
+from tests.faults.hostile.watching import MIB, Bystander, watched
+from tests.listeners.raw import RawClient
+from tests.listeners.raw_groups import find
+
+COUNTS = {"topics": 500, "members": 500}
+COUNT = 2000
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_crowd_takes_little_memory_each_and_has_an_end(tmp_path: Path, name: str) -> None:
+    count = COUNTS.get(name, COUNT)
+    assert crowd(tmp_path, name, count).things == count
+
+
+def test_member_ids_that_nobody_comes_back_for_end_at_the_memory_of_groups(tmp_path: Path) -> None:
+    settings = {"headwater.groups.memory.max.bytes": str(MIB)}
+    with watched(tmp_path, settings) as broker, Bystander(broker), RawClient(broker) as client:
+        find(client, "any")
+        codes = [patiently(ask_for_member_id, client, number) for number in range(COUNT)]
+    given = codes.count(ErrorCode.NONE)
+    assert 0 < given < COUNT
+    assert codes[given:] == [FULL] * (COUNT - given)

@@ -33,7 +33,7 @@ Form = Callable[[Path, int, float], str]
 def _power_loss(directory: Path, seed: int, deadline: float) -> str:
     lives = states = 0
     reported = time.monotonic()
-    for number, flush in product(count(seed), ("ack", "os")):
+    for number, flush in ((number, flush) for number in count(seed) for flush in ("ack", "os")):
         if time.monotonic() >= deadline:
             break
         with tempfile.TemporaryDirectory(dir=directory) as home:

@@ -183,6 +183,8 @@ class Journal:
                 self._loop.call_soon_threadsafe(self._completed, partition, task, error)
             except RuntimeError:  # the loop is closed: there is nobody left to tell
                 return
+            # It may be long until the next: the files of a topic that is deleted meanwhile must not stay open for it.
+            del flush, partition, task, error
 
 
 def _outcome(task: FlushTask) -> Exception | None:

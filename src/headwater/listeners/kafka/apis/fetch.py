@@ -37,11 +37,14 @@ class _Reply(Pending[FetchResponse]):
         super().__init__()
         self._fetching = fetching
         self._answers = answers
-        self._fetch = fetch
+        self._fetch: Fetch | None = fetch
         fetch.then(self.respond)
 
     def abandon(self) -> None:
-        self._fetch.abandon()
+        fetch, self._fetch = self._fetch, None
+        if fetch is not None:
+            # Each refers to the other; left so, they would keep files of deleted topics open until the collector runs.
+            fetch.abandon()
 
     def respond(self, reads: Sequence[PartitionRead]) -> None:
         read = iter(reads)

@@ -1,0 +1,28 @@
+"""Found by the soak: a client that left amid its long poll kept deleted topics' files open until the collector ran."""
+
+import gc
+from pathlib import Path
+from typing import Any
+
+from headwater.broker.fetching import Fetch, PartitionFetch
+from headwater.listeners.kafka.apis import fetch as fetch_api
+from tests.broker.running import create, running
+
+
+async def test_a_fetch_that_nobody_waits_for_any_more_lets_go_of_its_partitions_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path / "data") as broker:
+        partition = await create(broker, "topic")
+        gc.collect()
+        gc.disable()
+        try:
+            fetch = broker.fetch(
+                [PartitionFetch(partition, 0, 1000)], bytes_min=1, bytes_max=1000, wait_ms=60_000, committed_only=False
+            )
+            asked: Any = None
+            reply = fetch_api._Reply(asked, {}, fetch)
+            reply.abandon()
+            del fetch, reply
+
+            assert not [each for each in gc.get_objects() if isinstance(each, Fetch)]
+        finally:
+            gc.enable()

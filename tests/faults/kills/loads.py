@@ -37,6 +37,7 @@ _KEPT_AT_LEAST = 100
 _TOPICS_KEPT = 2
 _REQUEST_TIMEOUT_S = 2
 _PADDING = b" " * 50
+_TRANSACTION_TIMEOUT_MS = 600_000
 
 
 class Client(Protocol):
@@ -155,7 +156,10 @@ class Transacting:
 
     def __init__(self, broker: Reachable) -> None:
         self.outcomes: list[bool] = []
-        self._producer = transactional_producer(broker, "transacting", retry_backoff_ms=10)
+        # On a machine that stands still for a minute, a transaction of ours must not be taken for abandoned.
+        self._producer = transactional_producer(
+            broker, "transacting", retry_backoff_ms=10, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
+        )
         self._consumer = Consumer(connection(broker) | {"group.id": self.group})
 
     def step(self) -> None:

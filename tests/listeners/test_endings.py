@@ -146,7 +146,7 @@ class ColdFile(File):
 
     __slots__ = ()
 
-    def pread_resident(self, length: int, position: int) -> bytes | None:
+    def _pread_now(self, length: int, position: int) -> bytes | None:
         return None
 
 

@@ -1,5 +1,7 @@
 """Walks over files that are shorter, or other, than expected."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -54,8 +56,19 @@ def test_a_walk_never_goes_backwards_or_on_through_garbage(file: File) -> None:
 def test_a_range_in_memory_is_read_without_the_disk(file: File) -> None:
     span = FileRange(file, 10, 5000)
     resident = span.read_resident()
-    # Some file systems cannot tell what is in memory; they say no, and the reader asks the disk.
     assert resident in (None, span.read())
-    assert file.is_resident(10, 5000) == (resident is not None)
+    assert resident is not None or not file.is_resident(10, 5000)
     file.warm(0, file.size())
     assert file.pread_resident(10, file.size()) is None
+
+
+def test_where_nobody_can_tell_what_is_in_memory_little_is_read_and_much_is_left_to_a_thread(
+    file: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "preadv", refuse)
+    assert file.pread_resident(100, 10) == file.pread(100, 10)
+    assert file.pread_resident(100, file.size()) is None
+    assert not file.is_resident(10, 5000)

@@ -3,6 +3,7 @@
 Writes are whole or an OSError. Nothing is durable before a `sync_` of the file, and of the directory that names it.
 """
 
+import errno
 import fcntl
 import mmap
 import os
@@ -64,18 +65,28 @@ class File:
 
     def pread_resident(self, length: int, position: int) -> bytes | None:
         """The bytes if all of them are in memory; None if the disk would have to be asked."""
-        data = bytearray(length)
         try:
-            count = os.preadv(self._descriptor, [data], position, os.RWF_NOWAIT)
-        except OSError:
-            # Not in memory, or a file system that cannot tell.
-            return None
-        return bytes(data) if count == length else None
+            return self._pread_now(length, position)
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                return None
+            # A file system that cannot tell (tmpfs, overlays): a few bytes are read sooner than a thread is asked.
+            data = self.pread(length, position)
+            return data if len(data) == length else None
 
     def is_resident(self, position: int, length: int) -> bool:
         """Whether the range is most likely in memory: its first and last byte are."""
-        first = self.pread_resident(1, position)
-        return first is not None and self.pread_resident(1, position + length - 1) is not None
+        try:
+            ends = self._pread_now(1, position), self._pread_now(1, position + length - 1)
+        except OSError:
+            # Not in memory, or a file system that cannot tell.
+            return False
+        return None not in ends
+
+    def _pread_now(self, length: int, position: int) -> bytes | None:
+        data = bytearray(length)
+        count = os.preadv(self._descriptor, [data], position, os.RWF_NOWAIT)
+        return bytes(data) if count == length else None
 
     def warm(self, position: int, length: int) -> None:
         """Brings the range into memory, for as long as that takes."""

@@ -125,6 +125,10 @@ def _volume(directory: Path) -> Generator[tuple[Path, Sequence[FullDisk]]]:
     )
     try:
         yield directory, (told_to_be_full, limited_files, *((filled_volume,) if is_mounted else ()))
+    except BaseException:
+        # All that is left to look at.
+        shutil.copy(directory / "broker.log", directory.with_suffix(".log"))
+        raise
     finally:
         if is_mounted:
             subprocess.check_call(["umount", "--lazy", directory])

@@ -1,9 +1,17 @@
-from collections.abc import Iterator
+"""A broker and the commands for it; and what becomes of jobs that run one after the other in one process.
+
+Starting Java and a session takes longer than most of these jobs, so they share one.
+"""
+
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from headwater.testing import Broker
-from tests.cli.commands import Commands
+from tests.cli.commands import Commands, Outcome
+from tests.pipelines.faulty_projects import faulty_projects
+from tests.pipelines.program import run_together
+from tests.pipelines.secured_job import SecuredJob, secured_job
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +24,16 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def commands(broker: Broker) -> Commands:
     return Commands(broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredJob]:
+    with secured_job(tmp_path_factory.mktemp("secured")) as job:
+        yield job
+
+
+@pytest.fixture(scope="session")
+def outcomes(commands: Commands, secured: SecuredJob, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    steps: dict[str, Sequence[str]] = {"secured": secured.arguments}
+    steps |= faulty_projects(commands, tmp_path_factory.mktemp("projects"))
+    return dict(zip(steps, run_together(commands.bootstrap, *steps.values()), strict=True))

@@ -12,13 +12,10 @@ from typing import Any
 import pytest
 
 from headwater.pipelines import template
-from tests.cli.commands import Commands
-from tests.pipelines.program import run_together
+from tests.cli.commands import Commands, Outcome
+from tests.pipelines.faulty_projects import QUICK, order
 
 pytestmark = pytest.mark.xdist_group("own-spark")
-
-# One core: what is tested is small.
-QUICK = ("--master", "local[1]")
 
 SCRIPT = """
 import os, sys
@@ -30,13 +27,6 @@ rows = rows.option("bootstrap.servers", os.environ["HEADWATER_BOOTSTRAP"]).load(
 query = rows.writeStream.format("noop").queryName(sys.argv[1]).option("checkpointLocation", sys.argv[2]).start()
 query.awaitTermination()
 """
-
-
-def order(order_id: int, product: str, quantity: int, minute: int) -> str:
-    moment = f"2025-06-01T12:{minute:02}:30Z"
-    return json.dumps(
-        {"order_id": order_id, "product": product, "quantity": quantity, "price": 2.5, "ordered_at": moment}
-    )
 
 
 @contextmanager
@@ -102,56 +92,34 @@ def test_a_script_is_given_a_session_and_its_queries_are_stopped_with_it(command
 
     with started(commands, str(script), "copy", str(tmp_path / "checkpoint")) as process:
         told = read_until(process, lambda told: flow(told, "copy")["rows_in"] == 3)
+        log = (tmp_path / ".headwater" / "job" / "spark.log").read_text()
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0, process.stderr and process.stderr.read()
 
     assert flow(told, "copy")["lag"] == 0
     (status,) = commands.succeed("pipeline", "status", str(script), "--format", "json").rows
     assert (status["pipeline"], status["status"]) == ("job", "stopped")
+    # A session does not warn of what nobody can change: what is left is Java's own, about its vector instructions.
+    assert [line for line in log.splitlines() if "incubator modules" not in line] == []
 
 
-@pytest.fixture(scope="module")
-def outcomes(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What becomes of sound and of broken definitions."""
-    directory = tmp_path_factory.mktemp("projects")
-    changes = {
-        "sound": ("", ""),
-        "misspelt": ("from_json(col(", "from_json(colour("),
-        "lost": ('readStream.table("orders")', 'readStream.table("odrers")'),
-        "failing": ("quantity > 0 AND", "assert_true(quantity > 0, 'no quantity') IS NULL AND"),
-    }
-    topic = "faulty-orders"
-    commands.succeed("topic", "create", topic, "--partitions", "1")
-    commands.succeed("produce", topic, "--quiet", typed=f"{order(1, 'tea', 2, 0)}\n{order(2, 'tea', 0, 0)}".encode())
-    for name, (before, after) in changes.items():
-        template.write(directory, name)
-        definitions = directory / name / "transformations" / "orders.py"
-        text = definitions.read_text().replace(before, after) if before else definitions.read_text()
-        definitions.write_text(text.replace('"subscribe", "orders"', f'"subscribe", "{topic}"'))
-    steps = {name: ["pipeline", "validate", str(directory / name), *QUICK] for name in changes}
-    # Spark tries a flow three times, with pauses in between.
-    soon = ("--conf", "spark.sql.pipelines.execution.watchdog.minRetryTime=1s")
-    steps["failing"] = ["pipeline", "run", str(directory / "failing"), "--once", *QUICK, *soon]
-    return dict(zip(steps, run_together(commands.bootstrap, *steps.values()), strict=True))
-
-
-def test_sound_definitions_are_valid(outcomes: dict[str, Any]) -> None:
+def test_sound_definitions_are_valid(outcomes: dict[str, Outcome]) -> None:
     assert outcomes["sound"].code == 0, outcomes["sound"].error
     assert outcomes["sound"].lines == ["sound is valid"]
 
 
-def test_an_error_in_python_is_told_with_its_file_and_line(outcomes: dict[str, Any]) -> None:
+def test_an_error_in_python_is_told_with_its_file_and_line(outcomes: dict[str, Outcome]) -> None:
     assert outcomes["misspelt"].code == 1
     assert "transformations/orders.py line 24: NameError: name 'colour' is not defined" in outcomes["misspelt"].error
 
 
-def test_a_table_that_is_not_there_is_told_by_its_name(outcomes: dict[str, Any]) -> None:
+def test_a_table_that_is_not_there_is_told_by_its_name(outcomes: dict[str, Outcome]) -> None:
     assert outcomes["lost"].code == 1
     assert "odrers" in outcomes["lost"].error
     assert "correct the name, or define the table or view in the project" in outcomes["lost"].error
 
 
-def test_a_run_that_fails_tells_the_flow_the_records_and_the_reason(outcomes: dict[str, Any]) -> None:
+def test_a_run_that_fails_tells_the_flow_the_records_and_the_reason(outcomes: dict[str, Outcome]) -> None:
     assert outcomes["failing"].code == 1
     assert "flow clean_orders: [USER_RAISED_EXCEPTION] no quantity" in outcomes["failing"].error
     assert "faulty-orders-0 offsets up to 1" in outcomes["failing"].error

@@ -38,6 +38,8 @@ _TOPICS_KEPT = 2
 _REQUEST_TIMEOUT_S = 2
 _PADDING = b" " * 50
 _TRANSACTION_TIMEOUT_MS = 600_000
+_ABORT_TIMEOUT_S = 5
+_ABORT_DEADLINE_S = 15
 
 
 class Client(Protocol):
@@ -156,10 +158,8 @@ class Transacting:
 
     def __init__(self, broker: Reachable) -> None:
         self.outcomes: list[bool] = []
-        # On a machine that stands still for a minute, a transaction of ours must not be taken for abandoned.
-        self._producer = transactional_producer(
-            broker, "transacting", retry_backoff_ms=10, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
-        )
+        self._broker = broker
+        self._producer = self._new_producer()
         self._consumer = Consumer(connection(broker) | {"group.id": self.group})
 
     def step(self) -> None:
@@ -179,8 +179,24 @@ class Transacting:
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
-        _persist(self._producer.abort_transaction)
+        self._abort()
         self.outcomes.append(False)
+
+    def _new_producer(self) -> Producer:
+        # On a machine that stands still for a minute, a transaction of ours must not be taken for abandoned.
+        return transactional_producer(
+            self._broker, "transacting", retry_backoff_ms=10, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
+        )
+
+    def _abort(self) -> None:
+        """librdkafka 2.16 may stay in its state BeginAbort for good when a broker went away just before, with every
+        answer received and nothing asked. A successor then aborts the transaction by taking over its id."""
+        try:
+            _persist(lambda: self._producer.abort_transaction(_ABORT_TIMEOUT_S), deadline_s=_ABORT_DEADLINE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._TIMED_OUT:
+                raise
+            self._producer = self._new_producer()
 
     def close(self) -> None:
         self._consumer.close()
@@ -237,8 +253,8 @@ class Administering:
         pass
 
 
-def _persist(attempt: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
+def _persist(attempt: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
+    deadline = time.monotonic() + deadline_s
     while True:
         try:
             attempt()

@@ -210,12 +210,16 @@ class Partition:
                 self.log.rebuild_producers()
             except (HeadwaterError, OSError) as second:
                 self.log.fail(f"the disk was full, and its producers cannot be told apart any more: {second}")
-        refusal = error if isinstance(error, HeadwaterError) else self._offline()
+        if self.log.failure is None:
+            assert isinstance(error, HeadwaterError), "anything else has failed the log"
+            for append, _ in waiting:
+                append.fail(error)
+            return
+        logger.error("%s is offline until the next start: %s", self.id, self.log.failure)
+        in_doubt = self._in_doubt()
         for append, _ in waiting:
-            append.fail(refusal)
-        if self.log.failure is not None:
-            logger.error("%s is offline until the next start: %s", self.id, self.log.failure)
-            self._fail_waiting(refusal)
+            append.fail(in_doubt)
+        self._fail_waiting(in_doubt)
 
     def _await_flush(self, append: Append) -> None:
         self._awaiting_flush.append(append)
@@ -236,7 +240,7 @@ class Partition:
     def flush_failed(self, reason: str) -> None:
         """A failed flush says nothing about what is on disk, so nothing more is promised for this partition."""
         self.log.fail(reason)
-        self._fail_waiting(self._offline())
+        self._fail_waiting(self._in_doubt())
 
     def _fail_waiting(self, error: HeadwaterError) -> None:
         waiting, self._awaiting_flush = self._awaiting_flush, deque()
@@ -325,6 +329,14 @@ class Partition:
 
     def _offline(self) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {self.log.failure}")
+
+    def _in_doubt(self) -> KafkaError:
+        """For batches that the next start may find. A storage error would not do: clients take it for a promise that
+        nothing was kept, and give the same sequence to other records, which would then be taken for these."""
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            f"{self.id} is offline, and whether the batch was kept is known at its next start: {self.log.failure}",
+        )
 
     def close(self) -> None:
         """Whoever still waits is told that the partition is gone."""

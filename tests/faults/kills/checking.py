@@ -1,6 +1,7 @@
 """Holds a broker against what it promised its clients, while none of them is at work."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
@@ -120,7 +121,9 @@ def _check_transactions(broker: Reachable, raw: RawClient, transacting: Transact
         assert all(_records(raw, "ledger", partition))
     for partition, copies in read(broker, "ledger", LEDGER_PARTITIONS).items():
         found = [int(copy.value) for copy in copies]
-        assert found == [number for number in visible for _ in range(RECORDS_A_PARTITION)], f"ledger-{partition}"
+        due = [number for number in visible for _ in range(RECORDS_A_PARTITION)]
+        differing = sorted((Counter(found) - Counter(due) + (Counter(due) - Counter(found))).items())
+        assert found == due, f"ledger-{partition}: seen {len(found)} and due {len(due)}, differing in {differing}"
     _check_offsets(raw, transacting.group, "ledger", {0: visible[-1]} if visible else {})
 
 

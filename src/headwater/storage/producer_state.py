@@ -45,6 +45,10 @@ class ProducerState:
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
+    def is_open_at(self, offset: int) -> bool:
+        """Whether what was written there belongs to the transaction that is open."""
+        return self.current_txn_first_offset != NO_OFFSET and offset >= self.current_txn_first_offset
+
     def enter_epoch(self, producer_epoch: int) -> None:
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch

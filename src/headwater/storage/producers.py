@@ -209,6 +209,10 @@ def _last_timestamp(state: ProducerState) -> int:
 def _recognise(state: ProducerState, header: BatchHeader) -> Duplicate:
     for batch in state.batches:
         if batch.base_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
+            if header.is_transactional and not state.is_open_at(batch.base_offset):
+                # No client ends a transaction whose batches it still sends. But librdkafka, once it gave up a batch
+                # that we had kept, gives its sequence to records of the next transaction: those are not to be lost.
+                raise _out_of_order(header, "which belongs to a transaction that has ended")
             return batch
     # An older sequence may be one that was refused while its successor was accepted. Clients take "duplicate" for
     # success, so that is the answer to none but a batch which is known to be in the log.

@@ -55,9 +55,9 @@ def test_a_sequence_of_a_transaction_that_has_ended_is_no_retry_in_the_next() ->
     producers = states(batch(0, transactional=True), batch(1, 1, transactional=True))
     assert producers.check(batch(1, 1, transactional=True)) is not None
     ended(producers, 2, committed=False)
-    assert refusal(producers, batch(1, transactional=True)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(producers, batch(1, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
     producers.update(batch(2, 3, transactional=True), NOW_MS)
-    assert refusal(producers, batch(1, transactional=True)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(producers, batch(1, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
     assert producers.check(batch(2, transactional=True)) is not None
 
 

@@ -212,7 +212,11 @@ def _recognise(state: ProducerState, header: BatchHeader) -> Duplicate:
             if header.is_transactional and not state.is_open_at(batch.base_offset):
                 # No client ends a transaction whose batches it still sends. But librdkafka, once it gave up a batch
                 # that we had kept, gives its sequence to records of the next transaction: those are not to be lost.
-                raise _out_of_order(header, "which belongs to a transaction that has ended")
+                # This code has it abort, raise its epoch and try again.
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_PRODUCER_ID,
+                    f"producer {header.producer_id} sent sequence {header.base_sequence} of a transaction that has ended",
+                )
             return batch
     # An older sequence may be one that was refused while its successor was accepted. Clients take "duplicate" for
     # success, so that is the answer to none but a batch which is known to be in the log.

@@ -215,7 +215,7 @@ def _recognise(state: ProducerState, header: BatchHeader) -> Duplicate:
                 # This code has it abort, raise its epoch and try again.
                 raise KafkaError(
                     ErrorCode.UNKNOWN_PRODUCER_ID,
-                    f"producer {header.producer_id} sent sequence {header.base_sequence} of a transaction that has ended",
+                    f"producer {header.producer_id} sent sequence {header.base_sequence}, of a transaction that ended",
                 )
             return batch
     # An older sequence may be one that was refused while its successor was accepted. Clients take "duplicate" for

@@ -93,11 +93,31 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, data: bytes) -> None:
 
 
 def test_the_mark_of_a_clean_shutdown_counts_once(tmp_path: Path) -> None:
-    assert not checkpoints.take_clean_mark(Disk(), tmp_path)
+    assert checkpoints.take_clean_mark(Disk(), tmp_path) is None
     checkpoints.mark_clean(Disk(), tmp_path)
     assert (tmp_path / ".kafka_cleanshutdown").exists()
-    assert checkpoints.take_clean_mark(Disk(), tmp_path)
-    assert not checkpoints.take_clean_mark(Disk(), tmp_path)
+    assert checkpoints.take_clean_mark(Disk(), tmp_path) == []
+    assert checkpoints.take_clean_mark(Disk(), tmp_path) is None
+
+
+@pytest.mark.parametrize("mark", [b'{"version":0}', b"{}"])
+def test_a_mark_of_kafka_is_as_good(tmp_path: Path, mark: bytes) -> None:
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(mark)
+    assert checkpoints.take_clean_mark(Disk(), tmp_path) == []
+
+
+@pytest.mark.parametrize("mark", [b"", b"[]", b"{", b'{"headwater.checksums":[]}', b"\xff"])
+def test_a_mark_that_cannot_be_read_is_none(tmp_path: Path, mark: bytes) -> None:
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(mark)
+    assert checkpoints.take_clean_mark(Disk(), tmp_path) is None
+
+
+def test_checkpoints_that_rotted_after_a_clean_shutdown_are_named(tmp_path: Path) -> None:
+    path = tmp_path / checkpoints.RECOVERY_POINTS
+    checkpoints.write_offsets(Disk(), path, {TopicPartition(TopicName("orders"), 0): 40})
+    checkpoints.mark_clean(Disk(), tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"40", b"48"))
+    assert checkpoints.take_clean_mark(Disk(), tmp_path) == [checkpoints.RECOVERY_POINTS]
 
 
 def test_a_topic_id_is_written_as_kafka_prints_it() -> None:

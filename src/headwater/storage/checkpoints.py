@@ -3,8 +3,10 @@ of a clean shutdown, and who owns the data directory.
 """
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from zlib import crc32
 
 from headwater.errors import HeadwaterError
 from headwater.ids import TopicId, TopicName, TopicPartition
@@ -14,6 +16,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_CHECKSUMS = "headwater.checksums"
 _VERSION = "0"
 
 
@@ -59,18 +62,30 @@ def write_offsets(disk: Disk, path: Path, offsets: Mapping[TopicPartition, int])
 
 
 def mark_clean(disk: Disk, root: Path) -> None:
-    """Says that everything below `root` was flushed and closed, and that nothing needs recovery."""
-    disk.replace_file(root / _CLEAN_SHUTDOWN, b'{"version":0}')
+    """Says that everything below `root` was flushed and closed, and that nothing needs recovery. Where logs end and
+    start is then taken from files that have no checksums in Kafka's format, so the mark has them."""
+    checksums = {name: _checksum(disk, root / name) for name in (RECOVERY_POINTS, START_OFFSETS)}
+    disk.replace_file(root / _CLEAN_SHUTDOWN, json.dumps({"version": 0, _CHECKSUMS: checksums}).encode())
 
 
-def take_clean_mark(disk: Disk, root: Path) -> bool:
-    """Whether the last shutdown was clean. The mark is gone, durably, before anything is written."""
+def take_clean_mark(disk: Disk, root: Path) -> Sequence[str] | None:
+    """Which checkpoints are not those of the last shutdown; None if that was not clean. The mark is gone, durably,
+    before anything is written."""
     path = root / _CLEAN_SHUTDOWN
     if not disk.exists(path):
-        return False
+        return None
+    try:
+        checksums: dict[str, int] = json.loads(disk.read_file(path)).get(_CHECKSUMS, {})
+        rotten = [name for name, checksum in checksums.items() if _checksum(disk, root / name) != checksum]
+    except (ValueError, AttributeError, OSError):
+        rotten = None
     disk.remove(path)
     disk.sync_directory(root)
-    return True
+    return rotten
+
+
+def _checksum(disk: Disk, path: Path) -> int:
+    return crc32(disk.read_file(path)) if disk.exists(path) else 0
 
 
 def partition_metadata(topic_id: TopicId) -> bytes:

@@ -51,7 +51,9 @@ class DataDirectory:
             self._is_claimed = owner is not None
             self._owner = _new_owner(node_id) if owner is None else owner
             self.is_new = owner is None and not any(self.partitions_found())
-            self.is_clean = checkpoints.take_clean_mark(self._disk, root)
+            rotten = checkpoints.take_clean_mark(self._disk, root)
+            self.is_clean = rotten == []
+            self._rotten = rotten or ()
             # What the files hold, here and after each time they are written.
             self._recovery_points: Mapping[TopicPartition, int] = self._read_offsets(RECOVERY_POINTS)
             self._start_offsets: Mapping[TopicPartition, int] = self._read_offsets(START_OFFSETS)
@@ -81,6 +83,8 @@ class DataDirectory:
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         try:
+            if name in self._rotten:
+                raise DamagedCheckpoint(f"{name} is not what was written")
             return checkpoints.read_offsets(self._disk, self.root / name)
         except DamagedCheckpoint as error:
             # Both are shortcuts: without them more is scanned, and records that were deleted may come back.

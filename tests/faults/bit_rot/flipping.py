@@ -166,6 +166,7 @@ async def _served(broker: Broker, partition: Partition) -> tuple[dict[int, bytes
         if read.error is not ErrorCode.NONE:
             return found, read.error
         assert read.records is not None, "there is more to read"
+        assert len(read.records), "a reader is told of records that are not there"
         for header, batch in batches.iterate(read.records.read()):
             records = batches.read_records(batch, header, 1 << 20)
             found |= {

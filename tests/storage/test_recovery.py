@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.errors import CorruptBatch
+from headwater.storage import names
 from headwater.storage.disk import Disk, File
 from headwater.storage.log import Log
 from tests.storage.builders import (
@@ -326,3 +328,19 @@ def test_nothing_is_removed_without_a_word(tmp_path: Path) -> None:
     reports.clear()
     reopen(log, recovery_point=20, start_offset=100, reports=reports)
     assert "that end before the start offset 100" in reports[0]
+
+
+def test_what_had_been_on_disk_is_not_cut_off_with_all_behind_it(tmp_path: Path) -> None:
+    """A crash tears the end of a log. Damage before the recovery point is none of its doing."""
+    log = create(tmp_path, settings(segment_bytes=1 << 20))
+    fill(log, 10)
+    flush(log)
+    path = log.directory / names.file_name(0, names.LOG)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptBatch, match="log verify"):
+        reopen(log, recovery_point=10)
+    assert path.read_bytes() == data
+    assert 0 < reopen(log, recovery_point=0).end_offset < 10

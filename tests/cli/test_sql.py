@@ -10,7 +10,7 @@ from headwater.testing import Broker
 from tests.cli.commands import Commands, Outcome
 from tests.pipelines.program import run_together
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("own-spark")
 
 STATEMENTS = {
     "json": "SELECT a.key, b.key, parse_json(a.value):amount::int * 2 AS twice "

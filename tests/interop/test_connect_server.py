@@ -3,9 +3,10 @@
 import pytest
 
 from tests.cli.commands import Commands, Outcome
+from tests.faults.processes import BrokerProcess
 from tests.pipelines.program import run_together
 
-pytestmark = pytest.mark.xdist_group("own-spark")
+pytestmark = pytest.mark.interop
 
 SCRIPT = """
 import sys
@@ -24,7 +25,8 @@ print("valid")
 
 
 @pytest.fixture(scope="module")
-def outcome(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def outcome(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    commands = Commands(broker.bootstrap_servers)
     directory = tmp_path_factory.mktemp("remote")
     script = directory / "job.py"
     script.write_text(SCRIPT)

@@ -201,7 +201,7 @@ def test_a_partition_that_is_offline_does_not_know_its_producers() -> None:
     with Broker(SETTINGS, disk=disk) as broker, RawClient(broker) as client:
         client.create("cursed")
         disk.sync_error = BROKEN
-        assert client.produce("cursed", batch_of(b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert client.produce("cursed", batch_of(b"a")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         told = producers(client, "cursed")
         assert (told.error_code, told.active_producers) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from benchmarks.counting import Instructions, allocations, instructions
 
 from headwater.protocol import columns, records
@@ -60,9 +59,8 @@ def test_encoding_a_fetch_response_around_its_records() -> None:
 # -- records
 
 
-@pytest.mark.skipif(not records.COMPILED, reason="the compiled codec is not there: no C compiler at installation")
 def test_a_record_is_three_objects() -> None:
-    assert allocations(lambda: records.decode(PAYLOAD, RECORDS, 0, 0)) / RECORDS <= 3.1
+    assert allocations(lambda: records.decode(PAYLOAD, RECORDS, 0, 0)) / RECORDS <= (3.1 if records.COMPILED else 4.1)
 
 
 def test_records_in_columns_are_no_objects_at_all() -> None:

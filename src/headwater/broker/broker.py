@@ -134,7 +134,7 @@ class Broker:
                     self._first_sequences.begin(header, partition.id, at_zero=joining.adds_partitions)
                 self.produce(partition, records, append, acks=acks, in_transaction=True)
             except HeadwaterError as error:
-                append.fail(error.kept())
+                append.fail(error)
 
         joins.then(joined)
 

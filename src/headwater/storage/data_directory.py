@@ -52,11 +52,10 @@ class DataDirectory:
             self._owner = _new_owner(node_id) if owner is None else owner
             self.is_new = owner is None and not any(self.partitions_found())
             rotten = checkpoints.take_clean_mark(self._disk, root)
-            self.is_clean = rotten == []
-            self._rotten = rotten or ()
+            self.is_clean = rotten is not None
             # What the files hold, here and after each time they are written.
-            self._recovery_points: Mapping[TopicPartition, int] = self._read_offsets(RECOVERY_POINTS)
-            self._start_offsets: Mapping[TopicPartition, int] = self._read_offsets(START_OFFSETS)
+            self._recovery_points: Mapping[TopicPartition, int] = self._read_offsets(RECOVERY_POINTS, rotten)
+            self._start_offsets: Mapping[TopicPartition, int] = self._read_offsets(START_OFFSETS, rotten)
             self._remove_leftovers()
         except BaseException:
             self._lock.close()
@@ -81,9 +80,9 @@ class DataDirectory:
             checkpoints.write_properties(self._disk, self.root / META_PROPERTIES, self._owner)
             self._is_claimed = True
 
-    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+    def _read_offsets(self, name: str, rotten: Collection[str] | None) -> dict[TopicPartition, int]:
         try:
-            if name in self._rotten:
+            if rotten and name in rotten:
                 raise DamagedCheckpoint(f"{name} is not what was written")
             return checkpoints.read_offsets(self._disk, self.root / name)
         except DamagedCheckpoint as error:

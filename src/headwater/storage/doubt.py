@@ -6,10 +6,11 @@ for those lie outside of the checksum. What this process wrote itself is in no d
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headwater.errors import HeadwaterError
+from headwater.errors import CorruptBatch, HeadwaterError
 from headwater.protocol import batch as batches
 from headwater.protocol.batch import HEADER_SIZE
 from headwater.storage.file_range import FileRange
+from headwater.storage.index import OffsetEntry
 from headwater.storage.scanning import Scan
 
 if TYPE_CHECKING:
@@ -80,3 +81,57 @@ class Doubtful(FileRange):
         except HeadwaterError:
             return False
         return scan.next_offset <= header.base_offset < self._limit_offset
+
+
+class Doubts:
+    """What is known about the batches of a segment that an earlier process wrote: those before the offset
+    `before_offset`, which end at the position `before`."""
+
+    __slots__ = ("_pending", "_verified", "before", "before_offset")
+
+    def __init__(self, before_offset: int = 0, before: int = 0) -> None:
+        self.before_offset = before_offset
+        self.before = before
+        self._verified: Verified | None = None
+        # Whoever wants what is being verified already waits for that.
+        self._pending: Doubtful | None = None
+
+    def known_at(self, offset: int) -> Verified | None:
+        """The part that was verified, if it holds `offset`."""
+        known = self._verified
+        if known is None or offset < known.first_offset:
+            return None
+        return known if offset < known.next_offset or known.end == self.before else None
+
+    def next_at(self, segment: "Segment", entry: OffsetEntry | None) -> Doubtful:
+        """What must be verified next, where an index leads to `entry`; an error if that is known to be damaged."""
+        start, first_offset = (0, 0) if entry is None else (entry.position, entry.offset)
+        known = self._verified
+        is_extended = known is not None and known.start <= start <= known.end
+        if known is None or not is_extended:
+            known = Verified(start, first_offset, start, segment.base_offset)
+        elif known.problem is not None:
+            raise CorruptBatch(f"{segment.file.path.name}: {known.problem}; see `headwater log verify`")
+        pending = self._pending
+        if pending is None or pending.known != known or not segment.is_in(pending):
+            is_witnessed = entry is not None and not is_extended
+            pending = Doubtful(segment, known, self.before, self.before_offset, is_witnessed=is_witnessed)
+            self._pending = pending
+        return pending
+
+    def settle(self, doubtful: Doubtful, verified: Verified, *, is_current: bool) -> bool:
+        """Whether that is news: not about a file that was cut or replaced meanwhile."""
+        if doubtful is self._pending:
+            self._pending = None
+        if not is_current or verified.end > self.before:
+            return False
+        self._verified = verified
+        if verified.problem is None and verified.start == 0 and verified.end == self.before:
+            self.before_offset = self.before = 0
+            self._verified = None
+        return True
+
+    def cut(self, next_offset: int, position: int) -> None:
+        """The segment ends there, and what follows is this process's own."""
+        if position < self.before:
+            self.before_offset, self.before, self._verified = next_offset, position, None

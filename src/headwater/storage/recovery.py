@@ -241,7 +241,7 @@ class Loader:
             segment = segments[number]
             if segment.base_offset != next_offset:
                 problem = f"segment {segment.base_offset} follows offset {next_offset}"
-                self._check_cut(next_offset, recovery_point, problem)
+                _check_cut(next_offset, recovery_point, problem)
                 self._drop_after(segments, number, problem)
                 return
             problem = self._scan(segment, recovery_point, epochs)
@@ -251,15 +251,6 @@ class Loader:
                 return
             if segment.is_sealed:
                 segment.seal()
-
-    def _check_cut(self, end_offset: int, recovery_point: int, problem: str) -> None:
-        """What a crash leaves is cut off. But what was on disk and is not there has rotted, or was lost: all behind it
-        would go with it, and whether it may is not for us to say."""
-        if end_offset < recovery_point:
-            raise CorruptBatch(
-                f"{problem}, and everything before offset {recovery_point} had been on disk: "
-                f"see `headwater log verify`, which cuts it off with --repair"
-            )
 
     def _drop_after(self, segments: list[Segment], number: int, problem: str) -> None:
         dropped = segments[number:]
@@ -289,7 +280,7 @@ class Loader:
         self._scanned_bytes += scan.position - start
         if scan.problem is None:
             return None
-        self._check_cut(scan.next_offset, recovery_point, f"{segment.path(names.LOG).name}: {scan.problem}")
+        _check_cut(scan.next_offset, recovery_point, f"{segment.path(names.LOG).name}: {scan.problem}")
         problem = f"cut {size - scan.position} bytes of {segment.path(names.LOG).name}: {scan.problem}"
         self._found.append(problem)
         segment.cut(scan.position)
@@ -330,6 +321,16 @@ class Loader:
                 self._disk, self._directory, start_offset, self._config, now_ms=self._now_ms, report=self._report
             )
         ]
+
+
+def _check_cut(end_offset: int, recovery_point: int, problem: str) -> None:
+    """What a crash leaves is cut off. But what was on disk and is not there has rotted, or was lost: all behind it
+    would go with it, and whether it may is not for us to say."""
+    if end_offset < recovery_point:
+        raise CorruptBatch(
+            f"{problem}, and everything before offset {recovery_point} had been on disk: "
+            f"see `headwater log verify`, which cuts it off with --repair"
+        )
 
 
 def _ends_at(segments: Sequence[Segment], end_offset: int) -> bool:

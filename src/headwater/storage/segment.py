@@ -15,7 +15,7 @@ from headwater.errors import CorruptBatch
 from headwater.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.storage import names, scanning
 from headwater.storage.disk import Disk, File
-from headwater.storage.doubt import Doubtful, Verified
+from headwater.storage.doubt import Doubtful, Doubts, Verified
 from headwater.storage.file_range import FileRange
 from headwater.storage.index import DamagedIndex, Index, OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
 from headwater.storage.transaction_index import AbortedTransaction, TransactionIndex
@@ -35,20 +35,17 @@ class Segment:
         "_index_bytes",
         "_indexed_time",
         "_max_time",
-        "_own_from",
-        "_own_offset",
-        "_pending_doubt",
         "_report",
         "_tail_offsets",
         "_tail_positions",
         "_unindexed_bytes",
-        "_verified",
         "_was_read",
         "aborted",
         "base_offset",
         "created_ms",
         "directory",
         "disk",
+        "doubts",
         "interval_bytes",
         "is_sealed",
         "next_offset",
@@ -96,10 +93,7 @@ class Segment:
         self._tail_offsets: list[int] = []
         self._tail_positions: list[int] = []
         self._was_read = False
-        # Batches before this offset, which end at this position, are in doubt, but for those that were verified since.
-        self._own_offset = self._own_from = 0
-        self._verified: Verified | None = None
-        self._pending_doubt: Doubtful | None = None
+        self.doubts = Doubts()
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
 
     def successor(self, size: int, next_offset: int, *, has_aborted: bool) -> "Segment":
@@ -306,8 +300,7 @@ class Segment:
             # One that turns out to be damaged stays so, until the log builds it anew.
             with suppress(DamagedIndex):
                 self.aborted.truncate(next_offset)
-        if position < self._own_from:
-            self._own_offset, self._own_from, self._verified = next_offset, position, None
+        self.doubts.cut(next_offset, position)
         return next_offset
 
     def end_offset_at(self, position: int) -> int:
@@ -327,44 +320,16 @@ class Segment:
 
     def doubt(self) -> None:
         """All that is there now was written by an earlier process."""
-        self._own_offset, self._own_from = self.next_offset, self.size
-
-    def _doubtful(self, offset: int) -> Doubtful:
-        """What must be verified next to read from `offset` on; an error if that is known to be damaged."""
-        entry = self._checked(lambda: self.offset_index.lookup(offset))
-        start, first_offset = (0, 0) if entry is None else (entry.position, entry.offset)
-        known = self._verified
-        is_extended = known is not None and known.start <= start <= known.end
-        if known is None or not is_extended:
-            known = Verified(start, first_offset, start, self.base_offset)
-        elif known.problem is not None:
-            raise CorruptBatch(f"{self.path(names.LOG).name}: {known.problem}; see `headwater log verify`")
-        pending = self._pending_doubt
-        if pending is None or pending.known != known or not self.is_in(pending):
-            is_witnessed = entry is not None and not is_extended
-            pending = Doubtful(self, known, self._own_from, self._own_offset, is_witnessed=is_witnessed)
-            self._pending_doubt = pending
-        return pending
+        self.doubts = Doubts(self.next_offset, self.size)
 
     def settle(self, doubtful: Doubtful, verified: Verified) -> None:
         """Takes in what was found about a range, unless the file was cut or replaced meanwhile."""
-        if doubtful is self._pending_doubt:
-            self._pending_doubt = None
-        if not self.is_in(doubtful) or verified.end > self._own_from:
-            return
-        self._verified = verified
-        if verified.problem is not None:
+        if self.doubts.settle(doubtful, verified, is_current=self.is_in(doubtful)) and verified.problem is not None:
             self._report(f"{self.path(names.LOG).name} is damaged: {verified.problem}; see `headwater log verify`")
-        elif verified.start == 0 and verified.end == self._own_from:
-            self._own_offset = self._own_from = 0
-            self._verified = None
 
-    def _known(self, offset: int) -> Verified | None:
-        """The part that was verified, if it holds `offset`."""
-        known = self._verified
-        if known is None or offset < known.first_offset:
-            return None
-        return known if offset < known.next_offset or known.end == self._own_from else None
+    def _doubtful(self, offset: int) -> Doubtful:
+        """What must be verified next to read from `offset` on; an error if that is known to be damaged."""
+        return self.doubts.next_at(self, self._checked(lambda: self.offset_index.lookup(offset)))
 
     # -- reading
 
@@ -374,11 +339,11 @@ class Segment:
         """Whole batches from the first that reaches `offset`; None if there is none in this segment. With `is_verified`
         only what is in no doubt, or Doubtful."""
         end, next_offset, known = self.size, self.next_offset, None
-        if is_verified and offset < self._own_offset:
-            known = self._known(offset)
+        if is_verified and offset < self.doubts.before_offset:
+            known = self.doubts.known_at(offset)
             if known is None:
                 return self._doubtful(offset)
-            if known.end < self._own_from:
+            if known.end < self.doubts.before:
                 end, next_offset = known.end, known.next_offset
         start = self.locate(offset)
         if start == self.size:

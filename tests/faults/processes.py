@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,8 @@ from benchmarks.ports import port_of, reserved_port
 
 # The module that is run, and what it is told before `serve`. A fault test has launchers of its own.
 PLAIN = ("headwater.cli.main",)
+# Long enough for a loaded machine; a test that waits this long has failed.
+TIMEOUT_S = 60
 
 _ROOT = Path(__file__).parents[2]
 
@@ -95,6 +98,14 @@ class BrokerProcess:
         if self._process is not None:
             self.kill()
         self._reserved.close()
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """For what another process does, which cannot be waited on: looks again and again, with a short pause."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
 
 
 def _environment() -> dict[str, str]:

@@ -16,13 +16,12 @@ from tests.faults.disk_trouble.full_disks import FullDisk, filled_volume, limite
 from tests.faults.disk_trouble.troubles import MET, Note, Trouble
 from tests.faults.kills.life import Life
 from tests.faults.kills.loads import DEADLINE_S
-from tests.faults.processes import BrokerProcess
+from tests.faults.processes import BrokerProcess, wait_until
 from tests.listeners.raw import RawClient, batch_of
 
 LAUNCHER = "tests.faults.disk_trouble.troubled_broker"
 # So large that it meets every limit.
 _LARGE = bytes(6000)
-_POLL_S = 0.01
 _VOLUME_BYTES = 48 << 20
 _TROUBLES_A_LIFE = 8
 _FULL_SHARE = 0.5
@@ -37,10 +36,7 @@ def meet(broker: BrokerProcess, note: Note, trouble: Trouble) -> None:
     """Has the trouble happen, and returns when it has."""
     before = broker.log.count(MET)
     note.write(trouble)
-    deadline = time.monotonic() + DEADLINE_S
-    while broker.log.count(MET) == before:
-        assert time.monotonic() < deadline, f"{trouble} was never met"
-        time.sleep(_POLL_S)
+    wait_until(lambda: broker.log.count(MET) > before, f"{trouble} was never met")
 
 
 def survive_a_full_disk(life: Life, note: Note, full_disk: FullDisk) -> None:

@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.hostile.watching import Bystander, wait_until, watched
+from tests.faults.hostile.watching import Bystander, watched
+from tests.faults.processes import wait_until
 from tests.listeners.raw import RawClient
 
 # Beside those of the flood: files, the client on the side, the loop's own.

@@ -11,7 +11,8 @@ import pytest
 
 from headwater.protocol.messages.api_versions import ApiVersionsRequest
 from tests.faults.hostile.flooding import flood, vanish
-from tests.faults.hostile.watching import MIB, Bystander, WatchedBroker, wait_until, watched
+from tests.faults.hostile.watching import MIB, Bystander, WatchedBroker, watched
+from tests.faults.processes import wait_until
 from tests.listeners.raw import RawClient, batch_of, fetch_request, fill, frame, padded
 
 SHORT_MS = "500"

@@ -3,18 +3,16 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.faults.processes import BrokerProcess
+from tests.faults.processes import TIMEOUT_S, BrokerProcess
 from tests.listeners.raw import RawClient, batch_of
 
 MIB = 1 << 20
-# Long enough for a loaded machine; a test that waits this long has failed.
-TIMEOUT_S = 60
 SIDE_TOPIC = "side"
 
 SETTINGS: Mapping[str, str] = {
@@ -158,11 +156,3 @@ class Bystander:
 
 def _value(number: int) -> bytes:
     return b"value %d" % number
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """For what another process does, which cannot be waited on: looks again and again, with a short pause."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)

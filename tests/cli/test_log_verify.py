@@ -1,6 +1,7 @@
 """A data directory with real damage: found, told, and cut off only when asked to."""
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 
@@ -160,6 +161,29 @@ async def test_a_repair_keeps_all_before_the_damage_and_destroys_nothing(data: P
         batch = batch_of(b"next", producer_id=7, producer_epoch=0, base_sequence=row["first_offset"])
         assert (await produce(broker, orders, batch)).error is None, "producers go on where the log ends"
     assert await served(data) == [*VALUES[: row["first_offset"]], b"next"]
+
+
+async def test_batches_that_are_gone_from_the_end_are_told_and_given_up_when_asked_to(data: Path) -> None:
+    last = segments(data)[-1]
+    os.truncate(last, batch_positions(last)[-2])
+    (row,) = verify(data, "--format", "json").rows
+    assert (row["first_offset"], row["next_offset"]) == (len(VALUES) - 2, len(VALUES))
+
+    assert verify(data, "--repair").code == 0
+
+    assert verify(data).code == 0
+    assert await served(data) == VALUES[:-2]
+
+
+async def test_a_rotten_offset_of_the_last_batch_is_told_and_cut_off(data: Path) -> None:
+    last = segments(data)[-1]
+    flip(last, batch_positions(last)[-1] + OFFSET)
+    (row,) = verify(data, "--format", "json").rows
+    assert row["first_offset"] == len(VALUES) - 1
+
+    assert verify(data, "--repair").code == 0
+
+    assert await served(data) == VALUES[:-1]
 
 
 async def test_a_broker_that_runs_is_left_alone(data: Path) -> None:

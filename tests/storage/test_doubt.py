@@ -1,5 +1,6 @@
 """What an earlier process wrote, verified before a reader gets it."""
 
+import os
 from pathlib import Path
 from struct import Struct
 
@@ -154,6 +155,30 @@ def test_a_batch_with_the_offsets_of_another_is_neither_served_nor_passed_over(
     # The one before it may be refused as well: which of the two is right is not known.
     assert served == list(range(len(served)))
     assert number - 1 <= len(served) <= number
+
+
+def test_batches_that_are_gone_from_the_end_are_missed(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    os.truncate(log_file(log), starts(log)[20])
+    reports: list[str] = []
+    log = reopen(log, clean=True, reports=reports)
+
+    assert read(log, 0) == list(range(20))
+    with pytest.raises(CorruptBatch, match="headwater log verify"):
+        read(log, 20)
+    assert any("ends at offset 20" in report for report in reports)
+
+
+def test_compaction_may_have_removed_the_end_of_a_sealed_segment(tmp_path: Path) -> None:
+    log = create(tmp_path, settings(segment_bytes=500))
+    fill(log, COUNT)
+    log.close()
+    second = log.segments[1].base_offset
+    os.truncate(log_file(log), starts(log)[-1])
+    log = reopen(log, clean=True)
+
+    assert read(log, second - 2) == [second - 2]
+    assert read(log, second - 1)[0] == second
 
 
 def test_a_length_that_rotted_is_found(tmp_path: Path) -> None:

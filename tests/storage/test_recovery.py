@@ -1,3 +1,4 @@
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -193,11 +194,41 @@ def test_an_empty_directory_becomes_an_empty_log_at_its_start_offset(tmp_path: P
     log = create(tmp_path)
     for path in log.directory.iterdir():
         path.unlink()
-    again = reopen(log, recovery_point=50, start_offset=40)
+    again = reopen(log, recovery_point=30, start_offset=40)
 
     assert (again.start_offset, again.end_offset) == (40, 40)
     fill(again, 3)
     assert offsets(again) == [40, 41, 42]
+
+
+def test_a_log_that_lost_what_was_on_disk_is_not_opened(tmp_path: Path) -> None:
+    log = create(tmp_path, settings(segment_bytes=1 << 20))
+    fill(log, 10)
+    path = log.active.path(names.LOG)
+    os.truncate(path, log.active.locate(7))
+
+    with pytest.raises(CorruptBatch, match=r"ends at offset 7.*log verify"):
+        reopen(log, recovery_point=10)
+    assert reopen(log, recovery_point=7).end_offset == 7
+    for path in log.directory.iterdir():
+        path.unlink()
+    with pytest.raises(CorruptBatch, match="ends at offset 3"):
+        reopen(log, recovery_point=10, start_offset=3)
+
+
+@pytest.mark.parametrize("recovery_point", [9, 10])
+def test_a_batch_whose_offset_rotted_does_not_become_the_end_of_the_log(tmp_path: Path, recovery_point: int) -> None:
+    log = create(tmp_path, settings(segment_bytes=1 << 20))
+    fill(log, 10)
+    path = log.active.path(names.LOG)
+    data = bytearray(path.read_bytes())
+    # An offset lies outside of the checksum.
+    data[log.active.locate(8) + 4] ^= 4
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptBatch, match=f"once ended at {recovery_point}.*log verify"):
+        reopen(log, recovery_point=recovery_point)
+    assert path.read_bytes() == data
 
 
 def test_a_log_that_lost_everything_up_to_its_start_begins_there(tmp_path: Path) -> None:

@@ -27,15 +27,16 @@ class BatchReport:
 
 
 def inspect_segment(
-    disk: Disk, path: Path, *, with_records: bool = False, limit_offset: int | None = None
+    disk: Disk, path: Path, *, with_records: bool = False, limit_offset: int | None = None, synced_offset: int = 0
 ) -> Iterator[BatchReport]:
     """Goes on after a batch with a wrong checksum, and stops where no length leads any further. No offset of a whole
-    segment reaches `limit_offset`, where the next one begins."""
+    segment reaches `limit_offset`, where the next one begins; and where the log once ended, at `synced_offset`, some
+    batch does, unless compaction has been there."""
     file = disk.open(path)
     end = file.size()
     position, next_offset = 0, names.offset_of(path.name, names.LOG) or 0
     while position < end:
-        report = _inspect_batch(file, position, end, next_offset, limit_offset, with_records)
+        report = _inspect_batch(file, position, end, next_offset, limit_offset, synced_offset, with_records)
         yield report
         if report.header is None:
             return
@@ -46,7 +47,13 @@ def inspect_segment(
 
 
 def _inspect_batch(
-    file: File, position: int, end: int, next_offset: int, limit_offset: int | None, with_records: bool
+    file: File,
+    position: int,
+    end: int,
+    next_offset: int,
+    limit_offset: int | None,
+    synced_offset: int,
+    with_records: bool,
 ) -> BatchReport:
     left = end - position
     if left < HEADER_SIZE:
@@ -62,6 +69,8 @@ def _inspect_batch(
         problems.append(f"offset {header.base_offset} where {next_offset} or later is due")
     if limit_offset is not None and header.last_offset >= limit_offset:
         problems.append(f"offset {header.last_offset} where the next segment begins at {limit_offset}")
+    if next_offset < synced_offset < header.next_offset:
+        problems.append(f"offset {header.last_offset}, and the log once ended at {synced_offset}")
     try:
         batches.verify(data, header)
         if with_records:

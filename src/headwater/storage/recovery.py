@@ -96,6 +96,7 @@ class Loader:
             self._recover(segments, recovery_point, epochs)
         if not segments or segments[-1].next_offset < start_offset:
             self._start_again(segments, start_offset)
+        _check_cut(segments[-1].next_offset, recovery_point, f"the log ends at offset {segments[-1].next_offset}")
         if epochs_on_disk is None:
             epochs = replay_epochs(segments)
         loaded = Loaded(
@@ -268,7 +269,9 @@ class Loader:
         limit_offset = segment.next_offset if segment.is_sealed else segment.base_offset + _OFFSETS_MAX
         aborted_from = self._forget_aborted(segment, segment.rewind(start))
         segment.next_offset = segment.base_offset
-        scan = Scan(segment.file, start, size, segment.base_offset, limit_offset)
+        # What is still written to was never compacted.
+        synced_offset = 0 if segment.is_sealed else recovery_point
+        scan = Scan(segment.file, start, size, segment.base_offset, limit_offset, synced_offset)
         for position, header, batch in scan:
             segment.note(header, position)
             if header.leader_epoch > epochs.latest:
@@ -304,7 +307,7 @@ class Loader:
             return 0
         try:
             if segment.offset_index.is_ascending() and segment.time_index.is_ascending():
-                entry = segment.offset_index.lookup(recovery_point)
+                entry = segment.offset_index.lookup(recovery_point - 1)
                 if entry is not None and segment.holds(entry):
                     return entry.position
         except DamagedIndex as damage:

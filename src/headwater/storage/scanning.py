@@ -56,10 +56,14 @@ def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int]]
 class Scan:
     """Verified batches in order; afterwards `position` is where the last valid one ends, `problem` why it stopped."""
 
-    def __init__(self, file: File, position: int, end: int, next_offset: int, limit_offset: int) -> None:
+    def __init__(
+        self, file: File, position: int, end: int, next_offset: int, limit_offset: int, synced_offset: int = 0
+    ) -> None:
+        """Where the log once ended, at `synced_offset`, some batch does, unless compaction has been there."""
         self.position = position
         self.next_offset = next_offset
         self._limit_offset = limit_offset
+        self._synced_offset = synced_offset
         self.problem: str | None = None
         self._file = file
         self._end = end
@@ -91,6 +95,8 @@ class Scan:
                 f"offsets {header.base_offset} to {header.last_offset} outside [{self.next_offset}, "
                 f"{self._limit_offset})"
             )
+        if self.next_offset < self._synced_offset < header.next_offset:
+            raise CorruptBatch(f"offset {header.last_offset}, and the log once ended at {self._synced_offset},")
 
     def _have(self, length: int) -> int:
         """Where in the block the current position is, once `length` bytes from it are there."""

@@ -320,7 +320,7 @@ class Segment:
 
     def doubt(self) -> None:
         """All that is there now was written by an earlier process."""
-        self.doubts = Doubts(self.next_offset, self.size)
+        self.doubts = Doubts(self.next_offset, self.size, is_complete=not self.is_sealed)
 
     def settle(self, doubtful: Doubtful, verified: Verified) -> None:
         """Takes in what was found about a range, unless the file was cut or replaced meanwhile."""

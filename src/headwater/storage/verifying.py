@@ -53,7 +53,9 @@ def verify_partition(disk: Disk, root: Path, partition: TopicPartition) -> Itera
     for number, path in enumerate(segments):
         following = names.offset_of(segments[number + 1].name, names.LOG) if number + 1 < len(segments) else None
         is_whole = True
-        for damage in _verify_segment(disk, path, partition, following):
+        # What is still written to was never compacted.
+        synced_offset = _synced_offset(disk, root, partition) if following is None else 0
+        for damage in _verify_segment(disk, path, partition, following, synced_offset):
             is_whole = False
             yield damage
         if is_whole:
@@ -81,12 +83,24 @@ def _of_kind(disk: Disk, directory: Path, suffix: str) -> Sequence[Path]:
     return [directory / name for name in sorted(disk.list(directory)) if names.offset_of(name, suffix) is not None]
 
 
+def _synced_offset(disk: Disk, root: Path, partition: TopicPartition) -> int:
+    """Everything before it was on disk, unless it was deleted; 0 if nobody knows."""
+    try:
+        started, synced = (checkpoints.read_offsets(disk, root / name) for name in (START_OFFSETS, RECOVERY_POINTS))
+    except HeadwaterError:
+        return 0
+    synced_offset = synced.get(partition, 0)
+    return synced_offset if started.get(partition, 0) < synced_offset else 0
+
+
 def _verify_segment(
-    disk: Disk, path: Path, partition: TopicPartition, following_offset: int | None
+    disk: Disk, path: Path, partition: TopicPartition, following_offset: int | None, synced_offset: int
 ) -> Iterator[Damage]:
     next_offset = names.offset_of(path.name, names.LOG) or 0
     damaged: BatchReport | None = None
-    for report in inspect_segment(disk, path, with_records=True, limit_offset=following_offset):
+    for report in inspect_segment(
+        disk, path, with_records=True, limit_offset=following_offset, synced_offset=synced_offset
+    ):
         if report.problems:
             # Several in a row are one: where one ends and the next begins is not known.
             damaged = damaged or report
@@ -97,6 +111,9 @@ def _verify_segment(
             next_offset = report.header.next_offset
     if damaged is not None:
         yield _damage(path, partition, damaged, next_offset, following_offset)
+    elif next_offset < synced_offset:
+        problem = f"it ends at offset {next_offset}, and everything before offset {synced_offset} had been on disk"
+        yield Damage(path, problem, partition, disk.size(path), next_offset, synced_offset)
 
 
 def _damage(

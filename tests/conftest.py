@@ -4,6 +4,7 @@ a process that is killed. Java starts quickly, because no test runs for long."""
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,10 @@ settings.load_profile("headwater")
 # Whoever names a directory gets that one. Processes that tests start inherit it.
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+# A shell starts what runs in the background with interruption ignored, and every process that a test starts inherits it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every Spark that a test starts, whichever process it is in. Whoever sets these gets his own.
 for name, value in SPARK_ENVIRONMENT.items():

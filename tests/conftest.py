@@ -23,7 +23,7 @@ settings.load_profile("headwater")
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
-# A shell starts what runs in the background with interruption ignored, and every process that a test starts inherits it.
+# A shell has what runs in the background ignore interruptions, and every process that a test starts inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -229,8 +229,11 @@ def _batches(source: Source, cancelled: Callable[[], bool]) -> Iterator[tuple[Ba
         if cancelled():
             raise _Cancelled
         yield header, batch
-    if scan.problem is not None:
-        raise CorruptBatch(f"{segment.path(names.LOG).name}: {scan.problem}")
+    problem = scan.problem
+    if problem is None and scan.next_offset != segment.next_offset:
+        problem = f"it ends at offset {scan.next_offset}, and once went on to offset {segment.next_offset}"
+    if problem is not None:
+        raise CorruptBatch(f"{segment.path(names.LOG).name}: {problem}")
 
 
 def _say_nothing(_: str) -> None:

@@ -34,27 +34,16 @@ class Verified(NamedTuple):
 class Doubtful(FileRange):
     """In place of what a read would find: `verify` these bytes in a thread, `settle`, and read again."""
 
-    __slots__ = ("_is_limit_reached", "_is_witnessed", "_limit_offset", "_segment", "is_under_way", "known")
+    __slots__ = ("_is_witnessed", "_limit_offset", "_segment", "is_under_way", "known")
 
-    def __init__(
-        self,
-        segment: "Segment",
-        known: Verified,
-        end: int,
-        limit_offset: int,
-        *,
-        is_witnessed: bool,
-        is_limit_reached: bool,
-    ) -> None:
+    def __init__(self, segment: "Segment", known: Verified, end: int, limit_offset: int, *, is_witnessed: bool) -> None:
         """What is known so far grows, up to `end` at most, which is where an offset of `limit_offset` begins. A witness
-        is an index: it says that the first batch ends with the offset `known.first_offset`. Whether a sound file has
-        a record just below the limit is `is_limit_reached`."""
+        is an index: it says that the first batch ends with the offset `known.first_offset`."""
         super().__init__(segment.file, known.end, end - known.end)
         self._segment = segment
         self.known = known
         self._limit_offset = limit_offset
         self._is_witnessed = is_witnessed
-        self._is_limit_reached = is_limit_reached
         # Whether somebody has begun to verify it; whoever else wants it need not.
         self.is_under_way = False
 
@@ -80,8 +69,8 @@ class Doubtful(FileRange):
         problem = scan.problem
         if problem is None or self._follows(scan):
             end, next_offset = scan.position, scan.next_offset
-        if problem is None and self._is_limit_reached and next_offset < self._limit_offset:
-            problem = f"it ends at offset {next_offset}, and everything before offset {self._limit_offset} was written"
+        if problem is None and next_offset < self._limit_offset:
+            problem = f"it ends at offset {next_offset}, and once went on to offset {self._limit_offset}"
         return Verified(start, first_offset, end, next_offset, problem)
 
     def settle(self, verified: Verified) -> None:
@@ -101,14 +90,11 @@ class Doubts:
     """What is known about the batches of a segment that an earlier process wrote: those before the offset
     `before_offset`, which end at the position `before`."""
 
-    __slots__ = ("_is_complete", "_pending", "_verified", "before", "before_offset")
+    __slots__ = ("_pending", "_verified", "before", "before_offset")
 
-    def __init__(self, before_offset: int = 0, before: int = 0, *, is_complete: bool = True) -> None:
-        """`is_complete`: the record just below `before_offset` is there, which compaction may have removed from a
-        segment that is sealed."""
+    def __init__(self, before_offset: int = 0, before: int = 0) -> None:
         self.before_offset = before_offset
         self.before = before
-        self._is_complete = is_complete
         self._verified: Verified | None = None
         # Whoever wants what is being verified already waits for that.
         self._pending: Doubtful | None = None
@@ -134,14 +120,7 @@ class Doubts:
         pending = self._pending
         if pending is None or pending.known != known or not segment.is_in(pending):
             is_witnessed = entry is not None and not is_extended
-            pending = Doubtful(
-                segment,
-                known,
-                self.before,
-                self.before_offset,
-                is_witnessed=is_witnessed,
-                is_limit_reached=self._is_complete,
-            )
+            pending = Doubtful(segment, known, self.before, self.before_offset, is_witnessed=is_witnessed)
             self._pending = pending
         return pending
 
@@ -160,4 +139,4 @@ class Doubts:
     def cut(self, next_offset: int, position: int) -> None:
         """The segment ends there, and what follows is this process's own."""
         if position < self.before:
-            self.before_offset, self.before, self._is_complete, self._verified = next_offset, position, True, None
+            self.before_offset, self.before, self._verified = next_offset, position, None

@@ -75,7 +75,7 @@ class Segment:
         self._extension = extension
         self.base_offset = base_offset
         self.size = size
-        # Every offset in the segment is below this; compaction may have left none just below it.
+        # Where the last batch ends: compaction leaves at least the header of that one.
         self.next_offset = base_offset if next_offset is None else next_offset
         self.is_sealed = is_sealed
         self.created_ms = now_ms
@@ -320,7 +320,7 @@ class Segment:
 
     def doubt(self) -> None:
         """All that is there now was written by an earlier process."""
-        self.doubts = Doubts(self.next_offset, self.size, is_complete=not self.is_sealed)
+        self.doubts = Doubts(self.next_offset, self.size)
 
     def settle(self, doubtful: Doubtful, verified: Verified) -> None:
         """Takes in what was found about a range, unless the file was cut or replaced meanwhile."""

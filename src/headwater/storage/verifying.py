@@ -111,9 +111,9 @@ def _verify_segment(
             next_offset = report.header.next_offset
     if damaged is not None:
         yield _damage(path, partition, damaged, next_offset, following_offset)
-    elif next_offset < synced_offset:
-        problem = f"it ends at offset {next_offset}, and everything before offset {synced_offset} had been on disk"
-        yield Damage(path, problem, partition, disk.size(path), next_offset, synced_offset)
+    elif next_offset < (end_offset := following_offset or synced_offset):
+        problem = f"it ends at offset {next_offset}, and once went on to offset {end_offset}"
+        yield Damage(path, problem, partition, disk.size(path), next_offset, end_offset)
 
 
 def _damage(

@@ -1,5 +1,7 @@
 """Buffers that are used again only when nobody sees them any more."""
 
+import ctypes
+
 from headwater.protocol import reuse
 from headwater.protocol.reuse import Buffers
 
@@ -11,6 +13,18 @@ def test_a_buffer_that_nobody_holds_a_view_of_is_used_again() -> None:
     assert buffers.get(1000) is first
     assert buffers.get(10) is first
     assert len(buffers.get(10)) == 1000
+
+
+def test_to_see_whether_nobody_holds_a_view_moves_no_byte() -> None:
+    buffers = Buffers()
+
+    def address() -> int:
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffers.get(1 << 20)))
+
+    first = address()
+    # If its place changed, something else would be where it was.
+    others = [(address(), bytearray(1 << 20)) for _ in range(3)]
+    assert {place for place, _ in others} == {first}
 
 
 def test_a_buffer_that_is_still_seen_through_a_slice_of_a_slice_is_left_alone() -> None:

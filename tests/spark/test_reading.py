@@ -50,6 +50,21 @@ def test_a_batch_whose_records_contradict_its_header_is_told_with_its_place(clus
         list(_Rows(OffsetRange(one(topic), 0, 3), schema).take_in(broken))
 
 
+def test_a_task_that_was_given_up_leaves_nothing_to_the_next(
+    headwater_broker: Broker, cluster: Cluster, topic: str
+) -> None:
+    produce(cluster, topic, numbered(100), batch_records_max=30)
+    reader = batch(headwater_broker, {"subscribe": topic})
+    planned = [RangePartition(OffsetRange(one(topic), 0, 100))]
+    assert values(rows(reader, planned)) == numbered(100)
+
+    schema = pa.schema([(name, pa.binary()) for name in ("key", "value", "offset", "timestamp")])
+    given_up = _Rows(OffsetRange(one(topic), 0, 100), schema)
+    assert not list(given_up.take_in(fetched(cluster, topic, OffsetRange(one(topic), 0, 10))[0]))
+
+    assert values(rows(reader, planned)) == numbered(100)
+
+
 def test_a_range_of_nothing_asks_nobody() -> None:
     given = {"bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     options = read_options(given, is_streaming=False)

@@ -73,10 +73,14 @@ class _Growing:
         self.clear()
 
     def clear(self) -> None:
-        # The next rows will need about as much room as the last.
         if self.data_room > reuse.BYTES_MAX:
+            self.reused = reuse.Buffers()
             self.data_room = 0
-        self.data = self.reused.get(self.data_room)
+        self.data = self.reused.get(0)
+        # The next rows will need about as much room as the last.
+        if self.data_room > len(self.data):
+            buffers.resize(self.data, self.data_room)
+        self.data_room = len(self.data)
         self.offsets = bytearray(_INT32_SIZE)
         self.validity = bytearray()
         self.row_room = 0

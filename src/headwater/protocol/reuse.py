@@ -16,11 +16,11 @@ class Buffers:
         self._kept: list[bytearray] = []
 
     def get(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes, which hold anything. It is the caller's from the first view on."""
+        """A buffer of at least `size` bytes, which hold anything. It is the caller's from the first view on, and until
+        then he may make it larger."""
         for buffer in self._kept:
             if len(buffer) >= size and _is_free(buffer):
                 return buffer
-        # Zeroed memory is not touched before it is filled, so that a size is cheap to claim.
         fresh = bytearray(size)
         if size <= BYTES_MAX:
             self._kept = [*self._kept[1 - KEPT_MAX :], fresh]
@@ -30,8 +30,8 @@ class Buffers:
 def _is_free(buffer: bytearray) -> bool:
     """Python refuses to change the size of what somebody has a view of."""
     try:
-        buffer.append(0)
-    except BufferError:
+        # Smaller first: all would be copied to where there is room for one more.
+        buffer.append(buffer.pop())
+    except (BufferError, IndexError):
         return False
-    buffer.pop()
     return True

@@ -27,6 +27,11 @@ from headwater.spark.typed_rows import TypedRows
 # Large enough that the cost of a batch no longer shows, small enough that several fit into a worker's memory.
 _ROWS_MAX = 32_768
 _BYTES_MAX = 8 * 1024 * 1024
+_BUILT = frozenset({"key", "value", "offset", "timestamp", "headers"})
+
+# By its columns, of the last task of this Python worker: a builder has buffers that were used before, and fresh memory
+# costs as much as to fill it. One task at a time has it.
+_builders: dict[frozenset[str], ColumnBuilder] = {}
 
 
 class RangePartition(InputPartition):
@@ -49,6 +54,7 @@ def read_range(partition: RangePartition, options: ReadOptions, schema: StructTy
     for fetched in _fetch(cluster, partition.offsets, options):
         yield from map(typed_rows.typed, rows.take_in(fetched))
     yield from map(typed_rows.typed, rows.rest())
+    rows.leave_builder()
 
 
 class _Rows:
@@ -59,14 +65,8 @@ class _Rows:
         self._schema = schema
         self._topic, self._partition = wanted.partition
         self._is_append_time = False
-        names = frozenset(schema.names)
-        self._builder = ColumnBuilder(
-            key="key" in names,
-            value="value" in names,
-            offset="offset" in names,
-            timestamp="timestamp" in names,
-            headers="headers" in names,
-        )
+        self._built = _BUILT & frozenset(schema.names)
+        self._builder = _builders.pop(self._built, None) or ColumnBuilder(**dict.fromkeys(self._built, True))
 
     def take_in(self, fetched: FetchedBatch) -> Iterator[pa.RecordBatch]:
         header = fetched.header
@@ -97,6 +97,11 @@ class _Rows:
                 "timestampType": int(self._is_append_time),
             }
             yield record_batch(self._builder.take(), self._schema, constants)
+
+    def leave_builder(self) -> None:
+        """To the next task, now that it is empty."""
+        _builders.clear()
+        _builders[self._built] = self._builder
 
 
 def _fetch(cluster: Cluster, wanted: OffsetRange, options: ReadOptions) -> Iterator[FetchedBatch]:

@@ -57,7 +57,8 @@ faults: install ## Long fault tests: crashes, kills, broken disks, hostile clien
 soak: install ## All kinds of clients and faults together, then everything is checked; MINUTES=30, SEED=1
 	$(BIN)/python -m tests.faults run soak --minutes $(MINUTES) --seed $(SEED)
 
-# Both need Java 17 and Maven for Apache Kafka, and say so where they measure this broker alone.
+# Both need Java 17 and Maven for Apache Kafka, and say so where they measure this broker alone. The case `peers` also
+# measures what it finds of Debian's packages nats-server, redis-server and rabbitmq-server.
 bench: install ## Measure this broker beside Apache Kafka, all cases (hours); writes docs/benchmarks/full.md
 	$(BIN)/python -m benchmarks --publish docs/benchmarks
 

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import NoReturn
 import click
 
 from benchmarks import machine, publish, report
+from benchmarks.figures import Case
 from benchmarks.report import Report
 from benchmarks.scale import FULL, QUICK, SCALES, SMOKE
-from benchmarks.suite import CASES, measure, select
-from benchmarks.systems import SYSTEMS, selected
+from benchmarks.suite import CASES, available, measure, select
+from benchmarks.systems import KAFKA_PROTOCOL, SYSTEMS, selected
 
 
 @click.command()
@@ -51,13 +53,16 @@ def main(
     if rounds is not None:
         scale = replace(scale, rounds=rounds)
     try:
-        cases = select(patterns, scale)
-        systems, left_out = selected(system_names)
+        cases, cases_left_out = available(select(patterns, scale))
+        # A system that runs none of the cases is not spoken of.
+        systems, systems_left_out = selected(system_names or [each for each in SYSTEMS if _is_of_use(each, cases)])
+        systems = [system for system in systems if _is_of_use(system.name, cases)]
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from error
-    for system, why in left_out.items():
-        _say(f"{system} is left out: {why}")
-    if not systems:
+    left_out = {**systems_left_out, **cases_left_out}
+    for what, why in left_out.items():
+        _say(f"{what} is left out: {why}")
+    if not systems or not cases:
         raise click.ClickException("there is nothing to measure")
     # Whoever ends this process also ends the brokers that it started.
     signal.signal(signal.SIGTERM, _end)
@@ -78,11 +83,18 @@ def _print_list() -> None:
     click.echo("systems:")
     for system in SYSTEMS.values():
         why = system.missing()
-        click.echo(f"  {system.name:20} {system.about}{f'; left out here: {why}' if why else ''}")
+        of_use = [case.name for case in CASES if case.is_for(system)]
+        only = "" if system.protocol == KAFKA_PROTOCOL else f" (only {', '.join(of_use)})"
+        click.echo(f"  {system.name:20} {system.about}{only}{f'; left out here: {why}' if why else ''}")
     click.echo("cases:")
     for case in CASES:
         only = " (only headwater)" if case.why_headwater_only else ""
-        click.echo(f"  {case.name:20} {case.about}{only}")
+        why = case.missing()
+        click.echo(f"  {case.name:20} {case.about}{only}{f'; left out here: {why}' if why else ''}")
+
+
+def _is_of_use(system: str, cases: Sequence[Case]) -> bool:
+    return any(case.is_for(SYSTEMS[system]) for case in cases)
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:

@@ -5,6 +5,7 @@ Whoever starts it says where the archives are, which listeners it has, and what 
 
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from headwater.client.errors import ClientError
 # Any 16 bytes in base64 for URLs: what matters is that a directory keeps the one that it was formatted with.
 CLUSTER_ID = "aGVhZHdhdGVyLWthZmthMQ"
 PLAINTEXT = "PLAINTEXT"
+JAVA_RELEASE_MIN = 17
 
 _FORMATTED = "meta.properties"
 _FORMAT_TIMEOUT_S = 120
@@ -65,6 +67,15 @@ def start(
         process.kill()
         raise
     return process
+
+
+def java_missing() -> str:
+    """Why Java cannot run Kafka's archives here; empty if it can."""
+    if shutil.which("java") is None:
+        return "java is not on the PATH; `apt-get install default-jre-headless` brings it, 17 or later is needed"
+    if java_release() < JAVA_RELEASE_MIN:
+        return f"{java_version()} is too old: {JAVA_RELEASE_MIN} or later is needed"
+    return ""
 
 
 def java_version() -> str:

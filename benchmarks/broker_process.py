@@ -16,6 +16,8 @@ STOP_TIMEOUT_S = 120.0
 class BrokerProcess:
     """A broker that was started and is to be stopped. What it prints goes to a file beside its data."""
 
+    stop_signal = signal.SIGTERM
+
     def __init__(self, command: Sequence[str], directory: Path, environment: Mapping[str, str]) -> None:
         self.directory = directory
         self.output = directory / "output.txt"
@@ -52,7 +54,7 @@ class BrokerProcess:
     def stop(self) -> None:
         """As an administrator stops it; a broker that does not go is killed, and that is an error."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(self.stop_signal)
         try:
             code = self._process.wait(STOP_TIMEOUT_S)
         except BaseException:

@@ -7,7 +7,7 @@ from statistics import median
 
 from benchmarks.processes import Resources
 from benchmarks.scale import Scale
-from benchmarks.systems import HEADWATER, System
+from benchmarks.systems import HEADWATER, KAFKA_PROTOCOL, System
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,14 @@ class Case:
     """What the broker is set to for this case, beside what the system says of itself."""
     why_headwater_only: str = ""
     """Empty for a case that every system can run."""
+    missing: Callable[[], str] = str
+    """Why it cannot be measured here; empty if it can."""
+    protocols: frozenset[str] = frozenset({KAFKA_PROTOCOL})
+    """What its loads speak."""
 
     def is_for(self, system: System) -> bool:
+        if system.protocol not in self.protocols:
+            return False
         return not self.why_headwater_only or system.name == HEADWATER.name
 
 

@@ -23,7 +23,7 @@ class Report:
     series: Sequence[Series]
     systems: Sequence[System]
     left_out: Mapping[str, str]
-    """Systems that could not be measured, and why."""
+    """Systems and cases that could not be measured, and why."""
     failures: Sequence[Failure]
     scale: Scale
     machine: Mapping[str, str]

@@ -17,6 +17,8 @@ class Scale:
     """What one bulk case writes or reads, unless that is more than `bulk_records`."""
     bulk_records: int
     """Small records cost the client so much that it would be busy for minutes."""
+    peer_records: int
+    """The same where brokers of other protocols are measured, some of which take each record by itself."""
     retained_bytes: int
     """What a broker holds where its memory and its disk are looked at."""
     recovered_bytes: int
@@ -47,6 +49,10 @@ class Scale:
     """How many there are where a broker loads them."""
     producers: tuple[int, ...]
     """How many write side by side where each waits for its own transactions."""
+    java_records: int
+    """What Kafka's Java tools write or read, unless that is more than `bulk_bytes`."""
+    java_round_trips: int
+    """Records that they send and read one after another."""
 
 
 FULL = Scale(
@@ -55,6 +61,7 @@ FULL = Scale(
     warm_up_seconds=15.0,
     bulk_bytes=GIB,
     bulk_records=5_000_000,
+    peer_records=1_000_000,
     retained_bytes=GIB,
     recovered_bytes=10 * GIB,
     seconds=3.0,
@@ -72,6 +79,8 @@ FULL = Scale(
     group_members=(2, 10, 100, 500),
     groups=1000,
     producers=(1, 4, 10),
+    java_records=5_000_000,
+    java_round_trips=50_000,
 )
 QUICK = replace(
     FULL,
@@ -79,6 +88,7 @@ QUICK = replace(
     warm_up_seconds=5.0,
     bulk_bytes=256 * MIB,
     bulk_records=500_000,
+    peer_records=200_000,
     retained_bytes=512 * MIB,
     recovered_bytes=GIB,
     seconds=0.5,
@@ -92,6 +102,8 @@ QUICK = replace(
     flush_connections=(64,),
     group_members=(10, 100),
     producers=(1, 10),
+    java_records=1_000_000,
+    java_round_trips=5_000,
 )
 # Shows that every case still works; its figures mean nothing.
 SMOKE = Scale(
@@ -100,6 +112,7 @@ SMOKE = Scale(
     warm_up_seconds=0.02,
     bulk_bytes=4 * MIB,
     bulk_records=2_000,
+    peer_records=2_000,
     retained_bytes=4 * MIB,
     recovered_bytes=4 * MIB,
     seconds=0.05,
@@ -117,6 +130,8 @@ SMOKE = Scale(
     group_members=(3,),
     groups=20,
     producers=(2,),
+    java_records=2_000,
+    java_round_trips=100,
 )
 
 SCALES = {scale.name: scale for scale in (FULL, QUICK, SMOKE)}

@@ -19,9 +19,11 @@ from benchmarks.cases.fan_out import FAN_OUT
 from benchmarks.cases.floor import FLOOR
 from benchmarks.cases.flush import FLUSH
 from benchmarks.cases.groups import GROUP_RELOAD, OFFSET_COMMIT
+from benchmarks.cases.java_tools import JAVA_CONSUME, JAVA_LATENCY, JAVA_PRODUCE
 from benchmarks.cases.latency import LATENCY_BESIDE_BULK, LATENCY_LIBRDKAFKA, LATENCY_RAW
 from benchmarks.cases.memory import MEMORY
 from benchmarks.cases.partitions import PARTITIONS
+from benchmarks.cases.peers import PEERS
 from benchmarks.cases.plain_sockets import FETCH_RAW, PRODUCE_DISK, PRODUCE_RAW
 from benchmarks.cases.rebalance import REBALANCE_CLASSIC, REBALANCE_CONSUMER, REBALANCE_LIBRDKAFKA
 from benchmarks.cases.requests import REQUESTS_ACK, REQUESTS_AT_RATE, REQUESTS_OS
@@ -53,6 +55,9 @@ CASES = (
     LATENCY_RAW,
     LATENCY_LIBRDKAFKA,
     LATENCY_BESIDE_BULK,
+    JAVA_PRODUCE,
+    JAVA_CONSUME,
+    JAVA_LATENCY,
     MEMORY,
     DISK,
     START,
@@ -68,6 +73,7 @@ CASES = (
     SPARK_READ,
     SPARK_WRITE,
     SPARK_FLOOR,
+    PEERS,
     FLOOR,
 )
 # What a quick run is content with, unless it is told which cases: one of each kind, in ten minutes.
@@ -97,6 +103,12 @@ def select(patterns: Sequence[str], scale: Scale) -> list[Case]:
         if not any(fnmatchcase(case.name, pattern) for case in CASES):
             raise LookupError(f"--case {pattern}: the cases are {', '.join(case.name for case in CASES)}")
     return [case for case in CASES if any(fnmatchcase(case.name, pattern) for pattern in patterns)]
+
+
+def available(cases: Sequence[Case]) -> tuple[list[Case], dict[str, str]]:
+    """Those that can be measured here; and the others by name, with the reason."""
+    reasons = {case.name: case.missing() for case in cases}
+    return [case for case in cases if not reasons[case.name]], {name: why for name, why in reasons.items() if why}
 
 
 def measure(

@@ -1,9 +1,8 @@
 """The brokers that can be measured. A peer is one more class here that gives what `System` asks for, and one line in
-`SYSTEMS`; cases and loads know nothing but the Kafka protocol.
+`SYSTEMS`; all cases but `peers` know nothing but the Kafka protocol.
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,6 +15,9 @@ from typing import Protocol
 from benchmarks import apache_kafka
 from benchmarks.archives import ArchivesMissing, class_path
 from benchmarks.broker_process import BrokerProcess
+from benchmarks.peers.nats import Nats
+from benchmarks.peers.rabbitmq import Rabbitmq
+from benchmarks.peers.redis import Redis
 from benchmarks.ports import port_of, reserved_port
 from benchmarks.processes import memory_bytes
 from benchmarks.scale import GIB
@@ -25,7 +27,7 @@ from headwater.protocol.records import COMPILED
 # The same archives that `make interop` tests our client with.
 _KAFKA_POM = Path(__file__).parents[1] / "tests" / "interop" / "java" / "kafka" / "pom.xml"
 
-JAVA_RELEASE_MIN = 17
+KAFKA_PROTOCOL = "kafka"
 # By topic; the interval is what headwater.flush.interval.ms is by default.
 _KAFKA_FLUSH = {"os": {}, "interval": {"flush.ms": "1000"}, "ack": {"flush.messages": "1"}}
 
@@ -42,6 +44,8 @@ class Flush(StrEnum):
 class System(Protocol):
     name: str
     about: str
+    protocol: str
+    """What its clients speak: a case runs on the systems whose protocol it knows."""
 
     def missing(self) -> str:
         """Why it cannot be measured here; empty if it can."""
@@ -66,6 +70,7 @@ class System(Protocol):
 class Headwater:
     name = "headwater"
     about = "this broker"
+    protocol = KAFKA_PROTOCOL
 
     def missing(self) -> str:
         return ""
@@ -102,6 +107,8 @@ class Headwater:
 class ApacheKafka:
     """Kafka's own server with the options of Java that are given, and Kafka's defaults for everything else."""
 
+    protocol = KAFKA_PROTOCOL
+
     def __init__(self, name: str, about: str, java_options: Sequence[str], memory_bytes_min: int) -> None:
         self.name = name
         self.about = about
@@ -109,10 +116,8 @@ class ApacheKafka:
         self._memory_bytes_min = memory_bytes_min
 
     def missing(self) -> str:
-        if shutil.which("java") is None:
-            return "java is not on the PATH; `apt-get install default-jre-headless` brings it, 17 or later is needed"
-        if apache_kafka.java_release() < JAVA_RELEASE_MIN:
-            return f"{apache_kafka.java_version()} is too old: {JAVA_RELEASE_MIN} or later is needed"
+        if why := apache_kafka.java_missing():
+            return why
         if memory_bytes() < self._memory_bytes_min:
             return f"it needs a machine with {self._memory_bytes_min / GIB:.0f} GiB of memory"
         try:
@@ -174,7 +179,8 @@ KAFKA_TUNED = ApacheKafka(
     ),
     memory_bytes_min=12 * GIB,
 )
-SYSTEMS: dict[str, System] = {each.name: each for each in (HEADWATER, KAFKA, KAFKA_TUNED)}
+NATS, REDIS, RABBITMQ = Nats(), Redis(), Rabbitmq()
+SYSTEMS: dict[str, System] = {each.name: each for each in (HEADWATER, KAFKA, KAFKA_TUNED, NATS, REDIS, RABBITMQ)}
 # What all others are compared with.
 PEER = KAFKA.name
 

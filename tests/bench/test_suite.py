@@ -10,13 +10,14 @@ from benchmarks.broker_process import BrokerProcess
 from benchmarks.figures import Case, Figure
 from benchmarks.scale import FULL, QUICK, SMOKE, Scale
 from benchmarks.suite import CASES, QUICK_CASES, measure, select
-from benchmarks.systems import KAFKA, Flush, System, selected
+from benchmarks.systems import KAFKA, KAFKA_PROTOCOL, Flush, System, selected
 
 
 class Paper:
     """A system that cases here never start."""
 
     about = "of paper"
+    protocol = KAFKA_PROTOCOL
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -93,7 +94,7 @@ def test_a_system_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -
     available, left_out = selected([])
 
     assert [system.name for system in available] == ["headwater"]
-    assert left_out.keys() == {"kafka", "kafka-tuned"}
+    assert left_out.keys() == {"kafka", "kafka-tuned", "nats", "redis", "rabbitmq"}
     assert "java is not on the PATH" in left_out["kafka"]
 
 

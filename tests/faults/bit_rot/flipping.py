@@ -208,8 +208,11 @@ async def run(directory: Path, *, seed: int, deadline: float) -> int:
     count = 0
     while time.monotonic() < deadline:
         rot = damage(directory / "sound", directory / "rotten", random)
-        with gathered_reports() as reports:
-            found = await live_with(directory / "rotten", content, reports)
-        assert not found.violations, f"number {count} of seed {seed}, {rot}: {found}"
+        try:
+            with gathered_reports() as reports:
+                found = await live_with(directory / "rotten", content, reports)
+            assert not found.violations, found
+        except Exception as problem:
+            raise AssertionError(f"number {count} of seed {seed}, {rot}: {problem}") from problem
         count += 1
     return count

@@ -50,7 +50,10 @@ GOALS = {
     ("spark-read", "batch, 1024 B: CPU, ratio to ready-made Arrow"): _at_most(1.3),
 }
 
-_BULK = ("sizes", "partitions", "codecs", "acks", "produce-raw", "fetch-raw", "fan-out", "catch-up", "cold-read")
+_BULK = (
+    *("sizes", "partitions", "codecs", "acks", "produce-raw", "fetch-raw", "fan-out", "catch-up", "cold-read"),
+    *("java-produce", "java-consume"),
+)
 # The first pattern that matches a figure decides; None is for figures of which nothing is asked.
 RATIO_GOALS: tuple[tuple[tuple[str, ...], str, Goal | None], ...] = (
     (_BULK, "*client CPU", None),

@@ -9,9 +9,16 @@ from matplotlib.figure import Figure as Picture
 
 from benchmarks.comparison import Comparison
 from benchmarks.report import Report, number
-from benchmarks.systems import HEADWATER, KAFKA, KAFKA_TUNED, PEER
+from benchmarks.systems import HEADWATER, KAFKA, KAFKA_TUNED, NATS, PEER, RABBITMQ, REDIS
 
-COLOURS = {HEADWATER.name: "#1f77b4", KAFKA.name: "#ff7f0e", KAFKA_TUNED.name: "#ffbb78"}
+COLOURS = {
+    HEADWATER.name: "#1f77b4",
+    KAFKA.name: "#ff7f0e",
+    KAFKA_TUNED.name: "#ffbb78",
+    NATS.name: "#9467bd",
+    REDIS.name: "#8c564b",
+    RABBITMQ.name: "#7f7f7f",
+}
 AHEAD, BEHIND = "#2ca02c", "#d62728"
 ROW_INCHES, MARGIN_INCHES, WIDTH_INCHES = 0.22, 0.9, 10.0
 DOTS_PER_INCH = 110

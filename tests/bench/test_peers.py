@@ -1,0 +1,197 @@
+"""Brokers of other protocols: measured where Debian's packages are installed, said to be missing where they are not."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from benchmarks.broker_process import BrokerProcess
+from benchmarks.cases.peers import CLIENTS, PEERS
+from benchmarks.loads.streams import (
+    BLOCK_RECORDS,
+    WINDOW,
+    MarkCounter,
+    MarkedClient,
+    consume_all,
+    publish_blocks,
+)
+from benchmarks.peers.package import wait_until_listening
+from benchmarks.plots import COLOURS
+from benchmarks.ports import port_of, reserved_port
+from benchmarks.suite import CASES, QUICK_CASES
+from benchmarks.systems import HEADWATER, KAFKA, KAFKA_TUNED, NATS, RABBITMQ, REDIS, SYSTEMS, System
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 120
+OTHERS = [NATS, REDIS, RABBITMQ]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(TIMEOUT_S)
+        theirs.settimeout(TIMEOUT_S)
+        yield ours, theirs
+
+
+@pytest.mark.parametrize("system", [HEADWATER, *OTHERS], ids=lambda system: system.name)
+def test_every_broker_is_measured_alike_or_said_to_be_missing(system: System, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+
+    finished = run("--smoke", "--case", "peers", "--system", system.name, "--output", str(path))
+
+    if system.missing():
+        assert f"{system.name} is left out: {system.missing()}" in finished.stderr
+        return
+    assert finished.returncode == 0, finished.stderr
+    result = json.loads(path.read_text())
+    [case] = result["cases"]
+    figures = {figure["name"]: figure["median"] for figure in case["figures"]}
+    assert all(value > 0 for name, value in figures.items() if "CPU" not in name)
+    assert {"first ack", "idle", "append, 4 connections", "100 B: publish", "1 KiB: consume"} <= figures.keys()
+    assert result["systems"][system.name]["version"]
+
+
+@pytest.mark.parametrize("system", OTHERS, ids=lambda system: system.name)
+def test_a_peer_that_is_missing_is_said_with_the_package_that_brings_it(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert f"`apt-get install {system.name}-server` brings it" in system.missing()
+
+
+def test_a_case_runs_on_the_systems_whose_protocol_it_knows() -> None:
+    assert all(PEERS.is_for(system) for system in SYSTEMS.values())
+    for case in CASES:
+        assert case is PEERS or not any(case.is_for(system) for system in OTHERS), case.name
+    assert PEERS not in QUICK_CASES, "ten minutes are not enough"
+    assert {KAFKA.protocol, KAFKA_TUNED.protocol} == {HEADWATER.protocol}
+    assert CLIENTS.keys() == {system.protocol for system in SYSTEMS.values()}
+
+
+def test_every_system_has_a_colour_of_its_own_in_plots() -> None:
+    assert COLOURS.keys() == SYSTEMS.keys()
+    assert len(set(COLOURS.values())) == len(SYSTEMS)
+
+
+def test_a_peer_alone_has_nothing_to_do_in_cases_of_kafka() -> None:
+    finished = run("--case", "sizes", "--system", REDIS.name)
+
+    assert finished.returncode == 1
+    assert "there is nothing to measure" in finished.stderr
+
+
+def test_the_list_says_which_systems_run_only_the_case_of_peers() -> None:
+    listed = run("--list").stdout.splitlines()
+
+    for system in OTHERS:
+        [line] = [line for line in listed if line.startswith(f"  {system.name} ")]
+        assert "(only peers)" in line
+
+
+def test_a_server_that_ends_at_its_start_is_told_with_what_it_said(tmp_path: Path) -> None:
+    with reserved_port() as reserved:
+        broker = BrokerProcess(["sh", "-c", "echo no such setting; exit 1"], tmp_path, os.environ)
+
+        with pytest.raises(RuntimeError, match="no such setting"):
+            wait_until_listening(broker, f"127.0.0.1:{port_of(reserved)}")
+
+
+def test_marks_are_counted_once_wherever_what_is_received_is_split(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    counter = MarkCounter(ours, b'"seq":', b"error")
+    counted = 0
+
+    for part in (b'{"seq":1}{"s', b'eq":2}{"seq"', b":", b'3}{"seq":4}'):
+        theirs.sendall(part)
+        counted += counter.receive()
+
+    assert counted == 4
+
+
+def test_a_mark_of_one_byte_is_counted_once(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    counter = MarkCounter(ours, b"$", b"ERR")
+
+    theirs.sendall(b"$3\r\n1-0\r\n")
+    assert counter.receive() == 1
+    theirs.sendall(b"$3\r\n1-1\r\n")
+    assert counter.receive() == 1
+
+
+def test_a_refusal_and_a_lost_connection_are_no_acknowledgements(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    counter = MarkCounter(ours, b"$", b"ERR")
+
+    theirs.sendall(b"-ERR no room\r\n")
+    with pytest.raises(RuntimeError, match="ERR no room"):
+        counter.receive()
+    theirs.close()
+    with pytest.raises(ConnectionError):
+        counter.receive()
+
+
+def test_an_answer_is_whole_when_its_mark_has_come_as_often_as_it_should(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    client = MarkedClient(ours, b"XADD", b"\r\n", 2)
+
+    for _ in range(2):
+        client.send(0)
+        theirs.sendall(b"$3\r\n")
+        assert not client.receive()
+        theirs.sendall(b"1-0\r\n")
+        assert client.receive()
+    theirs.close()
+    with pytest.raises(ConnectionError):
+        client.receive()
+
+
+def test_a_publisher_has_no_more_in_flight_than_its_window(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    records = 3 * WINDOW * BLOCK_RECORDS
+    sent = acknowledged = 0
+
+    def acknowledge() -> int:
+        nonlocal sent, acknowledged
+        # Nothing may have come since the last time.
+        with suppress(BlockingIOError):
+            sent += len(theirs.recv(1024)) * BLOCK_RECORDS
+        in_flight = sent - acknowledged
+        assert 0 < in_flight <= WINDOW * BLOCK_RECORDS
+        some = min(in_flight, BLOCK_RECORDS + 1)
+        acknowledged += some
+        return some
+
+    theirs.setblocking(False)
+    outcome = publish_blocks(lambda: None, ours, b"b", records, 100, acknowledge)
+
+    assert (sent, outcome.records, outcome.bytes) == (records, records, records * 100)
+
+
+def test_more_records_than_were_acknowledged_are_an_error() -> None:
+    asked: list[int] = []
+
+    def receive(done: int) -> int:
+        asked.append(done)
+        return 4
+
+    assert consume_all(lambda: None, 8, 100, receive).records == 8
+    assert asked == [0, 4]
+    with pytest.raises(RuntimeError, match="7 records were acknowledged, and 8 were read"):
+        consume_all(lambda: None, 7, 100, receive)

@@ -15,6 +15,7 @@ import click
 from tests.faults.bit_rot import flipping
 from tests.faults.disk_trouble import lives as troubled_lives
 from tests.faults.hostile.byte_fuzz import fuzz_bytes
+from tests.faults.hostile.flooding import Flood, flood
 from tests.faults.hostile.fuzzing import fuzz
 from tests.faults.kills import lives as killed_lives
 from tests.faults.power_loss.exploring import explore
@@ -25,6 +26,7 @@ CRASHES_PER_LIFE = 400
 OPERATIONS_PER_LIFE = 80
 SHORT_LIFE = 3
 REPORT_S = 10
+FLOOD_CONNECTIONS = 10_000
 
 # Gives what was done, or an AssertionError that says how to see it again.
 Form = Callable[[Path, int, float], str]
@@ -59,6 +61,19 @@ def _bit_rot(directory: Path, seed: int, deadline: float) -> str:
     return f"{asyncio.run(flipping.run(directory, seed=seed, deadline=deadline)):,} damaged files"
 
 
+def _flood(directory: Path, _seed: int, deadline: float) -> str:
+    floods: list[Flood] = []
+    while not floods or time.monotonic() < deadline:
+        with tempfile.TemporaryDirectory(dir=directory) as home:
+            floods.append(flood(Path(home), FLOOD_CONNECTIONS))
+    largest = max(each.bytes_per_connection for each in floods)
+    on_the_side = sum(each.rounds_on_the_side for each in floods)
+    return (
+        f"{len(floods):,} floods of {FLOOD_CONNECTIONS:,} idle connections, up to {largest:,} bytes each; "
+        f"{on_the_side:,} records written and read on the side"
+    )
+
+
 def _fuzz(directory: Path, seed: int, deadline: float) -> str:
     done = fuzz(seed, deadline)
     return (
@@ -81,6 +96,7 @@ FORMS: Final[dict[str, Form]] = {
     "kills": _kills,
     "disk-trouble": _disk_trouble,
     "bit-rot": _bit_rot,
+    "flood": _flood,
     "fuzz": _fuzz,
     "fuzz-bytes": _fuzz_bytes,
     "soak": _soak,
@@ -99,8 +115,8 @@ def main() -> None:
 @click.option("--minutes", type=float, default=30.0, show_default=True, help="Of each form.")
 @click.option("--seed", type=int, default=1, show_default=True)
 def run(names: tuple[str, ...], minutes: float, seed: int) -> None:
-    """Run these forms one after the other: power-loss, kills, disk-trouble, bit-rot, fuzz, fuzz-bytes (needs atheris),
-    soak. All but fuzz-bytes, if none is named."""
+    """Run these forms one after the other: power-loss, kills, disk-trouble, bit-rot, flood, fuzz, fuzz-bytes (needs
+    atheris), soak. All but fuzz-bytes, if none is named."""
     for name in names or USUAL:
         directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
         _say(f"{name}: {minutes:g} minutes from seed {seed} in {directory}")

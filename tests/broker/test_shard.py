@@ -252,6 +252,25 @@ async def test_a_failed_append_takes_back_what_was_applied(tmp_path: Path) -> No
         assert await stage.replayed() == ["kept", "next"]
 
 
+async def test_an_append_that_fails_while_one_before_it_waits_for_the_disk_is_noticed(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.disk.sync_allowed.clear()
+        waits_for_the_disk = stage.shard.submit(say("one"))
+        stage.broker.journal.write_now()
+        stage.broker.journal.write_now()
+        stage.disk.write_error = FULL
+        refused = stage.shard.submit(say("lost"))
+
+        for pending in (waits_for_the_disk, refused):
+            assert refusal(await settled(pending)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        stage.disk.heal()
+        stage.disk.sync_allowed.set()
+        await until(lambda: stage.shard.machine is not None)
+        assert stage.words.seen == ["one"]
+        await stage.say("next")
+        assert await stage.replayed() == ["one", "next"]
+
+
 async def test_an_append_of_a_machine_that_is_gone_answers_nobody_else(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.disk.sync_allowed.clear()

@@ -277,11 +277,14 @@ class Shard(Generic[MachineT]):
             self._lost(str(error))
 
     def _appended(self, append: Append, replies: list[_Reply | _Effect]) -> None:
-        # Appends end in their order. One that a machine made which is gone concerns nobody any more.
-        if not self._in_flight or self._in_flight[0] is not replies:
-            return
+        # An append that a machine made which is gone concerns nobody any more.
         if append.error is not None:
-            self._lost(str(append.error))
+            # A write that is refused overtakes those that wait for the disk.
+            if any(each is replies for each in self._in_flight):
+                self._lost(str(append.error))
+            return
+        # What is written gets to the disk in its order.
+        if not self._in_flight or self._in_flight[0] is not replies:
             return
         self._in_flight.popleft()
         self._reload_pause_s = RELOAD_PAUSE_S

@@ -171,7 +171,7 @@ class Transacting:
                     self._producer.produce("ledger", b"%d" % number, key=b"key", partition=partition)
             where = [TopicPartition("ledger", 0, number)]
             metadata = self._consumer.consumer_group_metadata()
-            _persist(lambda: self._producer.send_offsets_to_transaction(where, metadata))
+            _persist(lambda: self._producer.send_offsets_to_transaction(where, metadata, DEADLINE_S))
             if number % _ABORTED_EACH:
                 _persist(self._producer.commit_transaction)
                 self.outcomes.append(True)

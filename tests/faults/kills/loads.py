@@ -260,7 +260,8 @@ def _persist(attempt: Callable[[], object], deadline_s: float = DEADLINE_S) -> N
             attempt()
         except KafkaException as error:
             problem: KafkaError = error.args[0]
-            if not (problem.retriable() or problem.code() in _PASSING) or time.monotonic() > deadline:
+            is_passing = problem.retriable() or problem.code() in _PASSING
+            if not is_passing or problem.txn_requires_abort() or time.monotonic() > deadline:
                 raise
         else:
             return

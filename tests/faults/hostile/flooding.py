@@ -25,7 +25,7 @@ def flood(directory: Path, count: int) -> Flood:
     """So many idle connections, and as many again that are turned away, while a client on the side is served."""
     raise_descriptors(count + DESCRIPTORS_BESIDE)
     # One is the client on the side.
-    limits = dict.fromkeys(("max.connections", "max.connections.per.ip"), str(count + 1))
+    limits = {"max.connections": str(count + 1), "max.connections.per.ip": str(count + 1)}
     with watched(directory, limits) as broker, ExitStack() as opened:
         bystander = opened.enter_context(Bystander(broker))
         before = broker.memory_bytes()

@@ -11,7 +11,12 @@ from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.protocol.codec import Request, encode
 from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from headwater.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+)
 from headwater.testing import Broker
 from tests.client.scripted import ScriptedBroker
 
@@ -67,6 +72,20 @@ def test_a_broker_that_knows_only_older_versions_is_asked_in_those() -> None:
         assert len(broker.requests) == 2
         assert connection.version(MetadataRequest) == 8
         assert connection.version(MetadataRequest, 5) == 5
+
+
+def test_answers_of_any_size_are_read_whole_and_small_ones_after_them() -> None:
+    # Each broker takes 30 kB; from 256 kB on, the client reads half a megabyte at a time.
+    broker_counts = [8, 9, 0, 17, 18, 1, 140, 0]
+    left = list(broker_counts)
+
+    def script(_: Request) -> MetadataResponse:
+        each = MetadataResponseBroker(node_id=1, host="x" * 30_000, port=1)
+        return MetadataResponse(brokers=[each] * left.pop(0))
+
+    with ScriptedBroker({MetadataRequest: script}) as broker, Connection(broker.endpoint) as connection:
+        answers = [connection.call(ALL_TOPICS, MetadataResponse) for _ in broker_counts]
+    assert [len(answer.brokers) for answer in answers] == broker_counts
 
 
 def test_an_empty_refusal_of_the_version_leads_to_version_0() -> None:

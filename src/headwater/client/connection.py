@@ -29,7 +29,8 @@ _SIZE = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 _CORRELATION_ID_MAX = 2**31 - 1
 # What is smaller comes from memory that Python keeps at hand anyway.
-_REUSED_BYTES_MIN = 256 * 1024
+_LARGE_BYTES_MIN = 256 * 1024
+_GULP_BYTES = 512 * 1024
 _SOFTWARE_VERSION = "1"
 # How TLS, in its plainest form, says that what it got is none: the type of the record and the major version.
 _TLS_ALERT = 0x1503
@@ -229,13 +230,18 @@ class Connection:
             raise
 
     def _read(self, size: int, deadline_ms: int) -> memoryview:
-        buffer = bytearray(size) if size < _REUSED_BYTES_MIN else self._large_frames.get(size)
+        is_large = size >= _LARGE_BYTES_MIN
+        buffer = self._large_frames.get(size) if is_large else bytearray(size)
         frame = memoryview(buffer)[:size]
+        # What TLS has read ahead, the kernel does not know of.
+        has_gulps = is_large and self._pending is None
         position = 0
         while position < size:
             remaining_ms = deadline_ms - self._clock.monotonic_ms()
             if remaining_ms <= 0:
                 raise TimeoutError
+            if has_gulps:
+                self._wake_at(min(size - position, _GULP_BYTES))
             self._socket.settimeout(remaining_ms / 1000)
             received = self._socket.recv_into(frame[position:])
             if not received:
@@ -243,7 +249,13 @@ class Connection:
                 hint = "; does it want to know who we are? (security.protocol)" if is_unknown else ""
                 raise ConnectionResetError(f"it closed the connection{hint}")
             position += received
+        if has_gulps:
+            self._wake_at(1)
         return frame
+
+    def _wake_at(self, size: int) -> None:
+        """To be woken for every few kilobytes of an answer costs more than to copy them."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def _broken(self, error: OSError) -> ClientError:
         lost = self._lost(error.strerror or str(error))

@@ -22,7 +22,7 @@ PARTITIONS = 2
 HELD_SHARE = {100: 5.0, 1024: 2.5}
 # The sink writes as many rows as this share of a bulk case has bytes of values of 100 B.
 WRITTEN_SHARE = 20
-WARM_UPS, TURNS = 1, 3
+WARM_UPS, TURNS = 2, 3
 # Java starts, and its code becomes fast, in this time too.
 TIMEOUT_S = 1800.0
 NAMES = {THEIRS: "JVM connector", OURS: "headwater", READY: "ready-made Arrow"}

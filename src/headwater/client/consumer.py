@@ -23,7 +23,8 @@ from headwater.protocol.records import Headers
 
 WAIT_MS_MAX = 500
 FETCH_BYTES_MAX = 50 * 1024 * 1024
-PARTITION_BYTES_MAX = 4 * 1024 * 1024
+# As in Kafka's clients. More at a time would leave the processor's cache before it is decoded.
+PARTITION_BYTES_MAX = 1024 * 1024
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 
 # From version 13 on topics go by id, which this client has no use for.

@@ -24,9 +24,10 @@ from headwater.spark.progress import introduce
 from headwater.spark.read_options import ReadOptions
 from headwater.spark.typed_rows import TypedRows
 
-# Large enough that the cost of a batch no longer shows, small enough that several fit into a worker's memory.
+# Large enough that the cost of a batch no longer shows, small enough that what was just written is still in the
+# processor's cache when it is sent to Java.
 _ROWS_MAX = 32_768
-_BYTES_MAX = 8 * 1024 * 1024
+_BYTES_MAX = 2 * 1024 * 1024
 _BUILT = frozenset({"key", "value", "offset", "timestamp", "headers"})
 
 # By its columns, of the last task of this Python worker: a builder has buffers that were used before, and fresh memory

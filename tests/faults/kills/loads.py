@@ -210,6 +210,7 @@ class Administering:
         self.deleted_before = 0
         self._counting = counting
         self._created = 0
+        self._broker = broker
         self._admin = AdminClient(connection(broker))
 
     def step(self) -> None:
@@ -245,6 +246,10 @@ class Administering:
                     return
                 if time.monotonic() > deadline:
                     raise
+                if error.args[0].code() == KafkaError._NOENT:
+                    # librdkafka takes a partition that once had no leader for one that has none until it asks again by
+                    # itself, minutes later.
+                    self._admin = AdminClient(connection(self._broker))
                 self._admin.poll(0.05)
             else:
                 return

@@ -81,7 +81,7 @@ def test_answers_of_any_size_are_read_whole_and_small_ones_after_them() -> None:
 
     def script(_: Request) -> MetadataResponse:
         each = MetadataResponseBroker(node_id=1, host="x" * 30_000, port=1)
-        return MetadataResponse(brokers=[each] * left.pop(0))
+        return MetadataResponse(brokers=[each] * left.pop(0), topics=[])
 
     with ScriptedBroker({MetadataRequest: script}) as broker, Connection(broker.endpoint) as connection:
         answers = [connection.call(ALL_TOPICS, MetadataResponse) for _ in broker_counts]

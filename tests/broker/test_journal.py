@@ -1,12 +1,19 @@
 """Writes and flushes of all partitions, gathered; results handed on in the same instant."""
 
 import asyncio
+import errno
 import platform
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from headwater.broker.broker import Broker
+from headwater.broker.kernel_flushes import KernelFlushes
 from headwater.broker.pending import Pending
+from headwater.errors import KafkaError
+from headwater.storage import kernel_sync
+from headwater.storage.kernel_sync import KernelSync
 from tests.broker.faulty_disk import FaultyDisk
 from tests.broker.running import TIMEOUT_S, batch_of, create, produce, run, running, settled, stage
 
@@ -34,7 +41,77 @@ async def test_flushes_go_to_the_kernel_where_it_takes_them_and_else_to_the_thre
         for count in range(1, 4):
             assert (await produce(broker, partition, batch_of(b"v"))).error is None
             assert partition.log.flushed_offset == partition.high_watermark == count
-        assert (broker.journal._kernel is None) == (machine == "abacus")
+        assert (broker.journal._kernel._kernel is None) == (machine == "abacus")
+
+
+class LateKernel(KernelSync):
+    """Real syncs of the real kernel, which are not heard of for as long as it is late."""
+
+    is_late = False
+    error: OSError | None = None
+
+    def __init__(self, pending_max: int) -> None:
+        super().__init__(pending_max)
+        self._held: list[tuple[int, OSError | None]] = []
+
+    def collect(self) -> list[tuple[int, OSError | None]]:
+        self._held += super().collect()
+        if self.is_late:
+            return []
+        ended, self._held = self._held, []
+        return [(token, self.error or error) for token, error in ended]
+
+
+@pytest.fixture
+async def broker_of_late_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
+    monkeypatch.setattr(kernel_sync, "KernelSync", LateKernel)
+    async with running(tmp_path) as broker:
+        yield broker
+
+
+def late_kernel(flushes: KernelFlushes) -> LateKernel:
+    assert isinstance(flushes._kernel, LateKernel)
+    return flushes._kernel
+
+
+async def until_heard(flushes: KernelFlushes) -> None:
+    while flushes._pending:
+        flushes._ready()
+        await asyncio.sleep(0)
+
+
+async def test_what_the_kernel_is_late_with_the_thread_does_and_all_that_follows_until_the_kernel_is_back(
+    broker_of_late_kernel: Broker,
+) -> None:
+    flushes = broker_of_late_kernel.journal._kernel
+    partition = await create(broker_of_late_kernel, "topic")
+    kernel = late_kernel(flushes)
+    begun = flushes._count
+    kernel.is_late = True
+    for count in range(1, 4):
+        assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
+        assert partition.log.flushed_offset == partition.high_watermark == count
+    assert (flushes._count, len(flushes._pending)) == (begun + 1, 1)
+    # Nobody waits for it any more.
+    await run(broker_of_late_kernel.journal.drain())
+
+    kernel.is_late = False
+    await run(until_heard(flushes))
+    assert partition.log.failure is None
+    assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
+    assert flushes._count == begun + 2
+
+
+async def test_a_failure_that_the_kernel_is_late_with_counts_all_the_same(broker_of_late_kernel: Broker) -> None:
+    flushes = broker_of_late_kernel.journal._kernel
+    partition = await create(broker_of_late_kernel, "topic")
+    kernel = late_kernel(flushes)
+    kernel.is_late = True
+    assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
+    kernel.is_late, kernel.error = False, OSError(errno.EIO, "a broken disk")
+    await run(until_heard(flushes))
+    with pytest.raises(KafkaError, match="a broken disk"):
+        await produce(broker_of_late_kernel, partition, batch_of(b"v"))
 
 
 async def test_draining_waits_for_writes_and_flushes(tmp_path: Path) -> None:

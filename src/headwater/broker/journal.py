@@ -1,7 +1,8 @@
 """Writes and flushes of all partitions, gathered: one write per partition and loop turn, one flush thread for all.
 
 Group commit: while a flush runs, everything that arrives waits for the next one, so that one fdatasync serves them all.
-A flush that is no more than one fdatasync is handed to the kernel; whatever else there is to do takes the thread.
+A flush that is no more than one fdatasync is handed to the kernel; whatever else there is to do takes the thread, as
+does what the kernel is late with.
 """
 
 import asyncio
@@ -9,21 +10,14 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from headwater.broker.kernel_flushes import Flush, KernelFlushes
 from headwater.broker.partition import Partition
 from headwater.clock import Clock
-from headwater.storage.disk import File
 from headwater.storage.log import FlushTask
 
-if TYPE_CHECKING:
-    from headwater.storage.kernel_sync import KernelSync
-
 logger = logging.getLogger(__name__)
-
-KERNEL_FLUSHES_MAX = 1024
-
-_Flush = tuple[Partition, FlushTask]
 
 
 class Writer(Protocol):
@@ -38,16 +32,13 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._to_write: list[Writer] = []
         self._is_turn = False
-        self._flushing: set[Partition] = set()
+        self._flushing: dict[Partition, FlushTask] = {}
         self._flush_again: set[Partition] = set()
-        self._queue: queue.SimpleQueue[_Flush | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Flush | None] = queue.SimpleQueue()
         self._on_completed: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._run, name="headwater-flush", daemon=True)
         self._thread.start()
-        self._kernel_flushes: dict[int, _Flush] = {}
-        self._kernel_flush_count = 0
-        self._kernel: KernelSync | None = None
-        self._was_kernel_tried = False
+        self._kernel = KernelFlushes(self._completed, self._queue.put)
 
     # -- on the loop
 
@@ -86,46 +77,10 @@ class Journal:
         task = partition.log.flush_task()
         if task is None:
             return
-        self._flushing.add(partition)
-        if not self._flush_in_kernel(partition, task):
-            self._queue.put((partition, task))
-
-    def _flush_in_kernel(self, partition: Partition, task: FlushTask) -> bool:
-        file = task.sole_file
-        # A file of another type does something of its own when it is synced.
-        if file is None or type(file) is not File:
-            return False
-        if not self._was_kernel_tried:
-            self._was_kernel_tried = True
-            self._kernel = self._open_kernel()
-        if self._kernel is None:
-            return False
-        self._kernel_flush_count += 1
-        try:
-            self._kernel.submit(file, self._kernel_flush_count)
-        except OSError as error:
-            # Nothing was begun: too many are under way, or this file system takes none.
-            logger.debug("flush of %s is left to the thread: %s", partition.id, error)
-            return False
-        self._kernel_flushes[self._kernel_flush_count] = (partition, task)
-        return True
-
-    def _open_kernel(self) -> "KernelSync | None":
-        # Imported when it is first needed: a broker that nobody waits for starts without it.
-        from headwater.storage.kernel_sync import KernelSync  # noqa: PLC0415
-
-        try:
-            kernel = KernelSync(KERNEL_FLUSHES_MAX)
-        except OSError as error:
-            logger.info("flushes are left to a thread, for the kernel does not take them: %s", error)
-            return None
-        self._loop.add_reader(kernel, self._kernel_completed)
-        return kernel
-
-    def _kernel_completed(self) -> None:
-        assert self._kernel is not None
-        for token, error in self._kernel.collect():
-            self._completed(*self._kernel_flushes.pop(token), error)
+        self._flushing[partition] = task
+        flush = Flush(partition, task)
+        if not self._kernel.begin(flush):
+            self._queue.put(flush)
 
     async def drain(self) -> None:
         """Waits until nothing is being flushed any more."""
@@ -137,7 +92,7 @@ class Journal:
 
     async def settle(self, partitions: Collection[Partition]) -> None:
         """Waits until none of these is being flushed any more."""
-        while not self._flushing.isdisjoint(partitions):
+        while not self._flushing.keys().isdisjoint(partitions):
             await self._completion()
 
     async def _completion(self) -> None:
@@ -146,17 +101,21 @@ class Journal:
         await completed
 
     def close(self) -> None:
-        if self._kernel is not None:
-            self._loop.remove_reader(self._kernel)
-            self._kernel.close()
-            self._kernel = None
+        self._kernel.close()
         self._queue.put(None)
         self._thread.join()
 
-    def _completed(self, partition: Partition, task: FlushTask, error: Exception | None) -> None:
-        self._flushing.discard(partition)
-        again = partition in self._flush_again
-        self._flush_again.discard(partition)
+    def _completed(self, flush: Flush, error: Exception | None) -> None:
+        partition, task = flush
+        is_second = self._flushing.get(partition) is not task
+        if is_second and error is None:
+            # The kernel was late, and the thread has done the same: one of the two has been heard before.
+            return
+        again = False
+        if not is_second:
+            del self._flushing[partition]
+            again = partition in self._flush_again
+            self._flush_again.discard(partition)
         try:
             if error is not None:
                 raise error
@@ -176,15 +135,14 @@ class Journal:
 
     def _run(self) -> None:
         while (flush := self._queue.get()) is not None:
-            partition, task = flush
-            error = _outcome(task)
+            error = _outcome(flush.task)
             try:
                 # One by one: whoever waits for a fast disk need not wait for a slow one.
-                self._loop.call_soon_threadsafe(self._completed, partition, task, error)
+                self._loop.call_soon_threadsafe(self._completed, flush, error)
             except RuntimeError:  # the loop is closed: there is nobody left to tell
                 return
             # It may be long until the next: the files of a topic that is deleted meanwhile must not stay open for it.
-            del flush, partition, task, error
+            del flush, error
 
 
 def _outcome(task: FlushTask) -> Exception | None:

@@ -21,13 +21,13 @@ _WARMED_BYTES: Final = 1 << 20
 class File:
     """An open file. It closes when the last reference goes, so a deleted segment never breaks a reader."""
 
-    __slots__ = ("__weakref__", "_descriptor", "path")
+    __slots__ = ("__weakref__", "_descriptor", "_second_descriptor", "path")
 
     # The system call itself, one name for tests to replace: a disk that fills up writes less than it was given.
     _write_vector = staticmethod(os.pwritev)
 
     def __init__(self, path: Path, flags: int) -> None:
-        self._descriptor = -1
+        self._descriptor = self._second_descriptor = -1
         self.path = path
         self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
 
@@ -39,9 +39,22 @@ class File:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+        self.close_second_opening()
 
     def fileno(self) -> int:
         return self._descriptor
+
+    def second_opening(self) -> int:
+        """The descriptor of another opening of the same file: each is told for itself of a write that failed."""
+        if self._second_descriptor < 0:
+            # Not by its path, which may have changed.
+            self._second_descriptor = os.open(f"/proc/self/fd/{self._descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        return self._second_descriptor
+
+    def close_second_opening(self) -> None:
+        descriptor, self._second_descriptor = self._second_descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def pread(self, length: int, position: int) -> bytes:
         """Up to `length` bytes: fewer only at the end of the file."""

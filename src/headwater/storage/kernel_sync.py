@@ -3,6 +3,10 @@
 The thread that waits for a disk takes the interpreter lock several times for each flush, which costs more CPU than the
 flush itself. Here a flush is one system call to submit and one to collect, both on the caller's thread; an eventfd
 becomes readable in between. Where a platform has none of this, `KernelSync()` raises OSError.
+
+The kernel's threads are not ours: where all cores are busy they have been seen to wait twenty seconds for one. Whoever
+cannot wait may sync the file himself meanwhile. A write that failed is told once to each opening of a file, and the
+kernel syncs through an opening of its own: neither takes the bad news from the other.
 """
 
 import ctypes
@@ -50,8 +54,9 @@ class KernelSync:
 
     def submit(self, file: File, token: int) -> None:
         """An OSError means that nothing was begun."""
+        descriptor = file.second_opening()
         _REQUEST.pack_into(
-            self._request, 0, token, 0, 0, _FDATASYNC, 0, file.fileno(), 0, 0, 0, 0, _SIGNAL_EVENTFD, self._ready
+            self._request, 0, token, 0, 0, _FDATASYNC, 0, descriptor, 0, 0, 0, 0, _SIGNAL_EVENTFD, self._ready
         )
         self._call(self._submit_call, self._context, 1, self._requests)
 

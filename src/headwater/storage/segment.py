@@ -256,6 +256,9 @@ class Segment:
         """No append follows. The time index gets its last word, so that its end tells the segment's latest time."""
         self.note_max_time()
         self.is_sealed = True
+        # From now on it is synced once more at most.
+        if self._file is not None:
+            self._file.close_second_opening()
         self._tail_offsets.clear()
         self._tail_positions.clear()
 

@@ -122,6 +122,15 @@ class Stage:
         for word in words:
             assert await settled(self.shard.submit(say(word)))
 
+    def say_without_the_disk(self, word: str) -> Pending[Any]:
+        """Written, and waiting for a sync that does not come before it is allowed."""
+        self.disk.sync_allowed.clear()
+        said = self.shard.submit(say(word))
+        # The shard gathers for its partition, which is then the next to write.
+        self.broker.journal.write_now()
+        self.broker.journal.write_now()
+        return said
+
     async def replayed(self) -> list[str]:
         other = self.new_shard()
         await run(other.load())
@@ -254,10 +263,7 @@ async def test_a_failed_append_takes_back_what_was_applied(tmp_path: Path) -> No
 
 async def test_an_append_that_fails_while_one_before_it_waits_for_the_disk_is_noticed(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
-        stage.disk.sync_allowed.clear()
-        waits_for_the_disk = stage.shard.submit(say("one"))
-        stage.broker.journal.write_now()
-        stage.broker.journal.write_now()
+        waits_for_the_disk = stage.say_without_the_disk("one")
         stage.disk.write_error = FULL
         refused = stage.shard.submit(say("lost"))
 
@@ -273,10 +279,7 @@ async def test_an_append_that_fails_while_one_before_it_waits_for_the_disk_is_no
 
 async def test_an_append_of_a_machine_that_is_gone_answers_nobody_else(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
-        stage.disk.sync_allowed.clear()
-        first = stage.shard.submit(say("one"))
-        stage.broker.journal.write_now()
-        stage.broker.journal.write_now()
+        first = stage.say_without_the_disk("one")
         stage.shard.drop("for the test")
         assert refusal(await settled(first)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         loading = asyncio.ensure_future(stage.shard.load())

@@ -21,7 +21,7 @@ from headwater.storage.filtering import BatchFilter, LastBatches
 from headwater.storage.log import Log
 from headwater.storage.offset_map import OffsetMap
 from headwater.storage.replay import read_marker
-from headwater.storage.scanning import DECOMPRESSED_BYTES_MAX, Scan
+from headwater.storage.scanning import DECOMPRESSED_BYTES_MAX, Scan, ends_early
 from headwater.storage.segment import Segment
 from headwater.storage.swapping import Replacement
 from headwater.storage.transaction_index import AbortedTransaction
@@ -231,7 +231,7 @@ def _batches(source: Source, cancelled: Callable[[], bool]) -> Iterator[tuple[Ba
         yield header, batch
     problem = scan.problem
     if problem is None and scan.next_offset != segment.next_offset:
-        problem = f"it ends at offset {scan.next_offset}, and once went on to offset {segment.next_offset}"
+        problem = ends_early(scan.next_offset, segment.next_offset)
     if problem is not None:
         raise CorruptBatch(f"{segment.path(names.LOG).name}: {problem}")
 

@@ -11,7 +11,7 @@ from headwater.protocol import batch as batches
 from headwater.protocol.batch import HEADER_SIZE
 from headwater.storage.file_range import FileRange
 from headwater.storage.index import OffsetEntry
-from headwater.storage.scanning import Scan
+from headwater.storage.scanning import Scan, ends_early
 
 if TYPE_CHECKING:
     from headwater.storage.segment import Segment
@@ -70,7 +70,7 @@ class Doubtful(FileRange):
         if problem is None or self._follows(scan):
             end, next_offset = scan.position, scan.next_offset
         if problem is None and next_offset < self._limit_offset:
-            problem = f"it ends at offset {next_offset}, and once went on to offset {self._limit_offset}"
+            problem = ends_early(next_offset, self._limit_offset)
         return Verified(start, first_offset, end, next_offset, problem)
 
     def settle(self, verified: Verified) -> None:

@@ -53,6 +53,11 @@ def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int]]
         position = batch_end
 
 
+def ends_early(next_offset: int, end_offset: int) -> str:
+    """The problem of a segment whose last batches are gone."""
+    return f"it ends at offset {next_offset}, and once went on to offset {end_offset}"
+
+
 class Scan:
     """Verified batches in order; afterwards `position` is where the last valid one ends, `problem` why it stopped."""
 

@@ -11,6 +11,7 @@ from headwater.storage.checkpoints import META_PROPERTIES, RECOVERY_POINTS, STAR
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.inspect import BatchReport, inspect_aborted, inspect_indexes, inspect_segment
+from headwater.storage.scanning import ends_early
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,7 @@ def _verify_segment(
     if damaged is not None:
         yield _damage(path, partition, damaged, next_offset, following_offset)
     elif next_offset < (end_offset := following_offset or synced_offset):
-        problem = f"it ends at offset {next_offset}, and once went on to offset {end_offset}"
-        yield Damage(path, problem, partition, disk.size(path), next_offset, end_offset)
+        yield Damage(path, ends_early(next_offset, end_offset), partition, disk.size(path), next_offset, end_offset)
 
 
 def _damage(

@@ -18,6 +18,12 @@ def flush_threads() -> int:
     return sum(1 for thread in threading.enumerate() if thread.name == "headwater-flush")
 
 
+def open_files(directory: Path) -> list[Path]:
+    """Of this process. The descriptor that lists them is gone by the time it is looked at."""
+    descriptors = (each for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
+    return [target for target in (each.readlink() for each in descriptors) if directory in target.parents]
+
+
 async def test_a_data_directory_has_one_owner(tmp_path: Path) -> None:
     async with running(tmp_path):
         with pytest.raises(DataDirectoryInUse, match="in use by another process"):
@@ -116,6 +122,16 @@ async def test_a_clean_stop_is_marked_and_another_is_not(tmp_path: Path) -> None
     assert not mark.exists()
     async with running(tmp_path) as broker:
         assert len(readable(broker.partition("t", 0))) == 5
+
+
+async def test_a_broker_that_has_stopped_has_no_file_open(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "t")
+        await produce(broker, partition, batch_of(b"v"))
+        assert readable(partition) == [b"v"]
+        assert open_files(tmp_path)
+    # Whoever runs one in each of many tests does not wait for the garbage collector.
+    assert open_files(tmp_path) == []
 
 
 async def test_clients_learn_of_an_unclean_stop_by_a_new_epoch(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """TLS to our broker behind a relay that ends it, and to relays that nobody should trust."""
 
-import select
 import socket
 import ssl
 import struct
@@ -28,6 +27,7 @@ from headwater.testing import Broker
 from tests.certificates import Authority, Identity
 from tests.client.scripted import Peer, read_frame
 from tests.client.tls_relay import TlsRelay, secured
+from tests.readiness import is_readable
 
 PASSWORD = "secret"
 
@@ -219,5 +219,5 @@ def test_an_answer_that_tls_holds_already_has_arrived(server: Identity, authorit
 
         assert connection.has_arrived(first)
         assert connection.has_arrived(second)
-        assert select.select([connection], [], [], 0)[0] == []
+        assert not is_readable(connection)
         assert connection.wait(second).cluster_id == "hasty"

@@ -1,19 +1,19 @@
 """Syncs handed to the kernel end, each with its own outcome."""
 
 import platform
-import select
 from pathlib import Path
 
 import pytest
 
 from headwater.storage.disk import Disk, File
 from headwater.storage.kernel_sync import KernelSync
+from tests.readiness import is_readable
 
 
 def collected(kernel: KernelSync, count: int) -> dict[int, OSError | None]:
     ended: dict[int, OSError | None] = {}
     while len(ended) < count:
-        assert select.select([kernel], [], [], 10)[0], "the kernel says when a sync has ended"
+        assert is_readable(kernel, 10), "the kernel says when a sync has ended"
         ended.update(kernel.collect())
     return ended
 

@@ -425,7 +425,7 @@ class Log:
         self.fail("the log is closed")
         for segment in self.segments:
             segment.is_sealed = True
-            segment.rest()
+            segment.let_go()
 
 
 def _base_offset(segment: Segment) -> int:

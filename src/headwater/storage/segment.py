@@ -129,10 +129,14 @@ class Segment:
     def rest(self) -> None:
         """Closes the files of a sealed segment that was not read since the last call: few of many ever are."""
         if self.is_sealed and not self._was_read:
-            self._file = None
-            for index in self.indexes:
-                index.release()
+            self.let_go()
         self._was_read = False
+
+    def let_go(self) -> None:
+        """Closes its files, once nobody reads from them any more."""
+        self._file = None
+        for index in self.indexes:
+            index.release()
 
     # -- time
 

@@ -1,6 +1,5 @@
 """Clients that open connections and then do not behave: slow, silent, deaf, half gone, or simply too many."""
 
-import select
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from tests.faults.hostile.flooding import flood, vanish
 from tests.faults.hostile.watching import MIB, Bystander, WatchedBroker, watched
 from tests.faults.processes import wait_until
 from tests.listeners.raw import RawClient, batch_of, fetch_request, fill, frame, padded
+from tests.readiness import is_readable
 
 SHORT_MS = "500"
 FLOOD = 2000
@@ -28,8 +28,7 @@ def opened(broker: WatchedBroker, stack: ExitStack, count: int) -> list[RawClien
 
 
 def is_closed(client: RawClient) -> bool:
-    readable, _, _ = select.select([client.socket], [], [], 0)
-    return bool(readable) and client.is_closed()
+    return is_readable(client.socket) and client.is_closed()
 
 
 def only_the_bystander_is_left(broker: WatchedBroker) -> Callable[[], bool]:

@@ -145,11 +145,17 @@ def test_a_busy_stream_gets_a_larger_buffer_and_a_quiet_one_a_small_one() -> Non
     assert (frames.capacity, budget.used) == (IDLE, 0)
 
 
-def test_a_large_buffer_is_not_kept_and_none_is_where_memory_is_scarce() -> None:
+def test_a_large_buffer_is_kept_for_as_long_as_frames_need_it_and_none_where_memory_is_scarce() -> None:
     budget = Budget()
     frames = reader(budget)
-    feed(frames, stream_of(bytes(3 * RETAINED_BYTES_MAX)))
-    assert budget.used > 0
+    large = stream_of(bytes(3 * RETAINED_BYTES_MAX))
+    feed(frames, large)
+    capacity, used = frames.capacity, budget.used
+    assert capacity > RETAINED_BYTES_MAX
+    feed(frames, large)
+    assert (frames.capacity, budget.used) == (capacity, used), "the same again finds its memory there"
+
+    feed(frames, stream_of(bytes(1000)))
     frames.space()
     assert (frames.capacity, budget.used) == (IDLE, 0)
 

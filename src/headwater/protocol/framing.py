@@ -10,7 +10,8 @@ from typing import Protocol
 from headwater.errors import ProtocolError
 
 SIZE_PREFIX_BYTES = 4
-# A busy connection keeps a buffer of up to this size between frames, so that bulk data arrives in few, large reads.
+# A busy connection keeps a buffer of up to this size between frames, so that bulk data arrives in few, large reads. It
+# keeps a larger one for as long as its frames need it: memory that is taken anew for each costs more than to fill it.
 RETAINED_BYTES_MAX = 1 << 20
 
 _read_size = Struct(">i").unpack_from
@@ -36,6 +37,7 @@ class FrameReader:
         "_end",
         "_idle_bytes",
         "_memory",
+        "_needed",
         "_start",
         "_taken",
         "_was_filled",
@@ -52,6 +54,8 @@ class FrameReader:
         self._start = 0
         self._end = 0
         self._taken = 0
+        # What the last large frame needed.
+        self._needed = 0
         self._was_filled = False
 
     @property
@@ -73,6 +77,7 @@ class FrameReader:
             if wanted > len(self._buffer) and not self._make_room(wanted):
                 return None
         if wanted > self._idle_bytes:
+            self._needed = wanted
             # Stop at the end of a large frame: the one behind it then begins at the front, with nothing to move.
             return memoryview(self._buffer)[self._end : self._start + wanted]
         return memoryview(self._buffer)[self._end :]
@@ -118,7 +123,7 @@ class FrameReader:
 
     def _rewind(self) -> None:
         self._start = self._end = 0
-        if self._taken and (len(self._buffer) > RETAINED_BYTES_MAX or self._memory.is_scarce()):
+        if self._taken and (self._is_oversized() or self._memory.is_scarce()):
             self._replace(self._idle_bytes)
             self._give_back()
         elif self._was_filled and len(self._buffer) < RETAINED_BYTES_MAX:
@@ -127,9 +132,16 @@ class FrameReader:
             if not self._memory.is_scarce():
                 self._grow(len(self._buffer) * 2)
 
+    def _is_oversized(self) -> bool:
+        if len(self._buffer) <= RETAINED_BYTES_MAX:
+            return False
+        needed, self._needed = self._needed, 0
+        return 2 * needed <= len(self._buffer)
+
     def _move_to_front(self) -> None:
         held = self._end - self._start
-        self._buffer[:held] = self._buffer[self._start : self._end]
+        buffer = memoryview(self._buffer)
+        buffer[:held] = buffer[self._start : self._end]
         self._start, self._end = 0, held
 
     def _make_room(self, wanted: int) -> bool:

@@ -37,7 +37,6 @@ class FrameReader:
         "_end",
         "_idle_bytes",
         "_memory",
-        "_needed",
         "_start",
         "_taken",
         "_was_filled",
@@ -54,8 +53,6 @@ class FrameReader:
         self._start = 0
         self._end = 0
         self._taken = 0
-        # What the last large frame needed.
-        self._needed = 0
         self._was_filled = False
 
     @property
@@ -77,7 +74,6 @@ class FrameReader:
             if wanted > len(self._buffer) and not self._make_room(wanted):
                 return None
         if wanted > self._idle_bytes:
-            self._needed = wanted
             # Stop at the end of a large frame: the one behind it then begins at the front, with nothing to move.
             return memoryview(self._buffer)[self._end : self._start + wanted]
         return memoryview(self._buffer)[self._end :]
@@ -122,8 +118,9 @@ class FrameReader:
         return SIZE_PREFIX_BYTES + int(_read_size(self._buffer, self._start)[0])
 
     def _rewind(self) -> None:
+        filled = self._end
         self._start = self._end = 0
-        if self._taken and (self._is_oversized() or self._memory.is_scarce()):
+        if self._taken and (len(self._buffer) > max(RETAINED_BYTES_MAX, 2 * filled) or self._memory.is_scarce()):
             self._replace(self._idle_bytes)
             self._give_back()
         elif self._was_filled and len(self._buffer) < RETAINED_BYTES_MAX:
@@ -131,12 +128,6 @@ class FrameReader:
             self._was_filled = False
             if not self._memory.is_scarce():
                 self._grow(len(self._buffer) * 2)
-
-    def _is_oversized(self) -> bool:
-        if len(self._buffer) <= RETAINED_BYTES_MAX:
-            return False
-        needed, self._needed = self._needed, 0
-        return 2 * needed <= len(self._buffer)
 
     def _move_to_front(self) -> None:
         held = self._end - self._start

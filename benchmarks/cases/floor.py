@@ -16,8 +16,10 @@ from pathlib import Path
 
 from benchmarks import page_cache
 from benchmarks.figures import Case, Figure
+from benchmarks.loads.frames import connect
 from benchmarks.scale import MIB, Scale
 from benchmarks.systems import System
+from headwater import tcp
 
 FILE_BYTES = 64 * MIB
 SENDFILE_BYTES = 2048 * MIB
@@ -52,6 +54,7 @@ def _sendfile(directory: Path) -> Iterator[Figure]:
 
     def serve(listening: socket.socket) -> None:
         connected, _ = listening.accept()
+        tcp.prepare(connected)
         with connected, path.open("rb") as file:
             for _ in range(SENDFILE_BYTES // FILE_BYTES):
                 position = 0
@@ -59,9 +62,8 @@ def _sendfile(directory: Path) -> Iterator[Figure]:
                     position += os.sendfile(connected.fileno(), file.fileno(), position, FILE_BYTES - position)
 
     def drive(address: str) -> float:
-        host, port = address.split(":")
         buffer = bytearray(MIB)
-        with socket.create_connection((host, int(port))) as connected:
+        with connect(address) as connected:
             started = time.perf_counter()
             while connected.recv_into(buffer):
                 pass
@@ -78,6 +80,7 @@ def _receive(directory: Path) -> Iterator[Figure]:
 
     def serve(listening: socket.socket) -> None:
         connected, _ = listening.accept()
+        tcp.prepare(connected)
         buffer = memoryview(bytearray(MIB))
         with connected, path.open("wb", buffering=0) as file:
             position = 0
@@ -85,10 +88,9 @@ def _receive(directory: Path) -> Iterator[Figure]:
                 position += os.pwritev(file.fileno(), [buffer[:received]], position)
 
     def drive(address: str) -> float:
-        host, port = address.split(":")
         data = bytes(MIB)
         started = time.perf_counter()
-        with socket.create_connection((host, int(port))) as connected:
+        with connect(address) as connected:
             for _ in range(RECEIVED_BYTES // MIB):
                 connected.sendall(data)
         return time.perf_counter() - started
@@ -103,8 +105,7 @@ def _echo() -> Iterator[Figure]:
         asyncio.run(_serve_echo(listening))
 
     def drive(address: str) -> float:
-        host, port = address.split(":")
-        connections = [socket.create_connection((host, int(port))) for _ in range(CONNECTIONS)]
+        connections = [connect(address) for _ in range(CONNECTIONS)]
         poll = selectors.DefaultSelector()
         started = time.perf_counter()
         for connection in connections:
@@ -151,6 +152,7 @@ async def _serve_echo(listening: socket.socket) -> None:
     listening.setblocking(False)
     for _ in range(CONNECTIONS):
         connected, _ = await loop.sock_accept(listening)
+        tcp.prepare(connected)
         loop.add_reader(connected, answer, connected)
     await done.wait()
 

@@ -10,6 +10,7 @@ from random import Random
 from typing import TypeVar
 
 from benchmarks.topics import retrying
+from headwater import tcp
 from headwater.client.errors import check
 from headwater.endpoint import Endpoint
 from headwater.protocol import batch
@@ -81,7 +82,7 @@ class FetchFrame:
 
 def connect(address: str) -> socket.socket:
     connected = socket.create_connection(Endpoint.parse(address), TIMEOUT_S)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    tcp.prepare(connected)
     return connected
 
 

@@ -114,6 +114,20 @@ async def test_a_failure_that_the_kernel_is_late_with_counts_all_the_same(broker
         await produce(broker_of_late_kernel, partition, batch_of(b"v"))
 
 
+async def test_a_writer_that_fails_does_not_keep_the_others_of_its_turn_from_being_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def write_staged(self, now_ms: int) -> None:
+            raise ZeroDivisionError(now_ms)
+
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "topic")
+        broker.journal.write_soon(Broken())
+        assert (await produce(broker, partition, batch_of(b"v"))).error is None
+    assert "ZeroDivisionError" in caplog.text
+
+
 async def test_draining_waits_for_writes_and_flushes(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:

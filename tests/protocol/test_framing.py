@@ -110,7 +110,7 @@ def test_the_buffer_grows_with_what_arrived_and_not_with_what_is_announced(annou
 
 def test_one_read_after_another_fills_a_large_frame_and_stops_at_its_end() -> None:
     frames = reader()
-    large = bytes(100_000)
+    large = bytes(RETAINED_BYTES_MAX)
     data = stream_of(large, b"next")
     found: list[bytes] = []
     while len(found) < 2:
@@ -122,7 +122,27 @@ def test_one_read_after_another_fills_a_large_frame_and_stops_at_its_end() -> No
         frames.received(count)
         while (frame := frames.next_frame()) is not None:
             found.append(bytes(frame))
+            assert frames.partial_bytes == 0
     assert found == [large, b"next"]
+
+
+def test_frames_that_wait_together_are_read_together_wherever_a_read_ends() -> None:
+    """Five requests of 100 KB in flight, as producers have them, are one turn's work."""
+    frames, sent = reader(), stream_of(*[bytes(100_000)] * 50)
+    reads: list[int] = []
+    position = 0
+    while position < len(sent):
+        space = frames.space()
+        assert space is not None
+        count = min(len(space), 500_000, len(sent) - position)
+        space[:count] = sent[position : position + count]
+        space.release()
+        position += count
+        frames.received(count)
+        reads.append(sum(1 for _ in iter(frames.next_frame, None)))
+    assert sum(reads) == 50
+    assert max(reads) == 5
+    assert reads.count(5) >= 5
 
 
 def test_a_busy_stream_gets_a_larger_buffer_and_a_quiet_one_a_small_one() -> None:

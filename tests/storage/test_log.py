@@ -240,25 +240,69 @@ def test_every_read_is_the_longest_run_of_whole_batches_that_fits(
     assert [header.last_offset for header in headers] == expected
 
 
+class CountingFile(File):
+    __slots__ = ("reads",)
+    reads: list[int]
+
+    def pread(self, length: int, position: int) -> bytes:
+        self.reads.append(position)
+        return super().pread(length, position)
+
+
+class CountingDisk(Disk):
+    file_type = CountingFile
+
+    def __init__(self) -> None:
+        self.reads: list[int] = []
+
+    def open(self, path: Path, *, writable: bool = False, create: bool = False) -> File:
+        file = super().open(path, writable=writable, create=create)
+        assert isinstance(file, CountingFile)
+        file.reads = self.reads
+        return file
+
+
 def test_a_consumer_at_the_tail_costs_no_read_of_the_file(tmp_path: Path) -> None:
-    reads: list[int] = []
-
-    class CountingFile(File):
-        def pread(self, length: int, position: int) -> bytes:
-            reads.append(position)
-            return super().pread(length, position)
-
-    class CountingDisk(Disk):
-        file_type = CountingFile
-
-    log = create(tmp_path, settings(segment_bytes=1 << 20), CountingDisk())
+    disk = CountingDisk()
+    log = create(tmp_path, settings(segment_bytes=1 << 20), disk)
     fill(log, 1000)
     for offset in range(940, 1000):
         log.read(offset, 1 << 20, limit_offset=1000, first_batch_whole=True)
         log.read(offset, 150, limit_offset=1000, first_batch_whole=True)
         log.read(offset, 1 << 20, limit_offset=max(offset, 990), first_batch_whole=True)
 
-    assert reads == []
+    assert disk.reads == []
+
+
+def test_a_consumer_that_reads_on_gets_every_batch_once_and_costs_no_search_for_where_it_was(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = create(tmp_path, settings(segment_bytes=1 << 20), disk)
+    fill(log, 1000)
+    found: list[int] = []
+    offset = 0
+    while offset < 800:
+        disk.reads.clear()
+        part = log.read(offset, 2000, limit_offset=1000, first_batch_whole=True)
+        # What it reads is to find where it ends.
+        assert offset == 0 or min(disk.reads) > part.position + 1000
+        found += [header.base_offset for header, _ in batches.iterate(part.read())]
+        offset = found[-1] + 1
+    assert found == list(range(offset))
+
+
+def test_where_a_read_ended_is_forgotten_when_the_log_is_cut_there(tmp_path: Path) -> None:
+    log = create(tmp_path, settings(segment_bytes=1 << 20))
+    fill(log, 1000)
+    ended = 0
+    for _ in range(4):
+        part = log.read(ended, 2000, limit_offset=1000, first_batch_whole=True)
+        ended = [header for header, _ in batches.iterate(part.read())][-1].next_offset
+    log.truncate_to(ended - 10).run()
+    while log.end_offset < 1000:
+        # Of another size than those that were there.
+        log.append([numbered(log.end_offset, 3)], NOW_MS)
+    first = batches.read_header(log.read(ended, 2000, limit_offset=1000, first_batch_whole=True).read())
+    assert first.base_offset <= ended <= first.last_offset
 
 
 def test_a_reader_keeps_what_retention_takes_away(tmp_path: Path) -> None:

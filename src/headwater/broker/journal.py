@@ -65,7 +65,11 @@ class Journal:
         writers, self._to_write = self._to_write, []
         now_ms = self._clock.now_ms()
         for writer in writers:
-            writer.write_staged(now_ms)
+            try:
+                writer.write_staged(now_ms)
+            except Exception:
+                # Nobody would ask for the writes of the others again.
+                logger.exception("what was staged is not written, or not all who wait for it are told")
 
     def flush_soon(self, partition: Partition) -> None:
         if partition in self._flushing:

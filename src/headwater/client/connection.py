@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from headwater import tcp
 from headwater.client.errors import ClientError, ConnectionLost, UnsupportedApi, check
 from headwater.client.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
@@ -161,7 +162,7 @@ class Connection:
             raise ConnectionLost(
                 f"cannot reach {self.endpoint}: {reason}; is the broker running? (--bootstrap)"
             ) from error
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tcp.prepare(connected)
         return connected if self._security.tls is None else self._security.tls.wrap(connected, self.endpoint)
 
     def _negotiate(self) -> Mapping[int, range]:

@@ -68,13 +68,16 @@ class FrameReader:
         """Where the next bytes go, or None while the memory budget has no room for the frame that has begun."""
         if self._start == self._end:
             self._rewind()
+        if self._was_filled:
+            self._widen()
         wanted = self._wanted_bytes()
         if self._start + wanted > len(self._buffer):
             self._move_to_front()
             if wanted > len(self._buffer) and not self._make_room(wanted):
                 return None
-        if wanted > self._idle_bytes:
+        if wanted > RETAINED_BYTES_MAX // 4:
             # Stop at the end of a large frame: the one behind it then begins at the front, with nothing to move.
+            # Smaller ones are read together, which saves more than it costs to move the last.
             return memoryview(self._buffer)[self._end : self._start + wanted]
         return memoryview(self._buffer)[self._end :]
 
@@ -123,11 +126,13 @@ class FrameReader:
         if self._taken and (len(self._buffer) > max(RETAINED_BYTES_MAX, 2 * filled) or self._memory.is_scarce()):
             self._replace(self._idle_bytes)
             self._give_back()
-        elif self._was_filled and len(self._buffer) < RETAINED_BYTES_MAX:
-            # The last read was cut short by the buffer, not by the socket: larger reads cost fewer system calls.
-            self._was_filled = False
-            if not self._memory.is_scarce():
-                self._grow(len(self._buffer) * 2)
+
+    def _widen(self) -> None:
+        """The last read was cut short by the buffer, not by the socket: larger reads cost fewer system calls, and what
+        arrives together is written together."""
+        self._was_filled = False
+        if len(self._buffer) < RETAINED_BYTES_MAX and not self._memory.is_scarce():
+            self._grow(len(self._buffer) * 2)
 
     def _move_to_front(self) -> None:
         held = self._end - self._start

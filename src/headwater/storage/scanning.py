@@ -36,8 +36,9 @@ def headers(
         position += size
 
 
-def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """As `headers`, but only where each batch begins and ends, and its last offset: the walk of every cold read."""
+def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """As `headers`, but only where each batch begins and ends, its first and its last offset: the walk of every cold
+    read."""
     block, block_start, unpack_from = b"", position, _SPAN.unpack_from
     while position + HEADER_SIZE <= end:
         relative = position - block_start
@@ -49,7 +50,7 @@ def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int]]
         if magic != MAGIC or batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise CorruptBatch(f"{file.path.name} has no batch at position {position}")
         batch_end = position + LOG_OVERHEAD + batch_length
-        yield position, batch_end, base_offset + last_offset_delta
+        yield position, batch_end, base_offset, base_offset + last_offset_delta
         position = batch_end
 
 

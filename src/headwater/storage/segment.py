@@ -1,7 +1,8 @@
 """One segment: a `.log` file of batches, the two sparse indexes that find them, and the transactions aborted in it.
 
 The last segment of a log is active and takes appends; the others are sealed and never change. Positions of the
-newest batches are remembered, so that a consumer at the tail is served without reading an index or a header.
+newest batches are remembered, so that a consumer at the tail is served without reading an index or a header; and where
+reads ended, so that a consumer which reads on is served without searching for where that was.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,6 +23,7 @@ from headwater.storage.transaction_index import AbortedTransaction, TransactionI
 from headwater.topic_config import TopicConfig
 
 _TAIL_BATCHES: Final = 64
+_BOUNDARIES_MAX: Final = 64
 _INT32_MAX: Final = 2**31 - 1
 
 T = TypeVar("T")
@@ -29,11 +31,13 @@ T = TypeVar("T")
 
 class Segment:
     __slots__ = (
+        "_boundaries",
         "_extension",
         "_file",
         "_first_timestamp",
         "_index_bytes",
         "_indexed_time",
+        "_last_boundary",
         "_max_time",
         "_report",
         "_tail_offsets",
@@ -92,6 +96,9 @@ class Segment:
         self._indexed_time: TimeEntry | None = None
         self._tail_offsets: list[int] = []
         self._tail_positions: list[int] = []
+        # Positions of batches, by their first offset, at which reads ended; and the last of these.
+        self._boundaries: dict[int, int] = {}
+        self._last_boundary = (-1, -1)
         self._was_read = False
         self.doubts = Doubts()
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
@@ -263,8 +270,7 @@ class Segment:
         # From now on it is synced once more at most.
         if self._file is not None:
             self._file.close_second_opening()
-        self._tail_offsets.clear()
-        self._tail_positions.clear()
+        self._forget_places()
 
     def unseal(self) -> None:
         """The segments after it are gone: appends continue here."""
@@ -293,8 +299,7 @@ class Segment:
         self.time_index.truncate(self.base_offset if last is None else last.offset)
         self.size = position
         self._unindexed_bytes = 0
-        self._tail_offsets.clear()
-        self._tail_positions.clear()
+        self._forget_places()
         self._first_timestamp = None
         self._max_time = self.time_index.last() or TimeEntry(NO_TIMESTAMP, self.base_offset)
         self._indexed_time = None
@@ -311,9 +316,11 @@ class Segment:
         return next_offset
 
     def end_offset_at(self, position: int) -> int:
-        """The offset after the last batch that begins before `position`."""
+        """The offset after the last batch that begins before `position`, or a later one, where none begins between."""
         if position == self.size:
             return self.next_offset
+        if position == self._last_boundary[0]:
+            return self._last_boundary[1]
         tail = self._tail_positions
         if tail and position > tail[0]:
             return self._tail_offsets[bisect_left(tail, position) - 1] + 1
@@ -375,9 +382,12 @@ class Segment:
             return self._tail_positions[number] if number < len(tail) else self.size
         if offset >= self.next_offset:
             return self.size
+        remembered = self._boundaries.get(offset)
+        if remembered is not None:
+            return remembered
         entry = self._checked(lambda: self.offset_index.lookup(offset))
         start = 0 if entry is None else entry.position
-        for position, _, last_offset in scanning.spans(self.file, start, self.size):
+        for position, _, _, last_offset in scanning.spans(self.file, start, self.size):
             if last_offset >= offset:
                 return position
         return self.size
@@ -389,10 +399,20 @@ class Segment:
             return max(start, tail[bisect_right(tail, cut) - 1])
         entry = self._checked(lambda: self.offset_index.lookup_position(cut))
         boundary = start if entry is None else max(start, entry.position)
-        for position, end, _ in scanning.spans(self.file, boundary, self.size):
+        for position, end, base_offset, _ in scanning.spans(self.file, boundary, self.size):
             if end > cut:
+                if len(self._boundaries) == _BOUNDARIES_MAX:
+                    self._boundaries.clear()
+                self._boundaries[base_offset] = position
+                self._last_boundary = position, base_offset
                 return position
         return self.size
+
+    def _forget_places(self) -> None:
+        self._tail_offsets.clear()
+        self._tail_positions.clear()
+        self._boundaries.clear()
+        self._last_boundary = (-1, -1)
 
     def batch_start(self, position: int) -> int:
         """Where some batch at or before `position` begins."""
@@ -410,8 +430,7 @@ class Segment:
         self._report(f"{self.path(names.LOG).name}: {reason}; its indexes are built anew")
         self.reset_indexes()
         self._max_time = TimeEntry(NO_TIMESTAMP, self.base_offset)
-        self._tail_offsets.clear()
-        self._tail_positions.clear()
+        self._forget_places()
         next_offset, size, self._unindexed_bytes = self.next_offset, self.size, 0
         self.next_offset = self.base_offset
         try:
@@ -423,8 +442,7 @@ class Segment:
             if self.is_sealed:
                 self.seal()
         except CorruptBatch:
-            self._tail_offsets.clear()
-            self._tail_positions.clear()
+            self._forget_places()
             raise
         finally:
             # What is damaged does not end the segment: appends go where they went.

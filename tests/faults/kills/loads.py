@@ -189,12 +189,13 @@ class Transacting:
         )
 
     def _abort(self) -> None:
-        """librdkafka 2.16 may stay in its state BeginAbort for good when a broker went away just before, with every
-        answer received and nothing asked. A successor then aborts the transaction by taking over its id."""
+        """When a broker goes away just before, librdkafka 2.16 may stay in its state BeginAbort for good, with every
+        answer received and nothing asked; or it ends a transaction that the broker has never heard of, which Kafka
+        refuses too. A successor then aborts whatever there is by taking over its id."""
         try:
             _persist(lambda: self._producer.abort_transaction(_ABORT_TIMEOUT_S), deadline_s=_ABORT_DEADLINE_S)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._TIMED_OUT:
+            if error.args[0].code() not in {KafkaError._TIMED_OUT, KafkaError.INVALID_TXN_STATE}:
                 raise
             self._producer = self._new_producer()
 

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections import Counter
 
+from headwater import tcp
 from headwater.broker.broker import Broker
 from headwater.config import BrokerConfig
 from headwater.listeners.kafka.connection import Connection
@@ -100,7 +101,7 @@ class KafkaServer:
             return
         assert self._dispatcher is not None
         connected.setblocking(False)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tcp.prepare(connected)
         # A client whose machine vanished says no goodbye: the system then asks, as it does for Kafka's connections.
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:

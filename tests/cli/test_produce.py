@@ -1,15 +1,18 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from headwater.client.cluster import Cluster
+from headwater.client.connection import Connection
 from headwater.client.consumer import ConsumedRecord, Consumer
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.compression import Codec
+from headwater.protocol.messages.produce import ProduceRequest
 from tests.cli.commands import Commands, Terminal
 
 
@@ -178,12 +181,33 @@ def test_a_line_is_written_before_the_next_comes_and_an_interruption_loses_none(
     process.stdin.flush()
     partition = TopicPartition(TopicName(topic), 0)
     while list_offsets(cluster, [partition], LATEST)[partition] == 0:
-        pass
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
     output, error = process.communicate(timeout=30)
     assert process.returncode == 130
     assert output.decode().splitlines()[1].split() == [topic, "0", "1", "0", "0"]
     assert b"Traceback" not in error
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_sent_when_it_is_interrupted_is_counted(
+    commands: Commands, topic: str, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    send = Connection.send
+
+    def send_and_interrupt(*arguments: Any, **named: Any) -> Any:
+        sent = send(*arguments, **named)
+        if isinstance(arguments[1], ProduceRequest):
+            signal.raise_signal(number)
+        return sent
+
+    monkeypatch.setattr(Connection, "send", send_and_interrupt)
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb", buffering=0) as lines, os.fdopen(writer, "wb", buffering=0) as person:
+        person.write(b"first\nunfinished")
+        outcome = commands("produce", topic, "--partition", "0", stdin=lines)
+    assert outcome.code == 130
+    assert [line.split() for line in outcome.lines[1:]] == [[topic, "0", "1", "0", "0"]]
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -3,13 +3,12 @@
 Law: only what was printed and flushed is committed, and the group is left in order, however the end comes.
 """
 
-import signal
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from headwater.cli.interruption import Interruption
 from headwater.cli.record_rows import check_reader
 from headwater.client.group_consumer import GroupConsumer
 from headwater.client.offsets import EARLIEST, LATEST
@@ -37,7 +36,7 @@ def consume_in_group(
     was_waiting = False
     printed = 0
     with (
-        _Interruption() as interruption,
+        Interruption() as interruption,
         GroupConsumer(cluster, group, reset=reset, committed_only=committed) as consumer,
     ):
         consumer.subscribe(topics)
@@ -60,7 +59,7 @@ def _print(
     write: "Callable[[ConsumedRecord], None]",
     stream: BinaryIO,
     processed: dict[TopicPartition, int],
-    interruption: "_Interruption",
+    interruption: Interruption,
 ) -> None:
     """What a closed pipe did not take raises, and does not count as processed."""
     written: dict[TopicPartition, int] = {}
@@ -77,39 +76,3 @@ def _print(
 def _is_at(ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> bool:
     """A member that has no partitions yet has not read to their ends; one that is newer than `ends` does not count."""
     return bool(positions) and all(position >= ends.get(partition, 0) for partition, position in positions.items())
-
-
-class _Interruption:
-    """Ctrl-C and SIGTERM end it, but do not come between the printing of a record and its counting.
-
-    Asked a second time it does not wait: whoever reads our output may have stopped to.
-    """
-
-    def __init__(self) -> None:
-        self.is_wanted = False
-        self._is_held = False
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._interrupt)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    @contextmanager
-    def held(self) -> Generator[None]:
-        self._is_held = True
-        try:
-            yield
-        finally:
-            self._is_held = False
-        if self.is_wanted:
-            raise KeyboardInterrupt
-
-    def _interrupt(self, *_: object) -> None:
-        is_first, self.is_wanted = not self.is_wanted, True
-        if not (self._is_held and is_first):
-            raise KeyboardInterrupt

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import click
 
+from headwater.cli.interruption import Interruption
 from headwater.cli.options import Assignment, Moment, bootstrap_option, connect
 from headwater.cli.output import format_option, show
 
@@ -91,12 +92,13 @@ def produce(
     from headwater.client.producer import Producer
     from headwater.protocol.compression import Codec
 
+    interruption = Interruption()
     if sources:
         content = _read_file(file) if file is not None else None if null else _bytes(value)
         entries: Iterator[Entry | None] = iter([Entry(_bytes(key), content)])
         progress = nullcontext(_show_nothing)
     else:
-        entries = _lines(sys.stdin.buffer, _bytes(key), _bytes(key_separator))
+        entries = _lines(sys.stdin.buffer, _bytes(key), _bytes(key_separator), interruption)
         progress = _progress(sys.stdin.buffer) if sys.stderr.isatty() and not quiet else nullcontext(_show_nothing)
     record_headers = tuple((name, text.encode(errors="surrogateescape")) for name, text in headers)
     written: dict[int, Written] = {}
@@ -119,8 +121,9 @@ def produce(
             )
 
         try:
-            with progress as advance:
-                _write_all(_paced(entries, rate, cluster.clock), producer, write, advance)
+            # An interruption between a request and the note of its answer would leave its records out of the summary.
+            with progress as advance, interruption, interruption.held():
+                _write_all(_paced(entries, rate, cluster.clock, interruption), producer, write, advance)
         finally:
             if written:
                 show(_summary(topic, written), format)
@@ -146,7 +149,9 @@ def _write_all(
     producer.flush()
 
 
-def _paced(entries: Iterator[Entry | None], rate: float | None, clock: "Clock") -> Iterator[Entry | None]:
+def _paced(
+    entries: Iterator[Entry | None], rate: float | None, clock: "Clock", interruption: Interruption
+) -> Iterator[Entry | None]:
     """So many entries a second at most; before each pause comes a None, as before any other."""
     if rate is None:
         yield from entries
@@ -158,7 +163,8 @@ def _paced(entries: Iterator[Entry | None], rate: float | None, clock: "Clock") 
             early_ms = started_ms + count * 1000 / rate - clock.monotonic_ms()
             if early_ms >= _PAUSE_MS_MIN:
                 yield None
-                time.sleep(early_ms / 1000)
+                with interruption.let_in():
+                    time.sleep(early_ms / 1000)
             count += 1
         yield entry
 
@@ -171,10 +177,12 @@ def _read_file(file: Path) -> bytes:
     return content
 
 
-def _lines(stream: BinaryIO, key: bytes | None, separator: bytes | None) -> Iterator[Entry | None]:
+def _lines(
+    stream: BinaryIO, key: bytes | None, separator: bytes | None, interruption: Interruption
+) -> Iterator[Entry | None]:
     """An entry for each line, and None whenever there are no more for the moment."""
     number = 0
-    for line in _split(stream):
+    for line in _split(stream, interruption):
         if line is None:
             yield None
             continue
@@ -188,12 +196,17 @@ def _lines(stream: BinaryIO, key: bytes | None, separator: bytes | None) -> Iter
         yield Entry(before, after)
 
 
-def _split(stream: BinaryIO) -> Iterator[bytes | None]:
+def _split(stream: BinaryIO, interruption: Interruption) -> Iterator[bytes | None]:
     rest: list[bytes] = []
     rest_bytes = 0
     # A single read gives what is there, so that lines do not wait for a buffer to fill.
     read = cast("Callable[[int], bytes]", getattr(stream, "read1", stream.read))
-    while chunk := read(_READ_BYTES):
+    while True:
+        with interruption.let_in():
+            # Here and not in the read, which may have taken lines when it is interrupted.
+            _poll(stream, timeout_ms=None)
+        if not (chunk := read(_READ_BYTES)):
+            break
         first, *others = chunk.split(b"\n")
         rest.append(first)
         rest_bytes += len(first)
@@ -203,21 +216,22 @@ def _split(stream: BinaryIO) -> Iterator[bytes | None]:
             yield b"".join(rest)
             yield from others[:-1]
             rest, rest_bytes = [others[-1]], len(others[-1])
-        if _is_idle(stream):
+        if not _poll(stream, timeout_ms=0):
+            # Reading on would have to wait for somebody.
             yield None
     if rest_bytes:
         yield b"".join(rest)
 
 
-def _is_idle(stream: BinaryIO) -> bool:
-    """Whether reading on would have to wait for somebody."""
+def _poll(stream: BinaryIO, *, timeout_ms: int | None) -> bool:
+    """Whether it can be read without waiting, at the end of that time (None: however long it takes)."""
     try:
         descriptor = stream.fileno()
     except OSError:
-        return False
+        return True
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
-    return not poller.poll(0)
+    return bool(poller.poll(timeout_ms))
 
 
 def _show_nothing(_: Entry | None) -> None:

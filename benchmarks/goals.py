@@ -42,6 +42,8 @@ GOALS = {
     ("fetch-committed", "transactions of 1,000 records: ratio"): _at_most(1.10),
     ("produce-transactions", "100 B, 10 producers: ratio"): _at_least(0.90),
     ("produce-transactions", "1024 B, 10 producers: ratio"): _at_least(0.90),
+    ("produce-transactions", "100 B, 20 producers: ratio"): _at_least(0.90),
+    ("produce-transactions", "1024 B, 20 producers: ratio"): _at_least(0.90),
     ("spark-read", "batch, 100 B: rows, ratio"): _at_least(1.0),
     ("spark-read", "batch, 1024 B: rows, ratio"): _at_least(1.0),
     ("spark-read", "streaming, 100 B: rows, ratio"): _at_least(0.8),

@@ -78,7 +78,7 @@ FULL = Scale(
     fan_out=10,
     group_members=(2, 10, 100, 500),
     groups=1000,
-    producers=(1, 4, 10),
+    producers=(1, 4, 10, 20),
     java_records=5_000_000,
     java_round_trips=50_000,
 )

@@ -1,11 +1,8 @@
 """One segment: a `.log` file of batches, the two sparse indexes that find them, and the transactions aborted in it.
 
-The last segment of a log is active and takes appends; the others are sealed and never change. Positions of the
-newest batches are remembered, so that a consumer at the tail is served without reading an index or a header; and where
-reads ended, so that a consumer which reads on is served without searching for where that was.
+The last segment of a log is active and takes appends; the others are sealed and never change.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,11 +16,10 @@ from headwater.storage.disk import Disk, File
 from headwater.storage.doubt import Doubtful, Doubts, Verified
 from headwater.storage.file_range import FileRange
 from headwater.storage.index import DamagedIndex, Index, OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
+from headwater.storage.places import Places
 from headwater.storage.transaction_index import AbortedTransaction, TransactionIndex
 from headwater.topic_config import TopicConfig
 
-_TAIL_BATCHES: Final = 64
-_BOUNDARIES_MAX: Final = 64
 _INT32_MAX: Final = 2**31 - 1
 
 T = TypeVar("T")
@@ -31,17 +27,14 @@ T = TypeVar("T")
 
 class Segment:
     __slots__ = (
-        "_boundaries",
         "_extension",
         "_file",
         "_first_timestamp",
         "_index_bytes",
         "_indexed_time",
-        "_last_boundary",
         "_max_time",
+        "_places",
         "_report",
-        "_tail_offsets",
-        "_tail_positions",
         "_unindexed_bytes",
         "_was_read",
         "aborted",
@@ -94,11 +87,7 @@ class Segment:
         self._first_timestamp: int | None = None
         self._max_time: TimeEntry | None = TimeEntry(NO_TIMESTAMP, base_offset) if is_new else None
         self._indexed_time: TimeEntry | None = None
-        self._tail_offsets: list[int] = []
-        self._tail_positions: list[int] = []
-        # Positions of batches, by their first offset, at which reads ended; and the last of these.
-        self._boundaries: dict[int, int] = {}
-        self._last_boundary = (-1, -1)
+        self._places = Places()
         self._was_read = False
         self.doubts = Doubts()
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
@@ -247,12 +236,7 @@ class Segment:
         self._unindexed_bytes += size
         self.size = position + size
         self.next_offset = last_offset + 1
-        tail_offsets = self._tail_offsets
-        tail_offsets.append(last_offset)
-        self._tail_positions.append(position)
-        if len(tail_offsets) > 2 * _TAIL_BATCHES:
-            del tail_offsets[:_TAIL_BATCHES]
-            del self._tail_positions[:_TAIL_BATCHES]
+        self._places.note_batch(last_offset, position)
 
     def note_aborted(self, aborted: AbortedTransaction) -> None:
         """Takes in the end of a transaction whose marker is in the file."""
@@ -270,7 +254,7 @@ class Segment:
         # From now on it is synced once more at most.
         if self._file is not None:
             self._file.close_second_opening()
-        self._forget_places()
+        self._places.forget()
 
     def unseal(self) -> None:
         """The segments after it are gone: appends continue here."""
@@ -299,7 +283,7 @@ class Segment:
         self.time_index.truncate(self.base_offset if last is None else last.offset)
         self.size = position
         self._unindexed_bytes = 0
-        self._forget_places()
+        self._places.forget()
         self._first_timestamp = None
         self._max_time = self.time_index.last() or TimeEntry(NO_TIMESTAMP, self.base_offset)
         self._indexed_time = None
@@ -319,11 +303,9 @@ class Segment:
         """The offset after the last batch that begins before `position`, or a later one, where none begins between."""
         if position == self.size:
             return self.next_offset
-        if position == self._last_boundary[0]:
-            return self._last_boundary[1]
-        tail = self._tail_positions
-        if tail and position > tail[0]:
-            return self._tail_offsets[bisect_left(tail, position) - 1] + 1
+        remembered = self._places.end_offset_at(position)
+        if remembered is not None:
+            return remembered
         next_offset = self.base_offset
         entry = self._checked(lambda: self.offset_index.lookup_position(position - 1))
         for _, header in scanning.headers(self.file, 0 if entry is None else entry.position, position):
@@ -376,13 +358,9 @@ class Segment:
 
     def locate(self, offset: int) -> int:
         """The position of the first batch whose last offset is at or after `offset`; the segment's end if none is."""
-        tail = self._tail_offsets
-        if tail and (offset > tail[0] or self._tail_positions[0] == 0):
-            number = bisect_left(tail, offset)
-            return self._tail_positions[number] if number < len(tail) else self.size
         if offset >= self.next_offset:
             return self.size
-        remembered = self._boundaries.get(offset)
+        remembered = self._places.locate(offset)
         if remembered is not None:
             return remembered
         entry = self._checked(lambda: self.offset_index.lookup(offset))
@@ -394,25 +372,16 @@ class Segment:
 
     def _boundary(self, start: int, cut: int) -> int:
         """The last end of a batch at or before `cut`, for a batch that begins at `start`."""
-        tail = self._tail_positions
-        if tail and cut >= tail[0]:
-            return max(start, tail[bisect_right(tail, cut) - 1])
+        remembered = self._places.start_before(cut)
+        if remembered is not None:
+            return max(start, remembered)
         entry = self._checked(lambda: self.offset_index.lookup_position(cut))
         boundary = start if entry is None else max(start, entry.position)
         for position, end, base_offset, _ in scanning.spans(self.file, boundary, self.size):
             if end > cut:
-                if len(self._boundaries) == _BOUNDARIES_MAX:
-                    self._boundaries.clear()
-                self._boundaries[base_offset] = position
-                self._last_boundary = position, base_offset
+                self._places.note_end(position, base_offset)
                 return position
         return self.size
-
-    def _forget_places(self) -> None:
-        self._tail_offsets.clear()
-        self._tail_positions.clear()
-        self._boundaries.clear()
-        self._last_boundary = (-1, -1)
 
     def batch_start(self, position: int) -> int:
         """Where some batch at or before `position` begins."""
@@ -430,7 +399,7 @@ class Segment:
         self._report(f"{self.path(names.LOG).name}: {reason}; its indexes are built anew")
         self.reset_indexes()
         self._max_time = TimeEntry(NO_TIMESTAMP, self.base_offset)
-        self._forget_places()
+        self._places.forget()
         next_offset, size, self._unindexed_bytes = self.next_offset, self.size, 0
         self.next_offset = self.base_offset
         try:
@@ -442,7 +411,7 @@ class Segment:
             if self.is_sealed:
                 self.seal()
         except CorruptBatch:
-            self._forget_places()
+            self._places.forget()
             raise
         finally:
             # What is damaged does not end the segment: appends go where they went.

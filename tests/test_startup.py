@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-LATER = ["backports.zstd", "cramjam", "lz4", "headwater.storage.compaction", "tomllib"]
+LATER = ["backports.zstd", "cramjam", "lz4", "headwater.storage.compaction", "hashlib", "tomllib"]
 CHECK = "import sys, headwater.node, headwater.config_load, headwater.logs; print(*sys.modules)"
 
 
@@ -19,3 +20,24 @@ def loaded() -> set[str]:
 def test_a_start_does_not_load(module: str, loaded: set[str]) -> None:
     assert "headwater.node" in loaded
     assert module not in loaded
+
+
+def test_a_broker_without_tls_does_not_load_openssl(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "headwater.cli.main",
+        "serve",
+        "--data-dir",
+        str(tmp_path),
+        "--kafka",
+        "127.0.0.1:0",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline().startswith("ready ")
+        mapped = Path(f"/proc/{broker.pid}/maps").read_text()
+        broker.terminate()
+    assert broker.returncode == 0
+    assert "libcrypto" not in mapped
+    assert "libssl" not in mapped

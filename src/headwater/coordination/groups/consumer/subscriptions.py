@@ -5,7 +5,6 @@ All topics are matched while everybody else waits, so expressions are bounded (`
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
 from headwater.coordination.groups.commands import TopicImage
@@ -75,6 +74,9 @@ def resolve(regex: str, topics: TopicImage) -> frozenset[TopicName]:
 
 def metadata_hash(names: Iterable[TopicName], topics: TopicImage) -> int:
     """Differs when a topic was created, deleted, grew or moved. The same after a restart, for it is stored."""
+    # Not before a group needs it: it loads OpenSSL.
+    from hashlib import blake2b  # noqa: PLC0415
+
     digest = blake2b(digest_size=8)
     by_name = topics.by_name
     existing = sorted(name for name in names if name in by_name)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.processes import BrokerProcess
+
 LATER = ["backports.zstd", "cramjam", "lz4", "headwater.storage.compaction", "hashlib", "tomllib"]
 CHECK = "import sys, headwater.node, headwater.config_load, headwater.logs; print(*sys.modules)"
 
@@ -23,21 +25,7 @@ def test_a_start_does_not_load(module: str, loaded: set[str]) -> None:
 
 
 def test_a_broker_without_tls_does_not_load_openssl(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "headwater.cli.main",
-        "serve",
-        "--data-dir",
-        str(tmp_path),
-        "--kafka",
-        "127.0.0.1:0",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
-        assert broker.stdout is not None
-        assert broker.stdout.readline().startswith("ready ")
+    with BrokerProcess(tmp_path) as broker:
         mapped = Path(f"/proc/{broker.pid}/maps").read_text()
-        broker.terminate()
-    assert broker.returncode == 0
     assert "libcrypto" not in mapped
     assert "libssl" not in mapped

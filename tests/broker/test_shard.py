@@ -88,6 +88,10 @@ def say(word: str) -> Decide[Words, int]:
     return lambda words, _ticket, _now: words.decide_say(word)
 
 
+def told(word: str) -> Decide[Words, None]:
+    return lambda _words, _ticket, _now: Decision([word], None)
+
+
 def listen(words: Words, ticket: Ticket, _now: Now) -> Decision[str | Waiting]:
     return words.decide_listen(ticket)
 
@@ -191,6 +195,53 @@ async def test_no_answer_leaves_before_what_it_rests_on_is_on_disk(tmp_path: Pat
         assert await settled(late_question) == 1
         assert stage.partition.high_watermark == 1
         assert all(pending.is_done for pending in (said, question, refused))
+
+
+async def test_what_nobody_waits_for_is_written_with_what_comes_next(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.shard.tell(told("one"))
+        stage.broker.journal.write_now()
+        assert stage.words.seen == ["one"]
+        assert stage.partition.log.end_offset == 0
+        await stage.say("two")
+        assert list(stage.shard._log.replay(1)) == [["one", "two"]], "one batch, in their order"
+
+
+async def test_what_nobody_waits_for_is_written_when_nothing_comes(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.shard.tell(told("one"))
+        await until(lambda: stage.partition.log.end_offset == 1)
+        stage.shard.tell(told("two"))
+        await until(lambda: stage.partition.log.end_offset == 2)
+
+
+async def test_no_answer_rests_on_what_could_wait_and_is_not_on_disk(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.shard.tell(told("one"))
+        question = stage.shard.submit(count)
+        assert not question.is_done
+        assert await settled(question) == 1
+        assert stage.partition.high_watermark == 1
+
+
+async def test_what_could_wait_is_written_when_the_broker_stops(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        stage.shard.tell(told("one"))
+        await stage.shard.close()
+        await run(stage.broker.journal.drain())
+        assert await stage.replayed() == ["one"]
+
+
+async def test_what_could_wait_is_gone_with_its_machine(tmp_path: Path) -> None:
+    async with on_stage(tmp_path) as stage:
+        await stage.say("kept")
+        stage.shard.tell(told("lost"))
+        stage.shard.drop("for the test")
+        stage.shard.tell(told("unheard"))
+        await run(stage.shard.load())
+        assert stage.words.seen == ["kept"]
+        await stage.say("next")
+        assert await stage.replayed() == ["kept", "next"]
 
 
 async def test_a_question_is_answered_at_once_when_nothing_is_under_way(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.broker import shard as shard_module
 from headwater.broker import transactions as transactions_module
 from headwater.broker.broker import Broker
 from headwater.clock import ManualClock
@@ -20,6 +21,7 @@ from tests.broker.transacting import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     ENDS,
+    FIRST_PROTOCOL,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
@@ -27,6 +29,7 @@ from tests.broker.transacting import (
     SECOND_PROTOCOL,
     SETTINGS,
     TIMEOUT_MS,
+    TX,
     crashed,
     end,
     eventually,
@@ -138,6 +141,54 @@ async def test_a_crash_between_the_decision_and_the_last_marker_changes_nothing(
         assert set(markers(again.partition("healthy", 0))) == {is_commit}
         assert is_stable(again.partition("cursed", 0))
         assert await initialized(again) == producer._replace(epoch=protocol_version)
+
+
+@PROTOCOLS
+@ENDS
+async def test_a_crash_after_the_last_marker_and_before_that_is_written_changes_nothing(
+    tmp_path: Path, protocol_version: int, is_commit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_module, "WRITE_LATER_S", TIMEOUT_S)
+    complete = COMPLETE_COMMIT if is_commit else COMPLETE_ABORT
+    broker = start(tmp_path, SETTINGS)
+    await create(broker, "topic")
+    producer = await initialized(broker)
+    await written(broker, producer, "topic")
+    after = await end(broker, producer, is_commit=is_commit, protocol_version=protocol_version)
+    await eventually(lambda: state(broker) is complete)
+    assert shard_of(broker)._unwritten, "nobody waits for it"
+    await crashed(broker)
+
+    async with running(tmp_path, SETTINGS) as again:
+        await eventually(lambda: state(again) is complete)
+        topic = again.partition("topic", 0)
+        assert (markers(topic), is_stable(topic)) == ([is_commit, is_commit], True)
+        sequence = 0 if after.epoch > producer.epoch else 1
+        assert (await settled(stage(again, topic, after, b"next", sequence=sequence))).error is None
+        assert (state(again), is_stable(topic)) == (ONGOING, False)
+
+
+async def test_an_end_that_the_next_transaction_overtakes_in_the_log_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the first protocol a partition would take its marker for that of the next."""
+    monkeypatch.setattr(shard_module, "WRITE_LATER_S", TIMEOUT_S)
+    broker = start(tmp_path, SETTINGS)
+    await create(broker, "topic")
+    producer = await initialized(broker)
+    await written(broker, producer, "topic")
+    await end(broker, producer, protocol_version=PROTOCOL_1)
+    await eventually(lambda: state(broker) is COMPLETE_COMMIT)
+    added = broker.transactions.add_partitions(TX, producer, [TopicPartition(TopicName("topic"), 0)], PROTOCOL_1)
+    assert await run(added.wait()) is None
+    append = await settled(stage(broker, broker.partition("topic", 0), producer, b"next", FIRST_PROTOCOL, sequence=1))
+    assert append.error is None
+    await crashed(broker)
+
+    async with running(tmp_path, SETTINGS) as again:
+        await loaded(again)
+        topic = again.partition("topic", 0)
+        assert (state(again), markers(topic), is_stable(topic)) == (ONGOING, [True], False)
 
 
 @pytest.mark.parametrize("cleanly", [True, False])

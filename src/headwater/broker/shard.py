@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 # Read and applied in one go while loading: a few milliseconds, in which nobody else is served.
 LOAD_STEP_BYTES = 128 << 10
 RELOAD_PAUSE_S = 0.1
+# How long events that nobody waits for are held back, to be written along with others.
+WRITE_LATER_S = 0.1
 RELOAD_PAUSE_S_MAX = 10
 
 
@@ -98,8 +100,10 @@ class Shard(Generic[MachineT]):
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._trouble = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.name} is being loaded")
-        # Events of this turn, and the replies that wait for them.
+        # Events of this turn and those that could wait, and the replies that wait for them.
         self._unwritten: list[object] = []
+        self._is_write_due = False
+        self._later: asyncio.TimerHandle | None = None
         self._held: list[_Reply | _Effect] = []
         # Replies that wait for an append, in the order of the appends.
         self._in_flight: deque[list[_Reply | _Effect]] = deque()
@@ -148,9 +152,10 @@ class Shard(Generic[MachineT]):
         """The machine is gone, and whoever waits for it is told to look for its coordinator again."""
         self.machine = None
         self._trouble = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._later):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._later = None
         held = chain(chain.from_iterable(self._in_flight), self._held)
         waiting = [*(reply.pending for reply in held if isinstance(reply, _Reply)), *self._waiting.values()]
         self._unwritten, self._held = [], []
@@ -168,6 +173,8 @@ class Shard(Generic[MachineT]):
 
     async def close(self) -> None:
         self._is_closed = True
+        # What could wait is not left to the next start, which would do it again.
+        self.write_staged(self._clock.now_ms())
         self.drop(f"{self.name} is closed, for the broker stops")
         if self._reloading is not None:
             self._reloading.cancel()
@@ -198,6 +205,16 @@ class Shard(Generic[MachineT]):
             self._take(machine, decision, [_Reply(waiter, decision.result)])
         return pending
 
+    def tell(self, decide: Decide[MachineT, None]) -> None:
+        """A command of which nothing is lost if a crash undoes it, for it is then given again: its events are written
+        with those of the next, or a moment later."""
+        machine = self.machine
+        if machine is not None:
+            self._ticket_count += 1
+            decision = decide(machine, Ticket(self._ticket_count), self._now())
+            self._log.check(decision.events)
+            self._take(machine, decision, can_wait=True)
+
     def wake(self) -> None:
         """Lets happen what is due by now."""
         self._timer = None
@@ -221,7 +238,14 @@ class Shard(Generic[MachineT]):
     def _now(self) -> Now:
         return Now(self._clock.now_ms(), self._clock.monotonic_ms())
 
-    def _take(self, machine: MachineT, decision: Decision[object], replies: Sequence[_Reply | _Effect] = ()) -> None:
+    def _take(
+        self,
+        machine: MachineT,
+        decision: Decision[object],
+        replies: Sequence[_Reply | _Effect] = (),
+        *,
+        can_wait: bool = False,
+    ) -> None:
         try:
             for event in decision.events:
                 machine.apply(event)
@@ -233,9 +257,11 @@ class Shard(Generic[MachineT]):
             return
         durable = [event for event in decision.events if not isinstance(event, Volatile)]
         if durable:
-            if not self._unwritten:
-                self._journal.write_soon(self)
             self._unwritten += durable
+            if can_wait:
+                self._write_later()
+            else:
+                self._write_soon()
         if decision.answers:
             replies = [*replies, *self._answers(decision.answers)]
         if decision.effects:
@@ -253,7 +279,9 @@ class Shard(Generic[MachineT]):
 
     def _reply(self, replies: Sequence[_Reply | _Effect]) -> None:
         if self._unwritten:
-            self._held += replies
+            if replies:
+                self._held += replies
+                self._write_soon()
         elif self._in_flight:
             self._in_flight[-1] += replies
         else:
@@ -262,8 +290,23 @@ class Shard(Generic[MachineT]):
 
     # -- the log
 
+    def _write_soon(self) -> None:
+        if not self._is_write_due:
+            self._is_write_due = True
+            self._journal.write_soon(self)
+
+    def _write_later(self) -> None:
+        if not self._is_write_due and self._later is None:
+            self._later = self._loop.call_later(WRITE_LATER_S, self._write_overdue)
+
+    def _write_overdue(self) -> None:
+        self._later = None
+        if self._unwritten:
+            self._write_soon()
+
     def write_staged(self, now_ms: int) -> None:
         """End of turn: what was decided in it becomes one batch."""
+        self._is_write_due = False
         events, self._unwritten = self._unwritten, []
         replies, self._held = self._held, []
         if not events:

@@ -106,6 +106,10 @@ class Sharding(Generic[MachineT]):
             )
         return self.shards[self.partition_of(key)].submit(decide)
 
+    def tell(self, key: str, decide: Decide[MachineT, None]) -> None:
+        if self.shards:
+            self.shards[self.partition_of(key)].tell(decide)
+
     async def submit_to_all(self, decide: Decide[MachineT, ResultT]) -> list[Outcome[ResultT]]:
         asked = [shard.submit(decide) for shard in self.shards]
         return [await pending.wait() for pending in asked]

@@ -16,12 +16,11 @@ from headwater.broker.catalog import Catalog
 from headwater.broker.groups import Groups
 from headwater.broker.journal import Journal
 from headwater.broker.markers import MarkerWriting
-from headwater.broker.partition import Append, Partition
+from headwater.broker.partition import Append
 from headwater.broker.pending import Pending
 from headwater.broker.shard import Outcome
 from headwater.broker.sharding import Kind, Sharding
-from headwater.broker.state_log import StateLog
-from headwater.broker.transaction_format import TransactionFormat
+from headwater.broker.transaction_log import TransactionLog
 from headwater.clock import Clock
 from headwater.config import BrokerConfig
 from headwater.coordination.decisions import Decision, Now, Ticket
@@ -38,7 +37,6 @@ from headwater.coordination.transactions.commands import (
     WriteMarkers,
     Writer,
 )
-from headwater.coordination.transactions.events import Event
 from headwater.coordination.transactions.listing import TransactionFilter
 from headwater.coordination.transactions.machine import TransactionMachine
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
@@ -119,16 +117,11 @@ class Transactions(Sharding[TransactionMachine]):
         # How many batches of a producer wait until their partition has joined.
         self._joining: Counter[tuple[ProducerId, TopicPartition]] = Counter()
         self._is_stopping = False
-        event_format = TransactionFormat()
-
-        def new_log(partition: Partition) -> StateLog[Event]:
-            return StateLog(partition, event_format)
-
         kind = Kind(
             TRANSACTIONS_TOPIC,
             lambda: config().transaction_state_log_num_partitions,
             lambda: {"segment.bytes": str(config().transaction_state_log_segment_bytes)},
-            new_log,
+            TransactionLog,
             lambda: TransactionMachine(config(), self._has_room, self._partitions_left),
         )
         super().__init__(kind, catalog, journal, clock, self._perform)
@@ -326,8 +319,9 @@ class Transactions(Sharding[TransactionMachine]):
     def _written(self, markers: WriteMarkers) -> None:
         del self._writing[markers]
         transactional_id = markers.transactional_id
-        # Whatever becomes of it: a machine that is loaded in the place of this one asks for the markers again.
-        self.submit(transactional_id, lambda machine, _, now: machine.decide_markers_written(markers, now))
+        # Whatever becomes of it: a machine that is loaded in the place of this one asks for the markers again. So it is
+        # written along with what comes next, most often the id's next transaction, which takes its place in the log.
+        self.tell(transactional_id, lambda machine, _, now: machine.decide_markers_written(markers, now))
         for held in self._held.pop(transactional_id, ()):
             held.go_on()
 

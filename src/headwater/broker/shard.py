@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 # Read and applied in one go while loading: a few milliseconds, in which nobody else is served.
 LOAD_STEP_BYTES = 128 << 10
 RELOAD_PAUSE_S = 0.1
+RELOAD_PAUSE_S_MAX = 10
 # How long events that nobody waits for are held back, to be written along with others.
 WRITE_LATER_S = 0.1
-RELOAD_PAUSE_S_MAX = 10
 
 
 class Machine(Protocol):

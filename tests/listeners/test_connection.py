@@ -70,6 +70,20 @@ def test_produced_batches_keep_the_order_in_which_they_were_sent(client: RawClie
     assert [record.value for record in client.records(topic)] == [b"%d" % number for number in range(50)]
 
 
+@pytest.mark.parametrize("acks", [1, -1], ids=["written", "flushed"])
+def test_replies_that_one_write_or_flush_lets_go_leave_together(
+    broker: Broker, client: RawClient, topic: str, acks: int
+) -> None:
+    client.produce(topic, BATCH)
+    connection = connection_of(broker, client)
+    sent_before = on_loop(broker, lambda: connection._output.progress)
+    client.send_bytes(frame(produce_request({topic: {0: BATCH}}, acks=acks), 9) * 5)
+    for offset in range(1, 6):
+        response = client.receive(ProduceResponse, 9)[1]
+        assert response.responses[0].partition_responses[0].base_offset == offset
+    assert on_loop(broker, lambda: connection._output.progress) == sent_before + 1
+
+
 def test_a_request_may_arrive_byte_by_byte_or_many_at_once(client: RawClient, topic: str) -> None:
     one = frame(produce_request({topic: {0: BATCH}}), 9)
     for position in range(len(one)):

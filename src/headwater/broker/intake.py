@@ -7,7 +7,7 @@ from headwater.config import BrokerConfig
 from headwater.errors import ErrorCode, KafkaError
 from headwater.protocol import batch as batches
 from headwater.protocol import compression, records
-from headwater.protocol.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader
+from headwater.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from headwater.topic_config import TopicConfig
 
 # Far beyond any real time, and far enough from the limits of 64 bits.
@@ -25,7 +25,7 @@ def admit(
     where the topic asks for it, or rebuilt ones where the topic stores another compression."""
     header = batches.read_header(produced)
     size = len(produced)
-    if header.size != size:
+    if header.batch_length + LOG_OVERHEAD != size:
         _refuse_size(produced, header)
     if size > topic.max_message_bytes:
         raise _too_large(size, topic)
@@ -83,8 +83,13 @@ def _timestamp_limits(topic: TopicConfig, now_ms: int) -> tuple[int, int]:
     if topic.is_log_append_time:
         # What the client says about time is replaced anyway.
         return TIMESTAMP_MIN, TIMESTAMP_MAX
-    earliest = max(TIMESTAMP_MIN, now_ms - topic.message_timestamp_before_max_ms)
-    return earliest, min(TIMESTAMP_MAX, now_ms + topic.message_timestamp_after_max_ms)
+    earliest = now_ms - topic.message_timestamp_before_max_ms
+    latest = now_ms + topic.message_timestamp_after_max_ms
+    # Comparisons: this is asked for every batch, and max and min would take longer than all else here.
+    return (
+        earliest if earliest > TIMESTAMP_MIN else TIMESTAMP_MIN,
+        latest if latest < TIMESTAMP_MAX else TIMESTAMP_MAX,
+    )
 
 
 def _verify_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:

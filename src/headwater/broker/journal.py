@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from headwater.broker.gathering import Gathering
 from headwater.broker.kernel_flushes import Flush, KernelFlushes
 from headwater.broker.partition import Partition
 from headwater.clock import Clock
@@ -28,6 +29,7 @@ class Writer(Protocol):
 
 class Journal:
     def __init__(self, clock: Clock) -> None:
+        self.gathering = Gathering()
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._to_write: list[Writer] = []
@@ -66,7 +68,8 @@ class Journal:
         now_ms = self._clock.now_ms()
         for writer in writers:
             try:
-                writer.write_staged(now_ms)
+                with self.gathering:
+                    writer.write_staged(now_ms)
             except Exception:
                 # Nobody would ask for the writes of the others again.
                 logger.exception("what was staged is not written, or not all who wait for it are told")
@@ -123,7 +126,8 @@ class Journal:
         try:
             if error is not None:
                 raise error
-            partition.flushed(task)
+            with self.gathering:
+                partition.flushed(task)
         except Exception as failure:
             # It stays this partition's: others may have been flushed along with it.
             logger.error("flush of %s failed, the partition is offline", partition.id, exc_info=failure)

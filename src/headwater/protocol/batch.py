@@ -35,10 +35,13 @@ _MAX_TIMESTAMP_POSITION = 35
 _INT32_MAX = 2**31 - 1
 
 _CODEC_MASK = 0x07
+_CODEC_MAX = int(Codec.ZSTD)
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
+# What no client may set.
+_BROKERS_OWN = _LOG_APPEND_TIME | _CONTROL
 
 _new_tuple: "_NewHeader" = tuple.__new__  # pyright: ignore[reportUnknownVariableType]
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -138,10 +141,11 @@ def verify(batch: Buffer, header: BatchHeader) -> None:
     if header.magic != MAGIC:
         _refuse_old_format(batch, 0)
         raise CorruptBatch(f"magic {header.magic} is no record batch's")
-    if header.size < HEADER_SIZE:
+    size = header.batch_length + LOG_OVERHEAD
+    if size < HEADER_SIZE:
         raise _too_small(header)
-    if header.size != len(batch):
-        raise InvalidRecord(f"batch claims {header.size} bytes, but {len(batch)} were given for exactly one batch")
+    if size != len(batch):
+        raise InvalidRecord(f"batch claims {size} bytes, but {len(batch)} were given for exactly one batch")
     crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
     if crc != header.crc:
         raise CorruptBatch(f"checksum is {crc:#010x}, the header says {header.crc:#010x}")
@@ -151,20 +155,20 @@ def verify_produced(header: BatchHeader) -> None:
     """What a client's header may not claim, refused by Kafka's codes. The records themselves are not looked at."""
     if header.base_offset != 0:
         raise InvalidRecord(f"base offset of a produced batch is {header.base_offset}, not 0")
-    if header.record_count <= 0:
-        raise InvalidRecord(f"batch has an invalid record count {header.record_count}")
-    if header.record_count != header.last_offset_delta + 1:
-        raise InvalidRecord(
-            f"batch of {header.record_count} records claims a last offset delta of {header.last_offset_delta}"
-        )
-    if header.codec > Codec.ZSTD:
+    count = header.record_count
+    if count <= 0:
+        raise InvalidRecord(f"batch has an invalid record count {count}")
+    if count != header.last_offset_delta + 1:
+        raise InvalidRecord(f"batch of {count} records claims a last offset delta of {header.last_offset_delta}")
+    attributes = header.attributes
+    if attributes & _CODEC_MASK > _CODEC_MAX:
         raise UnsupportedCodec(header.codec)
-    if header.is_control:
-        raise InvalidRecord("clients are not allowed to write control records")
-    if header.has_producer_id and header.base_sequence < 0:
-        raise InvalidRecord(f"producer {header.producer_id} sent an invalid sequence number {header.base_sequence}")
-    if header.is_log_append_time:
+    if attributes & _BROKERS_OWN:
+        if header.is_control:
+            raise InvalidRecord("clients are not allowed to write control records")
         raise InvalidRecord("a producer may not set the timestamp type LogAppendTime", code=ErrorCode.INVALID_TIMESTAMP)
+    if header.base_sequence < 0 and header.has_producer_id:
+        raise InvalidRecord(f"producer {header.producer_id} sent an invalid sequence number {header.base_sequence}")
 
 
 def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from headwater.broker.gathering import Gathering
 from headwater.config import BrokerConfig
 from headwater.errors import ProtocolError
 from headwater.listeners.kafka.context import Context
@@ -56,6 +57,7 @@ class Connection:
         "_config",
         "_frame_count_seen",
         "_frames",
+        "_gathering",
         "_is_advancing",
         "_is_draining",
         "_is_reading",
@@ -85,6 +87,7 @@ class Connection:
         requests: Requests,
         memory: RequestMemory,
         poller: Poller,
+        gathering: Gathering,
         on_closed: Callable[["Connection"], None],
         now_ms: int,
     ) -> None:
@@ -94,6 +97,7 @@ class Connection:
         self._memory = memory
         self._on_closed = on_closed
         self._poller = poller
+        self._gathering = gathering
         self._frames = FrameReader(
             memory,
             frame_bytes_max=config.socket_request_max_bytes,
@@ -180,12 +184,16 @@ class Connection:
             self._pause()
 
     def reply_ready(self) -> None:
-        if self._is_advancing or self.is_closed:
+        if not self._is_advancing and not self._gathering.takes(self):
+            self.send_ready()
+
+    def send_ready(self) -> None:
+        if self.is_closed:
             return
         if not self._is_reading or self._is_draining:
             self.advance()
             return
-        # While the socket is read, every whole frame has been served: only the reply is left to send.
+        # While the socket is read, every whole frame has been served: only replies are left to send.
         self._send_replies()
         if self._output.parts:
             self._pause()

@@ -111,6 +111,7 @@ class KafkaServer:
                 self._dispatcher,
                 self._memory,
                 self._poller,
+                self._broker.journal.gathering,
                 self._closed,
                 self._clock.monotonic_ms(),
             )

@@ -1,5 +1,8 @@
 """The façade that every listener calls. It owns all state, on one event loop."""
 
+# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping, Sequence
 

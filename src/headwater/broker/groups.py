@@ -3,6 +3,9 @@
 The topic is made for the first who looks for a coordinator. A refused command is an outcome, never raised.
 """
 
+# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

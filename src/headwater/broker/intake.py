@@ -83,13 +83,8 @@ def _timestamp_limits(topic: TopicConfig, now_ms: int) -> tuple[int, int]:
     if topic.is_log_append_time:
         # What the client says about time is replaced anyway.
         return TIMESTAMP_MIN, TIMESTAMP_MAX
-    earliest = now_ms - topic.message_timestamp_before_max_ms
-    latest = now_ms + topic.message_timestamp_after_max_ms
-    # Comparisons: this is asked for every batch, and max and min would take longer than all else here.
-    return (
-        earliest if earliest > TIMESTAMP_MIN else TIMESTAMP_MIN,
-        latest if latest < TIMESTAMP_MAX else TIMESTAMP_MAX,
-    )
+    earliest = max(TIMESTAMP_MIN, now_ms - topic.message_timestamp_before_max_ms)
+    return earliest, min(TIMESTAMP_MAX, now_ms + topic.message_timestamp_after_max_ms)
 
 
 def _verify_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:

@@ -4,6 +4,9 @@ A decision to commit or abort is on disk before its markers are written, and the
 is on disk: after a restart from what the log says.
 """
 
+# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import Counter

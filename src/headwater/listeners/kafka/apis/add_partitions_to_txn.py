@@ -1,5 +1,8 @@
 """AddPartitionsToTxn (key 24): a transaction is about to write to these partitions, or: is it?"""
 
+# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+from __future__ import annotations
+
 from collections.abc import Awaitable, Mapping, Sequence
 
 from headwater.broker.pending import Pending

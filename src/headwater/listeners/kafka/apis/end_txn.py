@@ -1,5 +1,8 @@
 """EndTxn (key 26): commit or abort. Answered when the decision is on disk; the markers follow by themselves."""
 
+# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+from __future__ import annotations
+
 from headwater.broker.pending import Pending
 from headwater.broker.shard import Outcome
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity

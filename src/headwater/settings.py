@@ -246,6 +246,11 @@ class Settings:
 Declaring = TypeVar("Declaring", bound=type[Settings])
 
 
+def derived() -> Any:
+    """Follows from settings: whoever declares it sets it when those are there."""
+    return dataclasses.field(init=False, repr=False, compare=False, default=None)
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def settings_class(declaring: Declaring) -> Declaring:
     decorate = dataclasses.dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)

@@ -4,6 +4,7 @@ What a topic does not set itself comes from the broker's setting of the same mea
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 from headwater.broker_settings import NO_EFFECT
@@ -16,6 +17,7 @@ from headwater.settings import (
     ConfigSource,
     Settings,
     declare,
+    derived,
     in_milliseconds,
     setting,
     settings_class,
@@ -116,22 +118,22 @@ class TopicConfig(Settings):
         "unclean.leader.election.enable", "unclean.leader.election.enable"
     )
 
-    @property
-    def is_compacted(self) -> bool:
-        return "compact" in self.cleanup_policy
+    # Known from then on, because every produced batch asks.
+    is_compacted: bool = derived()
+    is_log_append_time: bool = derived()
+    # The codec that batches are stored in; None keeps the producer's.
+    stored_codec: int | None = derived()
+
+    def __init__(self, **values: Any) -> None:
+        Settings.__init__(self, **values)
+        derive = partial(object.__setattr__, self)
+        derive("is_compacted", "compact" in self.cleanup_policy)
+        derive("is_log_append_time", self.message_timestamp_type == "LogAppendTime")
+        derive("stored_codec", _CODECS.get(self.compression_type))
 
     @property
     def is_deleted_by_retention(self) -> bool:
         return "delete" in self.cleanup_policy
-
-    @property
-    def is_log_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"
-
-    @property
-    def stored_codec(self) -> int | None:
-        """The codec that batches are stored in; None keeps the producer's."""
-        return _CODECS.get(self.compression_type)
 
     @property
     def compression_level(self) -> int | None:

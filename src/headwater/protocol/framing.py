@@ -68,6 +68,8 @@ class FrameReader:
         """Where the next bytes go, or None while the memory budget has no room for the frame that has begun."""
         if self._start == self._end:
             self._rewind()
+            if not self._was_filled:
+                return memoryview(self._buffer)
         if self._was_filled:
             self._widen()
         wanted = self._wanted_bytes()

@@ -1,7 +1,8 @@
 """From a frame to its handler and back: decode, call, encode.
 
 A handler is a function of request and context. It returns the response, a `Pending` of it where waiting is part of the
-hot path, or is a coroutine; None means that the client wants no response, `HangUp` that its connection must end.
+hot path, or is a coroutine; None means that the client wants no response, `HangUp` that its connection must end. A
+bytearray is a response that the handler has encoded.
 """
 
 import asyncio
@@ -109,7 +110,7 @@ APIS: tuple[ModuleType, ...] = (
     publish_batch,
 )
 
-Outcome = Response | Pending[Response] | Coroutine[Any, Any, Response] | None
+Outcome = Response | Pending[Response | bytearray] | Coroutine[Any, Any, Response] | None
 Handler = Callable[[Request, Context], Outcome]
 
 
@@ -134,6 +135,8 @@ _API_VERSIONS_KEY = api_versions.REQUEST.api_key
 _FIRST_ADVERTISED: dict[int, int] = {produce.REQUEST.api_key: 0}
 
 _frame_head = Struct(">ii")
+# The end of a response header that has tagged fields.
+_NO_TAGS = bytes(1)
 _write_size = Struct(">i").pack_into
 
 
@@ -203,8 +206,18 @@ class Dispatcher:
         self._reply(slot, response, correlation_id, version, flexible_header)
 
     def _reply(
-        self, slot: Slot, response: Response | HangUp | None, correlation_id: int, version: int, flexible_header: bool
+        self,
+        slot: Slot,
+        response: Response | bytearray | HangUp | None,
+        correlation_id: int,
+        version: int,
+        flexible_header: bool,
     ) -> None:
+        if isinstance(response, bytearray):
+            # Its handler has encoded it.
+            head = _frame_head.pack(len(response) + (5 if flexible_header else 4), correlation_id)
+            slot.fill([bytearray(b"".join((head, _NO_TAGS, response) if flexible_header else (head, response)))])
+            return
         if response is None:
             slot.fill([])
             return
@@ -214,7 +227,7 @@ class Dispatcher:
         try:
             out = bytearray(_frame_head.pack(0, correlation_id))
             if flexible_header:
-                out.append(0)  # no tagged fields in the response header
+                out += _NO_TAGS
             parts = cast("list[Part]", encode_parts(response, version, out))
             _write_size(out, 0, sum(map(len, parts)) - 4)
         except Exception:

@@ -1,11 +1,14 @@
 """Produce (key 0): each partition's batch is checked and staged at once, the reply leaves when all are acknowledged."""
 
+from collections.abc import Iterable
+
 from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.broker.transactions import Joining
 from headwater.errors import ErrorCode, HeadwaterError, KafkaError
 from headwater.ids import TopicId, TransactionalId
 from headwater.listeners.kafka.context import Context, HangUp
+from headwater.listeners.kafka.produced import Templates
 from headwater.protocol.compression import Codec
 from headwater.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -26,6 +29,8 @@ FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _CODEC_MASK = 7
+
+_templates = Templates()
 
 
 def _partition_response(index: int, append: Append) -> PartitionProduceResponse:
@@ -53,19 +58,22 @@ def _record_errors(error: HeadwaterError) -> list[BatchIndexAndErrorMessage]:
     return []
 
 
-class _Reply(Pending[ProduceResponse | HangUp | None]):
+class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
     """Collects the outcomes of one request. Nothing is sent for acks=0, but the order of replies is kept; and a
     failure ends the connection, for a client that waits for no answer has no other way to notice."""
 
-    __slots__ = ("_appends", "_outstanding", "_request")
+    __slots__ = ("_appends", "_outstanding", "_request", "_version", "shape")
 
-    def __init__(self, request: ProduceRequest) -> None:
+    def __init__(self, request: ProduceRequest, version: int) -> None:
         super().__init__()
         self._request = request
+        self._version = version
+        self.shape: list[str | int] = [version]
         self._appends: list[Append] = []  # in the order of the request's partitions
         self._outstanding = 1  # the request itself, until all of it is staged
 
-    def expect(self) -> Append:
+    def expect(self, index: int) -> Append:
+        self.shape.append(index)
         append = Append(self.settled)
         self._appends.append(append)
         self._outstanding += 1
@@ -74,7 +82,7 @@ class _Reply(Pending[ProduceResponse | HangUp | None]):
     def settled(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
         self._outstanding -= 1
         if not self._outstanding:
-            response = self._response() if self._request.acks else self._failure()
+            response = self._success() if self._request.acks else self._failure()
             # Each of them refers back to this reply; left so, both would wait for the collector.
             self._appends.clear()
             self.resolve(response)
@@ -83,8 +91,19 @@ class _Reply(Pending[ProduceResponse | HangUp | None]):
         errors = (append.error for append in self._appends if append.error is not None)
         return next((HangUp(f"produce with acks=0 failed: {error}") for error in errors), None)
 
-    def _response(self) -> ProduceResponse:
-        appends = iter(self._appends)
+    def _success(self) -> ProduceResponse | bytearray:
+        for append in self._appends:
+            if append.error is not None:
+                return self._response(self._appends)
+        shape = tuple(self.shape)
+        template = _templates.find(shape)
+        if template is not None:
+            return template.filled(self._appends)
+        _templates.learn(shape, self._version, len(self._appends), self._response)
+        return self._response(self._appends)
+
+    def _response(self, appends: Iterable[Append]) -> ProduceResponse:
+        appends = iter(appends)
         return ProduceResponse(
             responses=[
                 TopicProduceResponse(
@@ -99,14 +118,15 @@ class _Reply(Pending[ProduceResponse | HangUp | None]):
         )
 
 
-def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | HangUp | None]:
-    reply = _Reply(request)
+def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | bytearray | HangUp | None]:
+    reply = _Reply(request, context.api_version)
     refusal = _refuse_whole(request)
     joining = None if request.transactional_id is None else _joining(request.transactional_id, context)
     for topic in request.topic_data:
         name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
+        reply.shape.append(topic.name or topic.topic_id.int)
         for data in topic.partition_data:
-            append = reply.expect()
+            append = reply.expect(data.index)
             try:
                 if refusal is not None:
                     raise refusal

@@ -91,7 +91,7 @@ async def count_turn(work: Callable[[], Any]) -> int:
 async def test_appending_a_batch(tmp_path: Path) -> None:
     async with running(tmp_path, {"headwater.flush": "os"}) as broker:
         partition = await create(broker, "topic")
-        assert await count_turn(lambda: stage(broker, partition, ONE_RECORD, acks=1)) <= 1580
+        assert await count_turn(lambda: stage(broker, partition, ONE_RECORD, acks=1)) <= 1570
 
 
 async def test_fetching_a_batch(tmp_path: Path) -> None:
@@ -142,9 +142,9 @@ class CountingDisk(Disk):
 def test_a_request_of_one_record_from_socket_to_socket() -> None:
     with Broker({"headwater.flush": "os", "num.partitions": "1"}) as broker, RawClient(broker) as client:
         client.create("topic")
-        assert count_requests(broker, lambda: client.produce("topic", ONE_RECORD, acks=1)) <= 3500
+        assert count_requests(broker, lambda: client.produce("topic", ONE_RECORD, acks=1)) <= 3140
         newest = client.offset("topic") - 1
-        assert count_requests(broker, lambda: client.fetch("topic", newest)) <= 3740
+        assert count_requests(broker, lambda: client.fetch("topic", newest)) <= 3660
 
 
 def count_requests(broker: Broker, ask: Callable[[], object]) -> float:

@@ -1,7 +1,7 @@
 """Replies to produce requests that succeed: bytes with three numbers left open for each partition.
 
 A client names the same few topics and partitions over and over. What the codec makes of a reply to them is kept, and
-the next one is filled in: on the path of every produced batch that takes a third of the time.
+the next one is filled in: on the path of every request that takes less than half the time.
 """
 
 from collections.abc import Callable, Sequence

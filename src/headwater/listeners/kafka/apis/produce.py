@@ -82,7 +82,7 @@ class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
     def settled(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
         self._outstanding -= 1
         if not self._outstanding:
-            response = self._success() if self._request.acks else self._failure()
+            response = self._answer() if self._request.acks else self._failure()
             # Each of them refers back to this reply; left so, both would wait for the collector.
             self._appends.clear()
             self.resolve(response)
@@ -91,7 +91,7 @@ class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
         errors = (append.error for append in self._appends if append.error is not None)
         return next((HangUp(f"produce with acks=0 failed: {error}") for error in errors), None)
 
-    def _success(self) -> ProduceResponse | bytearray:
+    def _answer(self) -> ProduceResponse | bytearray:
         for append in self._appends:
             if append.error is not None:
                 return self._response(self._appends)

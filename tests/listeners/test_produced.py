@@ -136,3 +136,26 @@ def test_one_that_fails_among_others_is_told_apart(client: RawClient, name: str)
     assert ask(BATCH) == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 0)]
     assert ask(BATCH[:-1]) == [(ErrorCode.NONE, 1), (ErrorCode.INVALID_RECORD, -1)]
     assert ask(BATCH) == [(ErrorCode.NONE, 2), (ErrorCode.NONE, 1)]
+
+
+@pytest.mark.parametrize(("version", "index"), [(9, 0), (13, 0), (13, 1)])
+def test_a_topic_without_partitions_is_not_taken_for_a_partition(
+    client: RawClient, name: str, version: int, index: int
+) -> None:
+    topic_id = client.create(name, 2)
+
+    def ask(*topics: tuple[str, UUID, Sequence[int]]) -> list[list[int]]:
+        data = [
+            TopicProduceData(
+                name=topic,
+                topic_id=its_id,
+                partition_data=[PartitionProduceData(index=index, records=BATCH) for index in indexes],
+            )
+            for topic, its_id, indexes in topics
+        ]
+        told = client.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=data), ProduceResponse, version)
+        return [[one.base_offset for one in topic.partition_responses] for topic in told.responses]
+
+    first, second = ask((name, topic_id, [0, index])), ask((name, topic_id, [0]), ("", UUID(int=index), []))
+    assert [*map(len, first)] == [2]
+    assert second == [[max(first[0]) + 1 if index == 0 else 1], []]

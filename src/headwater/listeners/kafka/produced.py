@@ -13,7 +13,7 @@ from headwater.protocol.codec import encode
 from headwater.protocol.messages.produce import ProduceResponse
 
 # A version, then the names or ids of topics, each followed by the indexes of its partitions.
-Shape: TypeAlias = tuple[str | int, ...]
+Shape: TypeAlias = tuple[str | bytes | int, ...]
 
 # Before it, a partition has two numbers only; hardly any client is as old.
 FIRST_VERSION = 5

@@ -68,7 +68,7 @@ class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
         super().__init__()
         self._request = request
         self._version = version
-        self.shape: list[str | int] = [version]
+        self.shape: list[str | bytes | int] = [version]
         self._appends: list[Append] = []  # in the order of the request's partitions
         self._outstanding = 1  # the request itself, until all of it is staged
 
@@ -124,7 +124,8 @@ def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse
     joining = None if request.transactional_id is None else _joining(request.transactional_id, context)
     for topic in request.topic_data:
         name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
-        reply.shape.append(topic.name or topic.topic_id.int)
+        # Nothing that a partition's index could be taken for.
+        reply.shape.append(topic.name or topic.topic_id.bytes)
         for data in topic.partition_data:
             append = reply.expect(data.index)
             try:

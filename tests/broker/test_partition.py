@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.partition import ACKS_ALL
+from headwater.broker.partition import ACKS_ALL, Append
 from headwater.errors import ErrorCode, KafkaError
 from headwater.storage.disk import File
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
@@ -108,6 +108,20 @@ async def test_what_arrives_during_a_flush_is_served_by_the_next(tmp_path: Path)
         for outcome in (first, *later):
             assert (await settled(outcome)).error is None
         assert synced(disk, "cursed-0") == 2
+
+
+@pytest.mark.parametrize("flush", ["os", "ack"])
+async def test_who_cannot_take_an_outcome_keeps_nobody_from_theirs(tmp_path: Path, flush: str) -> None:
+    def refuse(_: Append) -> None:
+        raise RuntimeError("planted")
+
+    async with running(tmp_path) as broker:
+        partition = await create(broker, "cursed", headwater_flush=flush)
+        broker.produce(partition, memoryview(bytearray(batch_of(b"mute"))), Append(refuse), acks=ACKS_ALL)
+        beside = await produce(broker, partition, batch_of(b"beside"))
+        later = await produce(broker, partition, batch_of(b"later"))
+        assert [beside.base_offset, later.base_offset] == [1, 2]
+        assert readable(partition) == [b"mute", b"beside", b"later"]
 
 
 async def test_log_append_time_is_told_to_the_producer(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """Replies that one write or flush lets go leave together: a client that had several requests under way gets its replies
 with one system call, and wakes up once."""
 
+import logging
 from types import TracebackType
 from typing import Protocol
+
+logger = logging.getLogger(__name__)
 
 
 class Sender(Protocol):
@@ -36,4 +39,8 @@ class Gathering:
     ) -> None:
         senders, self._senders = self._senders, None
         for sender in senders or ():
-            sender.send_ready()
+            try:
+                sender.send_ready()
+            except Exception:
+                # Nobody would tell the others again.
+                logger.exception("replies that are ready could not be sent")

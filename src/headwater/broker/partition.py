@@ -43,10 +43,10 @@ class Watcher(Protocol):
 class Append:
     """One staged batch and the outcome its producer waits for."""
 
-    __slots__ = ("base_offset", "error", "log_append_time_ms", "log_start_offset", "next_offset", "notify")
+    __slots__ = ("_notify", "base_offset", "error", "log_append_time_ms", "log_start_offset", "next_offset")
 
     def __init__(self, notify: Callable[["Append"], None]) -> None:
-        self.notify = notify
+        self._notify = notify
         self.base_offset = -1
         self.next_offset = -1
         self.log_append_time_ms = -1
@@ -56,7 +56,14 @@ class Append:
     def fail(self, error: HeadwaterError) -> None:
         self.error = error.kept()
         self.base_offset = -1
-        self.notify(self)
+        self.tell()
+
+    def tell(self) -> None:
+        try:
+            self._notify(self)
+        except Exception:
+            # It must not keep others from theirs, or pass for a failure of the disk.
+            logger.exception("an outcome could not be told")
 
 
 class Journal(Protocol):
@@ -176,7 +183,7 @@ class Partition:
         elif self._must_flush(acks) and next_offset > self.log.flushed_offset:
             self._await_flush(append)
         else:
-            append.notify(append)
+            append.tell()
 
     def write_staged(self, now_ms: int) -> None:
         """End of turn: one write for everything staged, then the replies that need no more than that."""
@@ -195,7 +202,7 @@ class Partition:
             if must_flush:
                 self._await_flush(append)
             else:
-                append.notify(append)
+                append.tell()
         self._move_high_watermark()
 
     def _refuse_staged(self, waiting: Sequence[tuple[Append, bool]], error: Exception) -> None:
@@ -233,7 +240,7 @@ class Partition:
         self._move_high_watermark()
         while waiting and waiting[0].next_offset <= flushed_offset:
             append = waiting.popleft()
-            append.notify(append)
+            append.tell()
         if waiting:
             self._journal.flush_soon(self)
 

@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,12 +19,14 @@ class ArchivesMissing(Exception):
     """They cannot be had here; the message says why."""
 
 
-def class_path(pom: Path, work: Path) -> str:
-    """Asks Maven once, and again when the project's file has changed or an archive is gone."""
-    known = work / f"{pom.parent.name}.classpath"
+def class_path(pom: Path, work: Path, properties: Mapping[str, str] | None = None) -> str:
+    """Ask Maven once, and again when the project's file has changed or an archive is gone. `properties` are what the
+    project's file leaves open, a version for example."""
+    defines = [f"-D{name}={value}" for name, value in (properties or {}).items()]
+    known = work / "-".join((pom.parent.name, *(properties or {}).values(), "classpath"))
     with one_at_a_time(work):
         if not _is_current(known, pom):
-            _resolve(pom, known, work / "resolve.log")
+            _resolve(pom, known, work / "resolve.log", defines)
         return known.read_text().strip()
 
 
@@ -43,11 +45,11 @@ def _is_current(known: Path, pom: Path) -> bool:
     return all(Path(entry).exists() for entry in known.read_text().strip().split(os.pathsep))
 
 
-def _resolve(pom: Path, known: Path, log: Path) -> None:
+def _resolve(pom: Path, known: Path, log: Path, defines: Sequence[str]) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise ArchivesMissing("mvn is not on the PATH; `apt-get install maven` brings it")
-    command = [maven, "--quiet", "--batch-mode", _GOAL, f"-Dmdep.outputFile={known}"]
+    command = [maven, "--quiet", "--batch-mode", _GOAL, f"-Dmdep.outputFile={known}", *defines]
     with log.open("ab") as output:
         done = subprocess.run(command, cwd=pom.parent, stdout=output, stderr=output, timeout=_TIMEOUT_S, check=False)
     if done.returncode != 0:

@@ -45,9 +45,16 @@ def streams_copier(classes: Path) -> Sequence[str]:
     return _java_program(_JAVA / "streams", classes, "StreamsCopier")
 
 
-def _java_program(directory: Path, classes: Path, main: str) -> Sequence[str]:
+def java_version_probe(classes: Path, version: str) -> Sequence[str]:
+    """The command that tries a Java client of that version, up to the bootstrap servers and a name."""
+    return _java_program(_JAVA / "versions", classes, "VersionProbe", {"kafka.version": version})
+
+
+def _java_program(
+    directory: Path, classes: Path, main: str, properties: Mapping[str, str] | None = None
+) -> Sequence[str]:
     java, compiler = _find_java(), _find("javac", _JAVA_HINT)
-    class_path = _class_path(directory / "pom.xml")
+    class_path = _class_path(directory / "pom.xml", properties)
     sources = [path.name for path in directory.glob("*.java")]
     _compile([compiler, "-d", str(classes), "-cp", class_path, *sources], directory)
     return [java, *OPTIONS, "-cp", f"{classes}{os.pathsep}{class_path}", main]
@@ -100,10 +107,10 @@ def _find_java() -> str:
     return _find("java", _JAVA_HINT)
 
 
-def _class_path(pom: Path) -> str:
+def _class_path(pom: Path, properties: Mapping[str, str] | None = None) -> str:
     _find("mvn", "`apt-get install maven` brings it")
     try:
-        return archives.class_path(pom, _WORK)
+        return archives.class_path(pom, _WORK, properties)
     except archives.ArchivesMissing as missing:
         _skip_outside_of_ci(str(missing))
 

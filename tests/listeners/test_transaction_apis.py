@@ -65,6 +65,15 @@ def test_clients_are_told_that_the_second_protocol_is_spoken(client: RawClient) 
     assert told.finalized_features_epoch == 0
 
 
+def test_supported_features_are_left_out_for_clients_that_cannot_read_a_minimum_of_zero(client: RawClient) -> None:
+    """Java clients 3.3 to 3.7 ask in version 3 and fail on `Expected minValue >= 1, but received 0`."""
+    request = ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="3.4.0")
+    told = client.ask(request, ApiVersionsResponse, 3)
+    assert told.supported_features == []
+    levels = {each.name: (each.min_version_level, each.max_version_level) for each in told.finalized_features}
+    assert levels == {"group.version": (1, 1), "transaction.version": (2, 2)}
+
+
 @pytest.mark.parametrize("version", range(1, 7))
 def test_the_coordinator_of_a_transactional_id_is_found(broker: Broker, client: RawClient, version: int) -> None:
     request = FindCoordinatorRequest(key="one", key_type=TRANSACTION, coordinator_keys=["one", "two"])

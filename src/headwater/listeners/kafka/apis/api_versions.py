@@ -16,6 +16,9 @@ from headwater.protocol.messages.api_versions import (
 REQUEST = ApiVersionsRequest
 
 FIRST_VERSION_WITH_SOFTWARE = 3
+# Java clients 3.3 to 3.7 cannot decode a supported feature whose minimum level is 0, as that of each of ours is. Like
+# Kafka (KAFKA-17011, KAFKA-17492), leave them out below this version; the finalized levels are what clients act on.
+FIRST_VERSION_WITH_SUPPORTED_FEATURES = 4
 # What clients go by: the protocol of groups (KIP-848), and that of transactions, in which every end raises the epoch
 # (KIP-890).
 FEATURES = (("group.version", 1), ("transaction.version", 2))
@@ -33,14 +36,18 @@ def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     return ApiVersionsResponse(
         api_keys=_served(),
-        supported_features=[
-            SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES
-        ],
+        supported_features=_supported_features(context.api_version),
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in FEATURES
         ],
     )
+
+
+def _supported_features(api_version: int) -> list[SupportedFeatureKey]:
+    if api_version < FIRST_VERSION_WITH_SUPPORTED_FEATURES:
+        return []
+    return [SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES]
 
 
 def unsupported() -> ApiVersionsResponse:

@@ -1,0 +1,166 @@
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/**
+ * Tries what most programs do with the Java client, whatever its version: arguments are the bootstrap servers and a name
+ * that is used for the topic, the group and the transactional id. Prints one line per step: its name, a tab, and `ok` or
+ * what went wrong. Only API that every version since 2.8 has is used here.
+ */
+public final class VersionProbe {
+    private static final int RECORDS = 100;
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+    private final String servers;
+    private final String name;
+
+    private VersionProbe(String servers, String name) {
+        this.servers = servers;
+        this.name = name;
+    }
+
+    private Map<String, Object> settings(Object... pairs) {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", servers);
+        for (int each = 0; each < pairs.length; each += 2) {
+            settings.put((String) pairs[each], pairs[each + 1]);
+        }
+        return settings;
+    }
+
+    private static void step(String step, Callable<Void> work) {
+        String outcome = "ok";
+        try {
+            work.call();
+        } catch (Exception | AssertionError problem) {
+            outcome = problem.toString().replace('\n', ' ');
+        }
+        System.out.println(step + "\t" + outcome);
+    }
+
+    private static void check(boolean holds, String problem) {
+        if (!holds) {
+            throw new AssertionError(problem);
+        }
+    }
+
+    private Void createTopic() throws Exception {
+        try (Admin admin = Admin.create(settings())) {
+            admin.createTopics(Collections.singleton(new NewTopic(name, 2, (short) 1))).all().get();
+            check(admin.listTopics().names().get().contains(name), "the topic is not listed");
+            check(!admin.describeCluster().nodes().get().isEmpty(), "the cluster has no nodes");
+        }
+        return null;
+    }
+
+    private KafkaProducer<String, String> producer(Object... pairs) {
+        return new KafkaProducer<>(settings(pairs), new StringSerializer(), new StringSerializer());
+    }
+
+    private Void produce() throws Exception {
+        try (KafkaProducer<String, String> producer = producer("acks", "all", "enable.idempotence", "true")) {
+            for (int number = 0; number < RECORDS; number++) {
+                producer.send(new ProducerRecord<>(name, number % 2, "key", "value-" + number)).get();
+            }
+        }
+        return null;
+    }
+
+    private KafkaConsumer<String, String> consumer(Object... pairs) {
+        Map<String, Object> settings = settings(pairs);
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("enable.auto.commit", "false");
+        return new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+    }
+
+    private static List<String> read(KafkaConsumer<String, String> consumer, int count) {
+        List<String> values = new ArrayList<>();
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (values.size() < count && System.nanoTime() < end) {
+            for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(100))) {
+                values.add(each.value());
+            }
+        }
+        check(values.size() == count, values.size() + " records were read instead of " + count);
+        return values;
+    }
+
+    private List<TopicPartition> partitions() {
+        return Arrays.asList(new TopicPartition(name, 0), new TopicPartition(name, 1));
+    }
+
+    private Void consume() {
+        try (KafkaConsumer<String, String> consumer = consumer()) {
+            consumer.assign(partitions());
+            check(read(consumer, RECORDS).contains("value-" + (RECORDS - 1)), "the last record is missing");
+        }
+        return null;
+    }
+
+    private Void group() throws Exception {
+        try (KafkaConsumer<String, String> consumer = consumer("group.id", name)) {
+            consumer.subscribe(Collections.singleton(name));
+            read(consumer, RECORDS);
+            consumer.commitSync();
+        }
+        try (Admin admin = Admin.create(settings())) {
+            long committed = 0;
+            for (OffsetAndMetadata each : admin.listConsumerGroupOffsets(name).partitionsToOffsetAndMetadata().get().values()) {
+                committed += each.offset();
+            }
+            check(committed == RECORDS, committed + " records are committed");
+        }
+        return null;
+    }
+
+    private Void transaction() throws Exception {
+        try (KafkaProducer<String, String> producer = producer("transactional.id", name)) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(name, 0, "key", "aborted"));
+            producer.abortTransaction();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(name, 0, "key", "committed"));
+            producer.commitTransaction();
+        }
+        try (KafkaConsumer<String, String> consumer = consumer("isolation.level", "read_committed")) {
+            consumer.assign(partitions());
+            List<String> values = read(consumer, RECORDS + 1);
+            check(values.contains("committed") && !values.contains("aborted"), "the transaction is not atomic");
+        }
+        return null;
+    }
+
+    private Void delete() throws Exception {
+        try (Admin admin = Admin.create(settings())) {
+            admin.deleteConsumerGroups(Collections.singleton(name)).all().get();
+            admin.deleteTopics(Collections.singleton(name)).all().get();
+        }
+        return null;
+    }
+
+    public static void main(String[] arguments) {
+        VersionProbe probe = new VersionProbe(arguments[0], arguments[1]);
+        step("create", probe::createTopic);
+        step("produce", probe::produce);
+        step("consume", probe::consume);
+        step("group", probe::group);
+        step("transaction", probe::transaction);
+        step("delete", probe::delete);
+    }
+}

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # What the installation compiles.
-COMPILED := $(wildcard src/headwater/protocol/*.pxd) $(patsubst %.pxd,%.py,$(wildcard src/headwater/protocol/*.pxd))
+COMPILED := $(wildcard src/headwater/protocol/batches/*.pxd) $(patsubst %.pxd,%.py,$(wildcard src/headwater/protocol/batches/*.pxd))
 # Tests run one process per core.
 WORKERS ?= auto
 
@@ -68,5 +68,5 @@ bench-quick: install ## The same with a few cases, in ten minutes; table on the 
 clean: ## Remove everything that these targets made
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .coverage* htmlcov benchmarks/.work tests/interop/.work
 	find src tests -name '__pycache__' -prune -exec rm -rf {} +
-	rm -f src/headwater/protocol/*.so src/headwater/protocol/*.c
+	rm -f src/headwater/protocol/batches/*.so src/headwater/protocol/batches/*.c
 	rm -rf src/*.egg-info

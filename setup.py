@@ -5,12 +5,12 @@ from typing import cast
 
 from setuptools import Extension, setup
 
-PROTOCOL = "src/headwater/protocol"
+BATCHES = "src/headwater/protocol/batches"
 COMPILED = [
     Extension(
-        f"headwater.protocol.{name}",
-        [f"{PROTOCOL}/{name}.py"],
-        depends=[f"{PROTOCOL}/{needed}.pxd" for needed in (name, "memory", *also)],
+        f"headwater.protocol.batches.{name}",
+        [f"{BATCHES}/{name}.py"],
+        depends=[f"{BATCHES}/{needed}.pxd" for needed in (name, "memory", *also)],
     )
     for name, also in {"records": (), "columns": ("buffers",), "rows": ("buffers",)}.items()
 ]

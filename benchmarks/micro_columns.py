@@ -6,8 +6,8 @@ Run `python setup.py build_ext --inplace` first: without it the numbers are thos
 import time
 from collections.abc import Callable
 
-from headwater.protocol import batch, columns, records, rows
-from headwater.protocol.columns import ColumnBuilder, Columns
+from headwater.protocol.batches import batch, columns, records, rows
+from headwater.protocol.batches.columns import ColumnBuilder, Columns
 
 COUNT = 10_000
 ROUNDS = 31

@@ -10,7 +10,7 @@ from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 
-from headwater.protocol import memory, records
+from headwater.protocol.batches import memory, records
 
 COUNT = 10_000
 VALUE_BYTES = 100

@@ -22,7 +22,7 @@ from benchmarks.ports import port_of, reserved_port
 from benchmarks.processes import memory_bytes
 from benchmarks.scale import GIB
 from benchmarks.work import WORK
-from headwater.protocol.records import COMPILED
+from headwater.protocol.batches.records import COMPILED
 
 # The same archives that `make interop` tests our client with.
 _KAFKA_POM = Path(__file__).parents[1] / "tests" / "interop" / "java" / "kafka" / "pom.xml"

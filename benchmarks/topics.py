@@ -7,17 +7,17 @@ from typing import TypeVar
 from headwater.client.connection import Connection
 from headwater.client.errors import ClientError, check
 from headwater.endpoint import Endpoint
-from headwater.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from headwater.protocol.messages.list_offsets import (
+from headwater.protocol.messages.records.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
+)
+from headwater.protocol.messages.topics.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
 )
 
 LATEST = -1

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.config import BrokerConfig, describe
-from headwater.errors import ConfigError, ErrorCode
-from headwater.settings import (
+from headwater.config.broker import BrokerConfig, describe
+from headwater.config.declaration import (
     INT,
     INT32_MAX,
     STRING,
@@ -21,7 +20,8 @@ from headwater.settings import (
     setting,
     settings_of,
 )
-from headwater.topic_config import TopicConfig
+from headwater.config.topic import TopicConfig
+from headwater.errors import ConfigError, ErrorCode
 
 SETTINGS = settings_of(BrokerConfig)
 

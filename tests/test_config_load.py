@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.config import BrokerConfig
-from headwater.config_load import Effective, find_file, load
+from headwater.config.broker import BrokerConfig
+from headwater.config.declaration import ConfigSource, settings_of
+from headwater.config.loader import Effective, find_file, load
 from headwater.errors import ConfigError
-from headwater.settings import ConfigSource, settings_of
 
 
 def write(directory: Path, text: str) -> Path:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.config import BrokerConfig
+from headwater.config.broker import BrokerConfig
 from headwater.endpoint import Endpoint
 from headwater.errors import ConfigError
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from headwater.config import BrokerConfig
+from headwater.config.broker import BrokerConfig
+from headwater.config.declaration import INT32_MAX, ConfigEntry, ConfigSource, ConfigSynonym, SettingType, settings_of
+from headwater.config.group import GroupConfig, describe
+from headwater.config.group_defaults import GroupDefaults
 from headwater.errors import ConfigError
-from headwater.group_config import GroupConfig, describe
-from headwater.group_defaults import GroupDefaults
-from headwater.settings import INT32_MAX, ConfigEntry, ConfigSource, ConfigSynonym, SettingType, settings_of
 
 KAFKA_DEFAULTS = {
     "group.min.session.timeout.ms": "6000",

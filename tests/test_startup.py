@@ -8,8 +8,8 @@ import pytest
 
 from tests.faults.processes import BrokerProcess
 
-LATER = ["backports.zstd", "cramjam", "lz4", "headwater.storage.compaction", "hashlib", "tomllib"]
-CHECK = "import sys, headwater.node, headwater.config_load, headwater.logs; print(*sys.modules)"
+LATER = ["backports.zstd", "cramjam", "lz4", "headwater.storage.cleaning.compaction", "hashlib", "tomllib"]
+CHECK = "import sys, headwater.node, headwater.config.loader, headwater.logs; print(*sys.modules)"
 
 
 @pytest.fixture(scope="module")

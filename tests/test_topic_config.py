@@ -4,10 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.config import BrokerConfig
+from headwater.config.broker import BrokerConfig
+from headwater.config.declaration import (
+    INT64_MAX,
+    ConfigEntry,
+    ConfigSource,
+    ConfigSynonym,
+    Setting,
+    SettingType,
+    settings_of,
+)
+from headwater.config.topic import TopicConfig, describe
 from headwater.errors import ConfigError
-from headwater.settings import INT64_MAX, ConfigEntry, ConfigSource, ConfigSynonym, Setting, SettingType, settings_of
-from headwater.topic_config import TopicConfig, describe
 
 SETTINGS = settings_of(TopicConfig)
 

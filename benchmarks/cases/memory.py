@@ -10,7 +10,7 @@ from benchmarks.loads import frames
 from benchmarks.processes import resident_bytes
 from benchmarks.scale import Scale
 from benchmarks.systems import System
-from headwater.protocol.messages.api_versions import ApiVersionsRequest
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
 
 CONNECTIONS = 500
 API_VERSIONS_VERSION = 3

@@ -17,18 +17,18 @@ from headwater.client.connection import Connection
 from headwater.client.errors import check
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
-from headwater.protocol import batch
-from headwater.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from headwater.protocol.messages.fetch import FetchResponse
-from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.protocol.messages.produce import (
+from headwater.protocol.batches import batch
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from headwater.protocol.messages.records.fetch import FetchResponse
+from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from headwater.protocol.records import Record
+from headwater.protocol.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 PRODUCERS = 10
 RECORD_BYTES = 100

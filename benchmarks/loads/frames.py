@@ -13,17 +13,17 @@ from benchmarks.topics import retrying
 from headwater import tcp
 from headwater.client.errors import check
 from headwater.endpoint import Endpoint
-from headwater.protocol import batch
-from headwater.protocol.codec import Request, Response, decode, encode
-from headwater.protocol.headers import read_response_header, write_request_header
-from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from headwater.protocol.messages.produce import (
+from headwater.protocol.batches import batch
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.records.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from headwater.protocol.records import Record
+from headwater.protocol.wire.codec import Request, Response, decode, encode
+from headwater.protocol.wire.headers import read_response_header, write_request_header
 
 PRODUCE_VERSION = 10
 FETCH_VERSION = 11

@@ -10,9 +10,9 @@ from benchmarks.loads.streams import BLOCK_RECORDS, consume_all, publish_blocks
 from benchmarks.scale import MIB
 from benchmarks.topics import create_topic
 from headwater.client.errors import check
-from headwater.protocol import batch
-from headwater.protocol.messages.fetch import FetchResponse
-from headwater.protocol.messages.produce import ProduceResponse
+from headwater.protocol.batches import batch
+from headwater.protocol.messages.records.fetch import FetchResponse
+from headwater.protocol.messages.records.produce import ProduceResponse
 
 ACKS = -1
 # What a Kafka client asks of a partition at a time by default.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks.loads import frames
 from benchmarks.processes import Meter, Usage
-from headwater.protocol import batch
+from headwater.protocol.batches import batch
 
 RECORD_BYTES = 100
 FETCH_BYTES = 1024 * 1024

@@ -15,15 +15,19 @@ from headwater.client.errors import check
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName
 from headwater.protocol.consumer_protocol import Subscription, read_assignment, write_assignment, write_subscription
-from headwater.protocol.messages.consumer_group_heartbeat import (
+from headwater.protocol.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from headwater.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from headwater.protocol.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from headwater.protocol.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from headwater.protocol.messages.groups.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, LEAVE_VERSION = 9, 5, 4, 5
 CONSUMER_HEARTBEAT_VERSION = 1

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from benchmarks.loads import frames
 from headwater.client.errors import check
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.offset_commit import (
+from headwater.protocol.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from headwater.protocol.messages.offset_fetch import (
+from headwater.protocol.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,

@@ -15,7 +15,7 @@ from benchmarks.loads.offsets import fetch_all
 from benchmarks.processes import cpu_seconds
 from benchmarks.topics import retrying
 from headwater.client.errors import check
-from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 PHASE_TIMEOUT_S = 60.0
 FIND_COORDINATOR_VERSION = 4

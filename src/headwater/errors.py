@@ -167,7 +167,7 @@ class HeadwaterError(Exception):
         return self.with_traceback(None)
 
 
-class KafkaError(HeadwaterError):
+class Refusal(HeadwaterError):
     """A refusal whose Kafka code is chosen where it is raised."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from headwater.broker.broker import Broker
 from headwater.clock import Clock, SystemClock
-from headwater.config import BrokerConfig
-from headwater.listeners.kafka.server import KafkaServer
+from headwater.config.broker import BrokerConfig
+from headwater.listeners.tcp.acceptor import KafkaServer
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.disk import Disk
 

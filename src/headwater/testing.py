@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from headwater.clock import Clock
-from headwater.config import BrokerConfig
+from headwater.config.broker import BrokerConfig
 from headwater.node import Node
 from headwater.storage.disk import Disk
 

@@ -11,17 +11,17 @@ from typing import Any
 
 from benchmarks.counting import Instructions, allocations, instructions
 
-from headwater.protocol import columns, records
-from headwater.protocol.batch import Buffer
-from headwater.protocol.codec import decode, encode, encode_parts
-from headwater.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from headwater.protocol.messages.produce import (
+from headwater.protocol.batches import columns, records
+from headwater.protocol.batches.batch import Buffer
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.records.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from headwater.protocol.messages.records.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from headwater.protocol.records import Record
+from headwater.protocol.wire.codec import decode, encode, encode_parts
 from headwater.storage.disk import Disk, File
 from headwater.testing import Broker
 from tests.broker.running import batch_of, create, running, settled, stage

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.protocol.batch import Buffer
+from headwater.protocol.batches.batch import Buffer
 from headwater.storage.disk import Disk, File
 
 

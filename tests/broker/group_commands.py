@@ -3,10 +3,10 @@
 from typing import Any, TypeVar
 
 from headwater.broker.broker import Broker
-from headwater.broker.groups import Groups
+from headwater.broker.groups.coordinator import Groups
 from headwater.broker.pending import Pending
-from headwater.broker.shard import Outcome
-from headwater.broker.sharding import partition_of
+from headwater.broker.shards.shard import Outcome
+from headwater.broker.shards.sharded_topic import partition_of
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit, Sync
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName, TopicPartition

@@ -10,12 +10,12 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
 from headwater.clock import Clock, ManualClock
-from headwater.config import BrokerConfig
-from headwater.protocol import batch as batches
-from headwater.protocol.records import Record
+from headwater.config.broker import BrokerConfig
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.records import Record
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.disk import Disk
-from headwater.storage.doubt import Doubtful
+from headwater.storage.recovery.verification import UnverifiedRange
 
 NOW_MS = 1_700_000_000_000
 TIMEOUT_S = 20
@@ -86,7 +86,7 @@ def readable(partition: Partition) -> list[bytes | None]:
     offset = partition.start_offset
     while offset < partition.high_watermark:
         read = partition.read(offset, 1 << 20, limit_offset=partition.high_watermark, first_batch_whole=True)
-        if isinstance(read, Doubtful):
+        if isinstance(read, UnverifiedRange):
             read.settle(read.verify())
             continue
         if read is None or not len(read):

@@ -7,8 +7,8 @@ import pytest
 
 from headwater import testing
 from headwater.clock import ManualClock
-from headwater.config import BrokerConfig
-from headwater.errors import ConfigError, ErrorCode, KafkaError
+from headwater.config.broker import BrokerConfig
+from headwater.errors import ConfigError, ErrorCode, Refusal
 from headwater.storage.data_directory import DataDirectoryInUse, WrongNode
 from tests.broker.faulty_disk import BROKEN, FaultyDisk
 from tests.broker.running import QUIET, batch_of, create, produce, readable, running, stage, start
@@ -98,7 +98,7 @@ async def test_a_change_that_is_only_tried_out_changes_nothing(tmp_path: Path) -
 async def test_more_replicas_than_there_are_cannot_acknowledge(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t", min_insync_replicas="2")
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             stage(broker, partition, batch_of(b"v"))
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
         assert (await produce(broker, partition, batch_of(b"v"), acks=1)).error is None

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.broker.catalog_format import CatalogFormat, DamagedCatalog
-from headwater.coordination.topics import (
+from headwater.broker.catalog.format import CatalogFormat, DamagedCatalog
+from headwater.coordination.catalog.machine import (
     BrokerOverrides,
     Event,
     GroupOverrides,
@@ -18,7 +18,7 @@ from headwater.coordination.topics import (
     Topic,
     TopicDeleted,
 )
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, TopicId, TopicName
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 from tests.broker.running import (
@@ -129,7 +129,7 @@ async def test_a_partition_whose_directory_is_missing_is_offline_and_its_topic_c
         await produce(broker, broker.partition("hurt", 1), batch_of(b"fine"))
     (tmp_path / "hurt-0").rename(tmp_path.parent / "lost")
     async with running(tmp_path) as broker:
-        with pytest.raises(KafkaError, match="missing") as offline:
+        with pytest.raises(Refusal, match="missing") as offline:
             stage(broker, broker.partition("hurt", 0), batch_of(b"v"))
         assert offline.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert readable(broker.partition("hurt", 1)) == [b"fine"]
@@ -183,7 +183,7 @@ async def test_of_two_who_create_the_same_topic_one_is_first(tmp_path: Path) -> 
     async with running(tmp_path) as broker:
         outcomes = await asyncio.gather(*(broker.catalog.create("t", 1, {}) for _ in range(5)), return_exceptions=True)
         assert sum(1 for one in outcomes if isinstance(one, Topic)) == 1
-        assert {one.code for one in outcomes if isinstance(one, KafkaError)} == {ErrorCode.TOPIC_ALREADY_EXISTS}
+        assert {one.code for one in outcomes if isinstance(one, Refusal)} == {ErrorCode.TOPIC_ALREADY_EXISTS}
         assert directories(tmp_path) == ["t-0"]
 
 
@@ -194,7 +194,7 @@ async def test_a_topic_whose_directories_cannot_be_made_does_not_exist(tmp_path:
         disk.create_error = fault
         disk.cursed = "cursed-1"
         for _ in range(3):
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(Refusal) as refused:
                 await broker.catalog.create("cursed", 2, {})
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert broker.topic("cursed") is None
@@ -266,7 +266,7 @@ async def test_a_partition_is_found_by_topic_and_number(tmp_path: Path) -> None:
         await create(broker, "t", 2)
         assert str(broker.partition("t", 1).id) == "t-1"
         for name, index in (("t", 2), ("t", -1), ("nobody", 0), ("__headwater_catalog", 0)):
-            with pytest.raises(KafkaError) as unknown:
+            with pytest.raises(Refusal) as unknown:
                 broker.partition(name, index)
             assert unknown.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from headwater.broker.broker import Broker
-from headwater.broker.fetching import Fetch, PartitionFetch, PartitionRead
 from headwater.broker.partition import Partition
+from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
 from headwater.errors import ErrorCode
 from tests.broker.faulty_disk import BROKEN, FaultyDisk
 from tests.broker.running import TIMEOUT_S, batch_of, create, produce, running, settled, stage

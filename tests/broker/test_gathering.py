@@ -1,6 +1,6 @@
 """Replies that leave together."""
 
-from headwater.broker.gathering import Gathering
+from headwater.broker.writes.reply_batch import ReplyBatch
 
 
 class Sender:
@@ -15,7 +15,7 @@ class Sender:
 
 
 def test_each_sends_once_and_whoever_cannot_keeps_nobody_from_it() -> None:
-    gathering = Gathering()
+    gathering = ReplyBatch()
     broken, sound = Sender(RuntimeError("planted")), Sender()
     assert not gathering.takes(sound)
     for _ in range(2):

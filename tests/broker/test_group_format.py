@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.broker.group_format import DamagedGroups, GroupFormat
+from headwater.broker.groups.format import DamagedGroups, GroupFormat
 from headwater.coordination.groups.events import (
     ClassicGroupForgotten,
     ClassicMembership,
@@ -35,7 +35,6 @@ from headwater.coordination.groups.events import (
     TransactionEnded,
 )
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicId, TopicName
-from headwater.protocol.codec import encode
 from headwater.protocol.stored.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupTargetAssignmentMemberValue,
@@ -44,6 +43,7 @@ from headwater.protocol.stored.consumer_group import (
 from headwater.protocol.stored.group_metadata import GroupMetadataValue, MemberMetadata
 from headwater.protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from headwater.protocol.stored.record import write_key, write_value
+from headwater.protocol.wire.codec import encode
 
 FORMAT = GroupFormat()
 GROUP, MEMBER, TOPIC = GroupId("g"), MemberId("m"), TopicName("t")

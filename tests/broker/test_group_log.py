@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.group_log import GroupLog
+from headwater.broker.groups.log import GroupLog
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
 from headwater.clock import ManualClock
@@ -18,12 +18,12 @@ from headwater.coordination.groups.events import (
     OffsetPended,
     TransactionEnded,
 )
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, ProducerId, TopicName
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader
-from headwater.protocol.compression import Codec
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import BatchHeader
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.broker.running import NOW_MS, create, run, running
 
@@ -174,7 +174,7 @@ async def test_an_offset_that_a_transaction_forgets_is_forgotten_at_once(tmp_pat
 
 
 def refusal(log: GroupLog, *events: Event) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         log.check(events)
     return refused.value.code
 

@@ -8,9 +8,9 @@ import pytest
 
 from headwater.broker.broker import Broker
 from headwater.clock import ManualClock
+from headwater.coordination.catalog.machine import OFFSETS_TOPIC
 from headwater.coordination.groups.commands import OffsetsAsked
-from headwater.coordination.topics import OFFSETS_TOPIC
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from tests.broker.faulty_disk import FaultyDisk, FaultyFile
 from tests.broker.group_commands import (
     BOB,
@@ -72,7 +72,7 @@ async def test_commands_wait_for_no_shard_that_is_still_loaded(tmp_path: Path) -
         await commit(await prepared(broker), FIRST, 1)
     async with running(tmp_path, SETTINGS) as again:
         asked = again.groups.committed(FIRST, OffsetsAsked(None))
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             await again.groups.list()
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert await refusal(asked) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

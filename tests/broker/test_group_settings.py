@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker import Broker
-from headwater.errors import ConfigError, ErrorCode, KafkaError
-from headwater.group_config import GroupConfig
+from headwater.config.group import GroupConfig
+from headwater.errors import ConfigError, ErrorCode, Refusal
 from headwater.ids import GroupId
 from tests.broker.running import crash, create, running, start
 
@@ -48,7 +48,7 @@ async def test_what_is_refused_or_only_tried_changes_nothing(tmp_path: Path) -> 
         assert broker.catalog.topics.group_overrides == {}
 
         await configure(broker, {SESSION: "50000"})
-        with pytest.raises(KafkaError, match=r"headwater\.groups\.max") as refused:
+        with pytest.raises(Refusal, match=r"headwater\.groups\.max") as refused:
             await broker.catalog.configure_group(GroupId("bob"), lambda _: {SESSION: "50000"})
         assert refused.value.code is ErrorCode.POLICY_VIOLATION
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.groups import Groups
+from headwater.broker.groups.coordinator import Groups
 from headwater.broker.pending import Pending
-from headwater.broker.shard import Outcome
+from headwater.broker.shards.shard import Outcome
 from headwater.coordination.groups.commands import FoundOffset, OffsetsAsked
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId, ProducerId

@@ -6,15 +6,15 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.broker import sharding
-from headwater.broker.sharding import partition_of
+from headwater.broker.shards import sharded_topic
+from headwater.broker.shards.sharded_topic import partition_of
 from headwater.clock import ManualClock
+from headwater.coordination.catalog.machine import OFFSETS_TOPIC
 from headwater.coordination.groups.commands import LEAVE_EPOCH, GroupState, GroupType, Leaving, Left, OffsetsAsked, Sync
-from headwater.coordination.topics import OFFSETS_TOPIC
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId
-from headwater.protocol import batch as batches
-from headwater.protocol.compression import Codec
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.compression import Codec
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.broker.group_commands import (
     BOB,
@@ -61,7 +61,7 @@ def test_a_group_is_where_every_tool_looks_for_it(group_id: str, java_hash: int,
 
 
 def test_names_of_any_length_have_a_place_and_long_ones_are_not_remembered() -> None:
-    remembered = sharding._remembered_partition_of.cache_info
+    remembered = sharded_topic._remembered_partition_of.cache_info
     before = remembered().currsize
     assert 0 <= partition_of("x" * 32_767, 50) < 50
     assert remembered().currsize == before
@@ -104,7 +104,7 @@ async def test_a_disk_that_refuses_the_topic_is_reported_and_the_next_attempt_su
     async with running(tmp_path, SETTINGS, disk=disk) as broker:
         attempts = await run(asyncio.gather(*(broker.groups.prepare() for _ in range(2)), return_exceptions=True))
         for attempt in attempts:
-            assert isinstance(attempt, KafkaError)
+            assert isinstance(attempt, Refusal)
             assert attempt.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert await refusal(broker.groups.commit(FIRST, commit_of(1))) is ErrorCode.NOT_COORDINATOR
 

@@ -8,7 +8,7 @@ import pytest
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.clock import ManualClock
-from headwater.errors import KafkaError
+from headwater.errors import Refusal
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 from tests.broker.running import NOW_MS, batch_of, crash, create, produce, readable, run, running, sequenced, start
 
@@ -243,7 +243,7 @@ async def test_a_silent_producer_is_forgotten(tmp_path: Path, clock: ManualClock
         await produce(broker, partition, sequenced(0))
         clock.advance(999)
         await broker.housekeeping.forget_producers()
-        with pytest.raises(KafkaError):
+        with pytest.raises(Refusal):
             await produce(broker, partition, sequenced(50))
         clock.advance(1)
         await broker.housekeeping.forget_producers()
@@ -257,7 +257,7 @@ async def test_jobs_come_round_by_themselves_and_outlive_their_failures(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path) as broker:
-        failures = [OSError("no disk"), KafkaError(-1, "no luck"), ValueError("no idea")]  # pyright: ignore[reportArgumentType]
+        failures = [OSError("no disk"), Refusal(-1, "no luck"), ValueError("no idea")]  # pyright: ignore[reportArgumentType]
         done = asyncio.Event()
 
         async def job() -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from headwater.broker import intake
-from headwater.config import BrokerConfig
+from headwater.broker.writes import intake
+from headwater.config.broker import BrokerConfig
+from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode, HeadwaterError
-from headwater.protocol import batch as batches
-from headwater.protocol.compression import Codec
-from headwater.protocol.records import Record
-from headwater.topic_config import TopicConfig
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
 from tests.broker.running import NOW_MS, batch_of
 
 BROKER = BrokerConfig()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker import Broker
-from headwater.broker.kernel_flushes import KernelFlushes
 from headwater.broker.pending import Pending
-from headwater.errors import KafkaError
-from headwater.storage import kernel_sync
-from headwater.storage.kernel_sync import KernelSync
+from headwater.broker.writes.kernel_flushes import KernelFlushes
+from headwater.errors import Refusal
+from headwater.storage.flush import kernel_sync
+from headwater.storage.flush.kernel_sync import KernelSync
 from tests.broker.faulty_disk import FaultyDisk
 from tests.broker.running import TIMEOUT_S, batch_of, create, produce, run, running, settled, stage
 
@@ -110,7 +110,7 @@ async def test_a_failure_that_the_kernel_is_late_with_counts_all_the_same(broker
     assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
     kernel.is_late, kernel.error = False, OSError(errno.EIO, "a broken disk")
     await run(until_heard(flushes))
-    with pytest.raises(KafkaError, match="a broken disk"):
+    with pytest.raises(Refusal, match="a broken disk"):
         await produce(broker_of_late_kernel, partition, batch_of(b"v"))
 
 

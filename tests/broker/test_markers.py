@@ -2,10 +2,10 @@
 
 import asyncio
 
-from headwater.broker.markers import MarkerWriting
 from headwater.broker.pending import Pending
+from headwater.broker.transactions.markers import MarkerWriter
 from headwater.coordination.transactions.commands import PROTOCOL_2, WriteMarkers
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
 from tests.broker.running import TIMEOUT_S
 
@@ -37,8 +37,8 @@ class Partitions:
         return written
 
 
-def writing(partitions: Partitions, done: asyncio.Future[WriteMarkers], pause_s: float = 0.0) -> MarkerWriting:
-    made = MarkerWriting(MARKERS, partitions.write, done.set_result, pause_s=pause_s, pause_s_max=pause_s)
+def writing(partitions: Partitions, done: asyncio.Future[WriteMarkers], pause_s: float = 0.0) -> MarkerWriter:
+    made = MarkerWriter(MARKERS, partitions.write, done.set_result, pause_s=pause_s, pause_s_max=pause_s)
     made.start()
     return made
 
@@ -52,7 +52,7 @@ async def test_all_are_written_at_once_where_nothing_is_wrong() -> None:
 
 
 async def test_only_what_failed_is_written_again_even_after_an_error_that_nobody_thought_of() -> None:
-    partitions = Partitions(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full"), RuntimeError("a bug"))
+    partitions = Partitions(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full"), RuntimeError("a bug"))
     done: asyncio.Future[WriteMarkers] = asyncio.Future()
     writing(partitions, done)
     assert await asyncio.wait_for(done, TIMEOUT_S) is MARKERS
@@ -60,14 +60,14 @@ async def test_only_what_failed_is_written_again_even_after_an_error_that_nobody
 
 
 async def test_a_partition_that_is_gone_needs_no_marker() -> None:
-    partitions = Partitions(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it is gone"))
+    partitions = Partitions(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it is gone"))
     done: asyncio.Future[WriteMarkers] = asyncio.Future()
     writing(partitions, done)
     assert done.result() is MARKERS
 
 
 async def test_what_was_cancelled_is_neither_tried_again_nor_done() -> None:
-    failing = Partitions(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full"))
+    failing = Partitions(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full"))
     silent = Partitions()
     silent.is_answering = False
     done: asyncio.Future[WriteMarkers] = asyncio.Future()

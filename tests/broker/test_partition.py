@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.broker.partition import ACKS_ALL, Append
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.storage.disk import File
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 from tests.broker.running import batch_of, create, produce, readable, running, sequenced, settled, stage
@@ -177,7 +177,7 @@ async def test_a_sequence_out_of_order_is_refused_and_takes_no_offset(
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         await produce(broker, partition, sequenced(0))
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             stage(broker, partition, batch)
         assert refused.value.code is code
         assert (await produce(broker, partition, sequenced(1))).base_offset == 1
@@ -222,10 +222,10 @@ async def test_a_broken_write_takes_the_partition_out_of_service_and_no_other(tm
 
         assert refused.error is not None
         assert refused.error.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        with pytest.raises(KafkaError, match="offline") as offline:
+        with pytest.raises(Refusal, match="offline") as offline:
             stage(broker, partition, batch_of(b"later"))
         assert offline.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        with pytest.raises(KafkaError, match="offline"):
+        with pytest.raises(Refusal, match="offline"):
             readable(partition)
         assert (await produce(broker, healthy, batch_of(b"fine"))).error is None
     async with running(tmp_path) as broker:
@@ -307,7 +307,7 @@ async def test_a_partition_that_is_closed_is_gone_for_everybody(tmp_path: Path) 
         for outcome in (flushing, staged):
             assert (await settled(outcome)).error is not None
         disk.sync_allowed.set()
-        with pytest.raises(KafkaError) as gone:
+        with pytest.raises(Refusal) as gone:
             stage(broker, partition, batch_of(b"v"))
         assert gone.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         await broker.journal.drain()

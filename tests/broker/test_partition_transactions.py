@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker import Broker
-from headwater.broker.fetching import Fetch, PartitionFetch, PartitionRead
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
+from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
 from headwater.clock import ManualClock
-from headwater.errors import ErrorCode, KafkaError
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import Marker
+from headwater.errors import ErrorCode, Refusal
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import Marker
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.broker.running import NOW_MS, TIMEOUT_S, batch_of, crash, create, produce, run, running, settled, start
 
@@ -123,12 +123,12 @@ async def test_a_marker_that_was_overtaken_is_refused_and_takes_no_offset(tmp_pa
             ({"epoch": 3}, ErrorCode.INVALID_PRODUCER_EPOCH),
             ({"epoch": 4, "coordinator_epoch": 1}, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
         ]:
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(Refusal) as refused:
                 end(partition, ABORTED, **options)
             assert refused.value.code is code
         assert partition.log.end_offset == 2
         await settled(write(partition, 0, epoch=4))
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             end(partition, ABORTED, epoch=4, coordinator_epoch=2, version=2)
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH, "a delayed end of the transaction before"
 
@@ -139,7 +139,7 @@ async def test_a_marker_for_no_producer_is_refused_and_leaves_no_trace(
 ) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             end(partition, ABORTED, producer_id=producer_id, epoch=epoch)
         assert refused.value.code is ErrorCode.INVALID_REQUEST
         assert (partition.log.end_offset, len(partition.log.producers)) == (0, 0)
@@ -150,7 +150,7 @@ async def test_a_delayed_batch_of_an_ended_transaction_is_refused(tmp_path: Path
         partition = await create(broker, "t")
         await settled(write(partition, 0))
         await settled(end(partition, ABORTED, epoch=1, version=2))
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             write(partition, 1)
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
@@ -159,7 +159,7 @@ async def test_a_partition_that_is_gone_takes_no_marker(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "gone")
         await broker.catalog.delete("gone")
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             end(partition, COMMITTED)
         assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

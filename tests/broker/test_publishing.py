@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker import shard as shard_module
-from headwater.broker import transactions as transactions_module
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
-from headwater.broker.transaction_format import TransactionFormat
-from headwater.broker.transactions import Joining
+from headwater.broker.shards import shard as shard_module
+from headwater.broker.transactions import coordinator as transactions_module
+from headwater.broker.transactions.coordinator import Joining
+from headwater.broker.transactions.format import TransactionFormat
 from headwater.clock import ManualClock
-from headwater.coordination.topics import TRANSACTIONS_TOPIC
+from headwater.coordination.catalog.machine import TRANSACTIONS_TOPIC
 from headwater.coordination.transactions.commands import Published, Writer
 from headwater.coordination.transactions.events import TransactionState, TransactionStored
 from headwater.errors import HeadwaterError
 from headwater.ids import ProducerId, TransactionalId, staging_id
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.broker.running import NOW_MS, TIMEOUT_S, create, run, running, settled, start
 from tests.broker.transacting import SETTINGS, crashed, eventually, initialized, is_stable, markers, stage, state

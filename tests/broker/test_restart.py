@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.catalog_format import DamagedCatalog
-from headwater.broker.state_log import DamagedState
-from headwater.errors import ErrorCode, KafkaError
+from headwater.broker.catalog.format import DamagedCatalog
+from headwater.broker.shards.state_log import DamagedState
+from headwater.errors import ErrorCode, Refusal
 from headwater.storage.checkpoints import START_OFFSETS
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.disk import Disk
@@ -89,7 +89,7 @@ async def test_a_batch_that_a_full_disk_refused_is_not_acknowledged_when_it_come
         assert (await produce(broker, partition, sequenced(0))).error is not None
         disk.heal()
         assert (await produce(broker, partition, sequenced(1))).error is None
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             stage(broker, partition, sequenced(0))
         assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert readable(partition) == [b"1"]
@@ -204,7 +204,7 @@ async def test_a_directory_that_cannot_be_removed_or_renamed_stops_neither_a_del
         assert not (tmp_path / "t-1").exists(), "the others are"
     async with running(tmp_path, disk=disk) as broker:
         assert "it cannot be renamed" in caplog.text
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             await create(broker, "t")
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     async with running(tmp_path) as broker:
@@ -287,7 +287,7 @@ async def test_strangers_and_wrecks_in_the_data_directory_cost_no_more_than_them
     (tmp_path / "note-delete").write_text("mine")
     for _ in range(2):
         async with running(tmp_path) as broker:
-            with pytest.raises(KafkaError) as offline:
+            with pytest.raises(Refusal) as offline:
                 stage(broker, broker.partition("bad", 0), batch_of(b"v"))
             assert offline.value.code is ErrorCode.KAFKA_STORAGE_ERROR
             assert readable(broker.partition("good", 0)) == [b"v"]

@@ -7,9 +7,9 @@ import pytest
 
 from headwater.broker.partition import Append, Partition
 from headwater.broker.pending import Pending
-from headwater.broker.state_log import StateLog
+from headwater.broker.shards.state_log import StateLog
 from headwater.errors import HeadwaterError
-from headwater.protocol.batch import Marker
+from headwater.protocol.batches.batch import Marker
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.broker.running import NOW_MS, batch_of, create, produce, run, running
 

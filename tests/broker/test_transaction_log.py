@@ -4,7 +4,7 @@ from pathlib import Path
 
 from headwater.broker.partition import Append
 from headwater.broker.pending import Pending
-from headwater.broker.transaction_log import TransactionLog
+from headwater.broker.transactions.log import TransactionLog
 from headwater.coordination.transactions.events import Event, TransactionForgotten, TransactionState, TransactionStored
 from headwater.ids import ProducerId, TransactionalId
 from tests.broker.running import create, running, settled

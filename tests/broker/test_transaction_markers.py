@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker import shard as shard_module
-from headwater.broker import transactions as transactions_module
 from headwater.broker.broker import Broker
+from headwater.broker.shards import shard as shard_module
+from headwater.broker.transactions import coordinator as transactions_module
 from headwater.clock import ManualClock
+from headwater.coordination.catalog.machine import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit
-from headwater.coordination.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.transactions.commands import PROTOCOL_1
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
-from headwater.protocol.batch import Marker
+from headwater.protocol.batches.batch import Marker
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 from tests.broker.running import NOW_MS, TIMEOUT_S, create, run, running, settled, start
 from tests.broker.transacting import (
@@ -88,7 +88,7 @@ async def test_a_full_disk_delays_one_marker_and_no_other(
         append = await settled(stage(broker, healthy, after, b"next"))
         assert append.error is not None
         assert append.error.code is ErrorCode.CONCURRENT_TRANSACTIONS
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             await initialized(broker)
         assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
 
@@ -297,7 +297,7 @@ async def test_a_decision_that_the_disk_refuses_has_no_markers(tmp_path: Path) -
         producer = await initialized(broker)
         await written(broker, producer, "topic")
         disk.write_error = FULL
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             await end(broker, producer)
         assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         disk.heal()

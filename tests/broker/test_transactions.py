@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker import first_sequences as first_sequences_module
-from headwater.broker import transactions as transactions_module
-from headwater.broker.first_sequences import FirstSequences
 from headwater.broker.pending import Pending
-from headwater.broker.transactions import Joining
+from headwater.broker.transactions import coordinator as transactions_module
+from headwater.broker.transactions import sequence_guard as first_sequences_module
+from headwater.broker.transactions.coordinator import Joining
+from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.clock import ManualClock
+from headwater.coordination.catalog.machine import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit
-from headwater.coordination.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.transactions.commands import PROTOCOL_1, ProducerIdentity
 from headwater.coordination.transactions.listing import TransactionFilter
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition, TransactionalId
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader, Marker
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import BatchHeader, Marker
 from tests.broker.running import NOW_MS, batch_of, create, readable, run, running, settled, start
 from tests.broker.transacting import (
     FIRST_PROTOCOL,
@@ -60,10 +60,10 @@ async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(
     producer, where = ProducerIdentity(ProducerId(1), 0), TopicPartition(TopicName("topic"), 0)
     async with running(tmp_path, SETTINGS) as broker:
         transactions = broker.transactions
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             await run(transactions.init_producer(TX, TIMEOUT_MS, None))
         assert refusal.value.code is ErrorCode.NOT_COORDINATOR
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             await end(broker, producer)
         assert refusal.value.code is ErrorCode.NOT_COORDINATOR
         assert await refused(transactions.add_partitions(TX, producer, [where], 1)) is ErrorCode.NOT_COORDINATOR
@@ -81,7 +81,7 @@ async def test_nothing_is_told_while_a_shard_is_loaded(tmp_path: Path) -> None:
         producer = await initialized(broker)
     async with running(tmp_path, {**SETTINGS, "transaction.state.log.num.partitions": "7"}) as again:
         asked = again.transactions.add_partitions(TX, producer, [], PROTOCOL_1)
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             await again.transactions.list(TransactionFilter())
         assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert await refused(asked) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -108,7 +108,7 @@ async def test_the_limit_counts_the_ids_of_all_shards_and_unused_ones_expire(tmp
     async with running(tmp_path, settings, clock=clock) as broker:
         for name in "abc":
             await initialized(broker, TransactionalId(name))
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             await initialized(broker)
         assert refusal.value.code is ErrorCode.POLICY_VIOLATION
         clock.advance(999)
@@ -143,7 +143,7 @@ async def test_records_do_not_overtake_those_that_a_coordinator_turned_away_whil
 
 def test_only_so_many_producers_that_were_turned_away_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_sequences_module, "TURNED_AWAY_MAX", 2)
-    first_sequences, where = FirstSequences(), TopicPartition(TopicName("topic"), 0)
+    first_sequences, where = SequenceGuard(), TopicPartition(TopicName("topic"), 0)
 
     def header(producer_id: int, sequence: int) -> BatchHeader:
         batch = batch_of(b"", producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
@@ -153,7 +153,7 @@ def test_only_so_many_producers_that_were_turned_away_are_remembered(monkeypatch
         first_sequences.turn_away(header(producer_id, 0), where)
     first_sequences.begin(header(1, 1), where, at_zero=False)
     for producer_id in (2, 3):
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             first_sequences.begin(header(producer_id, 1), where, at_zero=False)
         assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

@@ -10,14 +10,14 @@ import pytest
 from headwater.broker.broker import Broker
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
-from headwater.broker.shard import Shard
-from headwater.broker.transactions import Joining, Transactions
+from headwater.broker.shards.shard import Shard
+from headwater.broker.transactions.coordinator import Joining, Transactions
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
 from headwater.coordination.transactions.events import TransactionState
 from headwater.coordination.transactions.machine import TransactionMachine
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import TransactionalId
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from tests.broker.faulty_disk import FaultyDisk
 from tests.broker.running import TIMEOUT_S, batch_of, crash, create, run, running, settled
 

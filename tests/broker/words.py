@@ -10,11 +10,11 @@ from typing import Any
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
-from headwater.broker.shard import Decide, Shard
-from headwater.broker.state_log import StateLog
+from headwater.broker.shards.shard import Decide, Shard
+from headwater.broker.shards.state_log import StateLog
 from headwater.clock import ManualClock
 from headwater.coordination.decisions import WAITING, Answer, Decision, Now, Ticket, Volatile, Waiting
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from tests.broker.faulty_disk import FaultyDisk
 from tests.broker.running import TIMEOUT_S, create, run, running
 
@@ -56,7 +56,7 @@ class Words:
 
     def decide_say(self, word: str) -> Decision[int]:
         if word in self.seen:
-            raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"{word} was said before")
+            raise Refusal(ErrorCode.DUPLICATE_RESOURCE, f"{word} was said before")
         return Decision([word], len(self.seen) + 1, [Answer(ticket, word) for ticket in self.asked])
 
     def decide_listen(self, ticket: Ticket) -> Decision[Waiting]:

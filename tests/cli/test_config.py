@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from headwater.cli import main
 from headwater.cli.main import COMMANDS, headwater, run
-from headwater.cli.reference import reference
-from headwater.config import BrokerConfig
+from headwater.cli.parts.reference import reference
+from headwater.config.broker import BrokerConfig
+from headwater.config.declaration import settings_of
+from headwater.config.topic import TopicConfig
 from headwater.errors import ConfigError
-from headwater.settings import settings_of
-from headwater.topic_config import TopicConfig
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
 

@@ -5,16 +5,20 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from headwater.cli.group_rows import lag, named, short
+from headwater.cli.rows.group_rows import lag, named, short
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.group_consumer import GroupConsumer
-from headwater.client.group_offsets import CommittedOffset
-from headwater.client.groups import GroupAdmin, MemberDescription
+from headwater.client.groups.group_consumer import GroupConsumer
+from headwater.client.groups.group_offsets import CommittedOffset
+from headwater.client.groups.groups import GroupAdmin, MemberDescription
 from headwater.client.producer import Producer
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicName, TopicPartition
-from headwater.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from headwater.protocol.messages.groups.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
 from tests.cli.commands import Commands, Terminal
 from tests.client.scripted_group import GROUP, ScriptedGroup
 

@@ -3,16 +3,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from headwater.cli.group_reset import Step
+from headwater.cli.parts.group_reset import Step
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.group_consumer import GroupConsumer
-from headwater.client.group_offsets import CommittedOffset
-from headwater.client.groups import GroupAdmin
+from headwater.client.groups.group_consumer import GroupConsumer
+from headwater.client.groups.group_offsets import CommittedOffset
+from headwater.client.groups.groups import GroupAdmin
 from headwater.client.producer import Producer
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.messages.describe_groups import (
+from headwater.protocol.messages.groups.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,

@@ -5,10 +5,10 @@ from struct import Struct
 import pytest
 import yaml
 
-from headwater.protocol import batch
-from headwater.protocol.batch import Marker
-from headwater.protocol.compression import Codec
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch
+from headwater.protocol.batches.batch import Marker
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
 from tests.cli.commands import Commands
 
 NOON_MS = 1_748_779_200_000  # 2025-06-01T12:00:00Z

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.pipeline_rows import JsonLines, Lines, display
+from headwater.cli.rows.pipeline_rows import JsonLines, Lines, display
 from headwater.pipelines import state
 from headwater.pipelines.flows import Flow, Flows
-from headwater.pipelines.running import Pace, Update
+from headwater.pipelines.run import Pace, Update
 from headwater.pipelines.state import State
 from tests.cli.commands import Commands, Terminal
 

@@ -11,8 +11,8 @@ from headwater.client.connection import Connection
 from headwater.client.consumer import ConsumedRecord, Consumer
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.compression import Codec
-from headwater.protocol.messages.produce import ProduceRequest
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.messages.records.produce import ProduceRequest
 from tests.cli.commands import Commands, Terminal
 
 

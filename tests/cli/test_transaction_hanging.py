@@ -7,26 +7,26 @@ from confluent_kafka import Producer
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.offsets import LATEST, list_offsets
-from headwater.client.transactions import TransactionAdmin
+from headwater.client.transactions.transactions import TransactionAdmin
 from headwater.clock import SystemClock
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol import batch
-from headwater.protocol.codec import Request
-from headwater.protocol.messages.list_transactions import ListTransactionsRequest
-from headwater.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from headwater.protocol.messages.produce import (
+from headwater.protocol.batches import batch
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from headwater.protocol.records import Record
+from headwater.protocol.messages.topics.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest
+from headwater.protocol.wire.codec import Request
 from headwater.testing import Broker
 from tests.cli.commands import Commands, Outcome, Terminal
 from tests.client.scripted import leading

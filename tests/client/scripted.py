@@ -10,16 +10,16 @@ from typing import Self
 
 from headwater.client.cluster import Cluster
 from headwater.endpoint import Endpoint
-from headwater.protocol.codec import Request, Response, decode, encode
-from headwater.protocol.headers import read_request_header, write_response_header
-from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.metadata import (
+from headwater.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.topics.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from headwater.protocol.wire.codec import Request, Response, decode, encode
+from headwater.protocol.wire.headers import read_request_header, write_response_header
 
 Script = Callable[[Request], Response | bytes | None]
 

@@ -5,47 +5,47 @@ from uuid import UUID
 
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol import batch
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages.consumer_group_heartbeat import (
+from headwater.protocol.batches import batch
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.cluster.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from headwater.protocol.messages.groups.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from headwater.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from headwater.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from headwater.protocol.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from headwater.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from headwater.protocol.messages.offset_commit import (
+from headwater.protocol.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from headwater.protocol.messages.offset_fetch import (
+from headwater.protocol.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from headwater.protocol.records import Record
+from headwater.protocol.messages.records.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from headwater.protocol.messages.records.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from headwater.protocol.messages.topics.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from headwater.protocol.wire.codec import Request, Response
 from tests.client.scripted import ScriptedBroker
 
 GROUP = "readers"

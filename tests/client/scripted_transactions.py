@@ -4,28 +4,27 @@ from collections.abc import Mapping
 
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages import describe_transactions, list_transactions
-from headwater.protocol.messages.describe_producers import (
+from headwater.protocol.messages.cluster.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.messages.transactions import describe_transactions, list_transactions
+from headwater.protocol.messages.transactions.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from headwater.protocol.messages.describe_transactions import (
+from headwater.protocol.messages.transactions.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
 )
-from headwater.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from headwater.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from headwater.protocol.messages.metadata import MetadataRequest
-from headwater.protocol.messages.write_txn_markers import (
+from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from headwater.protocol.messages.transactions.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -33,6 +32,7 @@ from headwater.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from headwater.protocol.wire.codec import Request, Response
 from tests.client.scripted import ScriptedBroker, leading
 
 ORDERS_0 = TopicPartition(TopicName("orders"), 0)

@@ -10,9 +10,13 @@ from headwater.client.producer import Producer
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.codec import Request
-from headwater.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from headwater.protocol.messages.metadata import MetadataRequest
+from headwater.protocol.messages.topics.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.wire.codec import Request
 from headwater.testing import Broker
 from tests.client.scripted import ScriptedBroker, leading, patient
 

@@ -11,19 +11,19 @@ from headwater.clock import ManualClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ConfigError, ErrorCode
 from headwater.ids import NodeId, TopicName, TopicPartition
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages.list_offsets import (
+from headwater.protocol.messages.records.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from headwater.protocol.messages.metadata import (
+from headwater.protocol.messages.topics.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from headwater.protocol.wire.codec import Request, Response
 from headwater.testing import Broker
 from tests.client.scripted import ScriptedBroker, leading, patient
 

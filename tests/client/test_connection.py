@@ -9,14 +9,14 @@ from headwater.client.errors import ClientError, ConnectionLost, Refused
 from headwater.clock import ManualClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
-from headwater.protocol.codec import Request, encode
-from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.metadata import (
+from headwater.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.topics.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
 )
+from headwater.protocol.wire.codec import Request, encode
 from headwater.testing import Broker
 from tests.client.scripted import ScriptedBroker
 

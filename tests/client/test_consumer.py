@@ -12,7 +12,7 @@ from headwater.client.errors import ClientError, OffsetOutOfRange, UnknownTopic
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 from headwater.client.producer import Producer
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.compression import Codec
+from headwater.protocol.batches.compression import Codec
 from headwater.testing import Broker
 from tests.client.reading import read
 

@@ -10,18 +10,18 @@ from headwater.client.errors import ClientError, ConnectionLost, Refused
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol import batch
-from headwater.protocol.batch import Marker
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages.fetch import (
+from headwater.protocol.batches import batch
+from headwater.protocol.batches.batch import Marker
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.records.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from headwater.protocol.messages.metadata import MetadataRequest
-from headwater.protocol.records import Record
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.wire.codec import Request, Response
 from tests.client.reading import read
 from tests.client.scripted import ScriptedBroker, leading, patient
 

@@ -2,19 +2,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ConnectionLost, Refused, UnknownGroup
-from headwater.client.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
+from headwater.client.groups.coordinator import GroupCoordinator
+from headwater.client.groups.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from headwater.protocol.messages.offset_fetch import (
+from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from headwater.protocol.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+from headwater.protocol.wire.codec import Request, Response
 from tests.client.scripted import patient
 from tests.client.scripted_group import GROUP, ScriptedGroup, found
 

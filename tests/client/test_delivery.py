@@ -16,17 +16,17 @@ from headwater.client.producer import Producer
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol import batch
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.protocol.messages.metadata import MetadataRequest
-from headwater.protocol.messages.produce import (
+from headwater.protocol.batches import batch
+from headwater.protocol.messages.records.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.protocol.wire.codec import Request, Response
 from headwater.testing import Broker
 from tests.client.scripted import Relay, Script, ScriptedBroker, leading, patient
 

@@ -9,16 +9,16 @@ from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import ConsumedRecord
 from headwater.client.errors import ClientError, Refused
-from headwater.client.group_consumer import AUTO_COMMIT_MS, GroupConsumer
-from headwater.client.groups import GroupAdmin
+from headwater.client.groups.group_consumer import AUTO_COMMIT_MS, GroupConsumer
+from headwater.client.groups.groups import GroupAdmin
 from headwater.client.offsets import LATEST
 from headwater.client.producer import Producer
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages.fetch import FetchRequest
-from headwater.protocol.messages.metadata import MetadataRequest
+from headwater.protocol.messages.records.fetch import FetchRequest
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.wire.codec import Request, Response
 from headwater.testing import Broker
 from tests.client.scripted_group import GROUP, INTERVAL_MS, ScriptedGroup, beat
 

@@ -9,26 +9,26 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ClientError, Refused, UnknownGroup, UnknownTopic
-from headwater.client.group_consumer import GroupConsumer
-from headwater.client.group_offsets import CommittedOffset
-from headwater.client.groups import GroupAdmin
+from headwater.client.groups.group_consumer import GroupConsumer
+from headwater.client.groups.group_offsets import CommittedOffset
+from headwater.client.groups.groups import GroupAdmin
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol import consumer_protocol
-from headwater.protocol.messages import consumer_group_describe
-from headwater.protocol.messages.consumer_group_describe import (
+from headwater.protocol.messages.groups import consumer_group_describe
+from headwater.protocol.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
-from headwater.protocol.messages.describe_groups import (
+from headwater.protocol.messages.groups.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from headwater.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from headwater.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from headwater.protocol.messages.groups.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from headwater.protocol.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from headwater.testing import Broker
 from tests.client.scripted import patient
 from tests.client.scripted_group import GROUP, ScriptedGroup, topic_id

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.jaas import TEXT_LENGTH_MAX, parse_jaas
+from headwater.client.security.jaas import TEXT_LENGTH_MAX, parse_jaas
 from headwater.errors import ConfigError
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

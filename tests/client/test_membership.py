@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.client.cluster import Cluster
-from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import Refused
-from headwater.client.membership import HEARTBEAT_INTERVAL_MS_MIN, Membership, Rebalance
+from headwater.client.groups.coordinator import GroupCoordinator
+from headwater.client.groups.membership import HEARTBEAT_INTERVAL_MS_MIN, Membership, Rebalance
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from headwater.protocol.messages.metadata import MetadataRequest
+from headwater.protocol.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from headwater.protocol.messages.topics.metadata import MetadataRequest
 from tests.client.scripted_group import GROUP, INTERVAL_MS, ScriptedGroup, beat, topic_id
 
 FIRST, SECOND = (TopicPartition(TopicName("orders"), index) for index in range(2))

@@ -20,7 +20,7 @@ from headwater.client.partitioner import partition_for_key
 from headwater.client.producer import Producer
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.compression import Codec
+from headwater.protocol.batches.compression import Codec
 from headwater.testing import Broker
 
 PRODUCE_KEY = 0

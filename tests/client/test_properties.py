@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.properties import BYTES_MAX, read_properties
+from headwater.client.security.properties import BYTES_MAX, read_properties
 from headwater.errors import ConfigError
 
 

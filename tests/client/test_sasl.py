@@ -8,14 +8,14 @@ import pytest
 
 from headwater.client.connection import Connection
 from headwater.client.errors import AuthenticationFailed, ClientError, ConnectionLost, UnsupportedApi
-from headwater.client.sasl import Credentials
-from headwater.client.security import Security
+from headwater.client.security.sasl import Credentials
+from headwater.client.security.security import Security
 from headwater.errors import ErrorCode
-from headwater.protocol.codec import Request
-from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from headwater.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from headwater.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from headwater.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.wire.codec import Request
 from tests.client.scripted import Script, ScriptedBroker
 
 PASSWORD = "secret tea"

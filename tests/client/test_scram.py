@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.scram import ITERATIONS_MAX, ScramExchange, ScramFailed
+from headwater.client.security.scram import ITERATIONS_MAX, ScramExchange, ScramFailed
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = NONCE + "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

@@ -2,9 +2,9 @@ import ssl
 
 import pytest
 
-from headwater.client.sasl import Credentials
-from headwater.client.security import PLAINTEXT, Security, read_security
-from headwater.client.tls import Pem, Tls
+from headwater.client.security.sasl import Credentials
+from headwater.client.security.security import PLAINTEXT, Security, read_security
+from headwater.client.security.tls import Pem, Tls
 from headwater.errors import ConfigError
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -10,7 +10,7 @@ from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.delivery import Delivered, Encoded
 from headwater.client.errors import ClientError, Refused
-from headwater.client.staging import (
+from headwater.client.transactions.staging import (
     REQUEST_BYTES_MAX,
     OutdatedBatch,
     Published,
@@ -20,21 +20,21 @@ from headwater.client.staging import (
     publish,
     supports_publish,
 )
-from headwater.client.transactions import TransactionAdmin
+from headwater.client.transactions.transactions import TransactionAdmin
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition, staging_id
-from headwater.protocol import batch, records
-from headwater.protocol.compression import Codec
-from headwater.protocol.messages.api_versions import ApiVersionsRequest
-from headwater.protocol.messages.find_coordinator import (
+from headwater.protocol.batches import batch, records
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
+from headwater.protocol.messages.cluster.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from headwater.protocol.messages.metadata import MetadataRequest
-from headwater.protocol.messages.publish_batch import PublishBatchRequest, PublishBatchResponse
-from headwater.protocol.records import Record
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.messages.transactions.publish_batch import PublishBatchRequest, PublishBatchResponse
 from headwater.testing import Broker
 from tests.client.scripted import Relay, ScriptedBroker, leading, patient
 from tests.faults.processes import BrokerProcess

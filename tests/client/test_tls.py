@@ -15,14 +15,14 @@ from headwater.client.connection import Connection
 from headwater.client.consumer import Consumer
 from headwater.client.errors import AuthenticationFailed, ClientError, ConnectionLost
 from headwater.client.producer import Producer
-from headwater.client.security import Security, read_security
+from headwater.client.security.security import Security, read_security
 from headwater.endpoint import Endpoint
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.codec import encode
-from headwater.protocol.headers import write_response_header
-from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsResponse
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.wire.codec import encode
+from headwater.protocol.wire.headers import write_response_header
 from headwater.testing import Broker
 from tests.certificates import Authority, Identity
 from tests.client.scripted import Peer, read_frame

@@ -6,24 +6,24 @@ import pytest
 
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ClientError, Refused, UnknownTransactionalId, UnsupportedApi
-from headwater.client.transactions import TransactionAdmin
+from headwater.client.transactions.transactions import TransactionAdmin
 from headwater.clock import ManualClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.describe_producers import (
+from headwater.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.messages.transactions.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     TopicResponse,
 )
-from headwater.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest
-from headwater.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from headwater.protocol.messages.metadata import MetadataRequest
-from headwater.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from headwater.protocol.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from headwater.protocol.messages.transactions.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from headwater.protocol.wire.codec import Request, Response
 from tests.client.scripted import leading, patient
 from tests.client.scripted_transactions import ORDERS_0, ORDERS_1, ScriptedTransactions, producing
 

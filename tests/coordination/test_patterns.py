@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.coordination.patterns import LENGTH_MAX, whole_matcher
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 
 
 def test_the_whole_text_must_match() -> None:
@@ -18,6 +18,6 @@ def test_the_whole_text_must_match() -> None:
     "regex", ["(", "a{1000}{1000}{1000}", "(?:[a-z0-9]?){1000}b", "\ud800", "(?=a)", "a" * (LENGTH_MAX + 1)]
 )
 def test_what_cannot_be_matched_in_bounds_is_refused(regex: str) -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         whole_matcher(regex)
     assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -10,8 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from headwater.coordination.groups.commands import TopicImage
-from headwater.coordination.topics import (
+from headwater.coordination.catalog.machine import (
     PRODUCER_ID_BLOCK,
     BrokerOverrides,
     Event,
@@ -21,7 +20,8 @@ from headwater.coordination.topics import (
     TopicDeleted,
     Topics,
 )
-from headwater.errors import ErrorCode, KafkaError
+from headwater.coordination.groups.commands import TopicImage
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, TopicId, TopicName
 
 ORDERS = Topic(TopicName("orders"), TopicId(UUID(int=1)), 3, {"retention.ms": "5"})
@@ -45,7 +45,7 @@ def state(topics: Topics) -> dict[str, Any]:
 
 def refusal(topics: Topics, decide: str, *arguments: object) -> ErrorCode:
     before = state(topics)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         getattr(topics, decide)(*arguments)
     assert state(topics) == before
     return refused.value.code
@@ -228,7 +228,7 @@ class Life(RuleBasedStateMachine):
         before = state(self.topics)
         try:
             events = getattr(self.topics, decide)(*arguments)
-        except KafkaError:
+        except Refusal:
             events = []
         assert state(self.topics) == before, "deciding must not mutate"
         for event in events:
@@ -301,7 +301,7 @@ TestLife = Life.TestCase
 def test_a_name_is_accepted_or_refused_and_an_accepted_one_is_a_safe_file_name(name: str) -> None:
     try:
         topics_of().check_name(name)
-    except KafkaError:
+    except Refusal:
         return
     assert name.isascii()
     assert 0 < len(name) <= 249

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from headwater.spark.task_writing import DeliveryUnsupported, write_task
-from headwater.spark.write_options import write_options
+from headwater.spark.options.write_options import write_options
+from headwater.spark.writes.task_writer import DeliveryUnsupported, write_task
 from tests.interop.kafka_server import PASSWORD, KafkaServer
 from tests.interop.spark_connectors import Connectors, finish
 

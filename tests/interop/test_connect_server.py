@@ -12,14 +12,15 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from headwater.pipelines import project, running
+from headwater.pipelines import run
+from headwater.pipelines import project
 from headwater.pipelines.sessions import Target
 from headwater.spark import client_options, session
 
 spark = SparkSession.builder.getOrCreate()
 letters = spark.read.format("headwater").options(**client_options()).option("subscribe", "remote-letters").load()
 print(type(spark).__module__, session("another") is spark, letters.count())
-running.validate(project.load(Path(sys.argv[1])), Target(remote="local[1]"))
+run.validate(project.load(Path(sys.argv[1])), Target(remote="local[1]"))
 print("valid")
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.protocol.batch import iterate
+from headwater.protocol.batches.batch import iterate
 from tests.faults.processes import BrokerProcess
 from tests.interop.clients.confluent import Confluent
 from tests.interop.dump_log import DumpLog, fields

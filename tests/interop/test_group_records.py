@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from headwater.broker.group_format import GroupFormat
+from headwater.broker.groups.format import GroupFormat
 from headwater.coordination.groups.events import (
     ClassicGroupForgotten,
     ClassicMembership,
@@ -36,9 +36,9 @@ from headwater.coordination.groups.events import (
     TransactionEnded,
 )
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName
-from headwater.protocol.batch import build
+from headwater.protocol.batches.batch import build
+from headwater.protocol.batches.records import Record
 from headwater.protocol.consumer_protocol import Subscription, write_assignment, write_subscription
-from headwater.protocol.records import Record
 from tests.interop.dump_log import DumpLog
 from tests.interop.stored_records import Printed, printed, rewritten
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.protocol.batch import BatchHeader, iterate
+from headwater.protocol.batches.batch import BatchHeader, iterate
 from tests.faults.processes import BrokerProcess
 from tests.interop.clients.confluent import Confluent
 from tests.interop.clients.program import Program, ProgramClient

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.protocol.batch import iterate
+from headwater.protocol.batches.batch import iterate
 from tests.interop.clients import kcat as kcat_client
 from tests.interop.clients.confluent import Confluent
 from tests.interop.conftest import Connect

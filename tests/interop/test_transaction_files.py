@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.storage import compaction
+from headwater.storage.cleaning import compaction
 from tests.interop.dump_log import DumpLog, fields
 from tests.storage.builders import NOW_MS, create, flush, names_in, settings
 from tests.storage.transacting import Writer, stable

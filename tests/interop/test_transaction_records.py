@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.transaction_format import TransactionFormat
+from headwater.broker.transactions.format import TransactionFormat
 from headwater.coordination.transactions.events import (
     Event,
     TransactionForgotten,
@@ -13,8 +13,8 @@ from headwater.coordination.transactions.events import (
     TransactionStored,
 )
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
-from headwater.protocol.batch import build
-from headwater.protocol.records import Record
+from headwater.protocol.batches.batch import build
+from headwater.protocol.batches.records import Record
 from tests.interop.dump_log import DumpLog
 from tests.interop.stored_records import Printed, printed, rewritten
 

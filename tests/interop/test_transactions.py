@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from tests.faults.processes import BrokerProcess
 from tests.interop import toolchain
 from tests.listeners.raw import RawClient

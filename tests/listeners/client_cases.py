@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import pytest
 
 from headwater.errors import ErrorCode
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from headwater.testing import Broker
 
 MIB = 1 << 20

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from headwater.listeners.kafka.connection import Connection
+from headwater.listeners.tcp.connection import Connection
 from headwater.testing import Broker
 from tests.listeners.raw import TIMEOUT_S, RawClient
 

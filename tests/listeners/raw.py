@@ -6,33 +6,39 @@ from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
 from headwater.ids import NO_TOPIC_ID
-from headwater.protocol import batch as batches
-from headwater.protocol.codec import Response, decode, encode
-from headwater.protocol.headers import read_response_header, write_request_header
-from headwater.protocol.messages.api_versions import ApiVersionsRequest
-from headwater.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
+from headwater.protocol.messages.records.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
 )
-from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from headwater.protocol.messages.list_offsets import (
+from headwater.protocol.messages.records.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from headwater.protocol.messages.produce import (
+from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from headwater.protocol.records import Record
-from headwater.protocol.schema import Request
+from headwater.protocol.messages.topics.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headwater.protocol.wire.codec import Response, decode, encode
+from headwater.protocol.wire.headers import read_response_header, write_request_header
+from headwater.protocol.wire.schema import Request
 
 R = TypeVar("R", bound=Response)
 

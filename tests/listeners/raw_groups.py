@@ -8,22 +8,22 @@ from uuid import UUID, uuid4
 from headwater.errors import ErrorCode
 from headwater.ids import NO_TOPIC_ID, TopicName
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
-from headwater.protocol.messages.consumer_group_heartbeat import (
+from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from headwater.protocol.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from headwater.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from headwater.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from headwater.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from headwater.protocol.messages.offset_commit import (
+from headwater.protocol.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.protocol.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from headwater.protocol.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from headwater.protocol.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from headwater.protocol.messages.offset_fetch import (
+from headwater.protocol.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -32,7 +32,11 @@ from headwater.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
 )
-from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from headwater.protocol.messages.groups.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 from tests.listeners.raw import RawClient
 
 SETTINGS: Mapping[str, str] = {

@@ -5,31 +5,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from headwater.errors import ErrorCode
-from headwater.protocol import batch as batches
-from headwater.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from headwater.protocol.messages.add_partitions_to_txn import (
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.messages.records.fetch import PartitionData
+from headwater.protocol.messages.records.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
+from headwater.protocol.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from headwater.protocol.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from headwater.protocol.messages.describe_producers import (
+from headwater.protocol.messages.transactions.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     TopicRequest,
 )
-from headwater.protocol.messages.describe_transactions import (
+from headwater.protocol.messages.transactions.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,
 )
-from headwater.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from headwater.protocol.messages.fetch import PartitionData
-from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
-from headwater.protocol.messages.txn_offset_commit import (
+from headwater.protocol.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.protocol.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -11,19 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import ErrorCode
-from headwater.protocol import batch as batches
-from headwater.protocol import compression
-from headwater.protocol.compression import Codec
-from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.fetch import FetchResponse, ReplicaState
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from headwater.protocol.messages.produce import (
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches import compression
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.records.fetch import FetchResponse, ReplicaState
+from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from headwater.protocol.records import Record
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.testing import Broker
 from tests.listeners.raw import (
     NOW_MS,

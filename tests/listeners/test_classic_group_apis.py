@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.describe_groups import (
+from headwater.protocol.messages.groups.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from headwater.protocol.messages.join_group import JoinGroupResponse
-from headwater.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from headwater.protocol.messages.groups.join_group import JoinGroupResponse
+from headwater.protocol.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 from headwater.testing import Broker
 from tests.listeners.raw import RawClient
 from tests.listeners.raw_groups import (

@@ -6,18 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from headwater.config.declaration import ConfigSource, SettingType
 from headwater.errors import ErrorCode
-from headwater.protocol.messages import alter_configs as full
-from headwater.protocol.messages import incremental_alter_configs as incremental
-from headwater.protocol.messages.describe_configs import (
+from headwater.protocol.messages.configs import alter_configs as full
+from headwater.protocol.messages.configs import incremental_alter_configs as incremental
+from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from headwater.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from headwater.settings import ConfigSource, SettingType
+from headwater.protocol.messages.configs.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from headwater.testing import Broker
 from tests.listeners.raw import RawClient, batch_of
 

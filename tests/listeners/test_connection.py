@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.fetch import FetchResponse
-from headwater.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from headwater.protocol.messages.produce import ProduceResponse
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.records.fetch import FetchResponse
+from headwater.protocol.messages.records.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from headwater.protocol.messages.records.produce import ProduceResponse
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
 from headwater.testing import Broker
 from tests.listeners.on_loop import connection_of, eventually, on_loop, sweep
 from tests.listeners.raw import (

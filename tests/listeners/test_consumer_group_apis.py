@@ -7,12 +7,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.consumer_group_describe import (
+from headwater.protocol.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from headwater.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from headwater.protocol.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from headwater.testing import Broker
 from tests.listeners.raw import RawClient
 from tests.listeners.raw_groups import SETTINGS, Place, consumer_member, find, member_heartbeat, only_member

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from headwater.protocol.messages.fetch import FetchResponse
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from headwater.protocol.messages.produce import ProduceResponse
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.records.fetch import FetchResponse
+from headwater.protocol.messages.records.produce import ProduceResponse
+from headwater.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.storage.disk import Disk, File
 from headwater.testing import Broker
 from tests.listeners import raw_groups

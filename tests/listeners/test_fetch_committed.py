@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from headwater.broker.partition import ACKS_ALL, Append, Partition
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import Marker
-from headwater.protocol.messages.fetch import FetchResponse
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import Marker
+from headwater.protocol.messages.records.fetch import FetchResponse
 from headwater.testing import Broker
 from tests.listeners.on_loop import eventually, on_loop
 from tests.listeners.raw import LATEST, NOW_MS, RawClient, batch_of, fetch_request

@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from headwater.clock import ManualClock
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.listeners.kafka import fetch_sessions
 from headwater.listeners.kafka.fetch_sessions import EPOCH_MAX, EVICTION_MS, Fetching, FetchSessions
-from headwater.protocol.messages.fetch import (
+from headwater.protocol.messages.records.fetch import (
     EpochEndOffset,
     FetchPartition,
     FetchRequest,
@@ -50,7 +50,7 @@ def opened(sessions: FetchSessions, offsets: dict[UUID, dict[int, int]]) -> int:
 
 
 def refusal(sessions: FetchSessions, request: FetchRequest, *, uses_topic_ids: bool = True) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         sessions.begin(request, uses_topic_ids=uses_topic_ids)
     return refused.value.code
 

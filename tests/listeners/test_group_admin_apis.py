@@ -6,30 +6,30 @@ from uuid import uuid4
 import pytest
 
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-)
-from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from headwater.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from headwater.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from headwater.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from headwater.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from headwater.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from headwater.protocol.messages.incremental_alter_configs import (
+from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from headwater.protocol.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from headwater.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from headwater.protocol.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from headwater.protocol.messages.groups.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from headwater.protocol.messages.records.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from headwater.protocol.messages.topics.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from headwater.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from headwater.protocol.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
 from headwater.testing import Broker
 from tests.listeners.on_loop import on_loop
 from tests.listeners.raw import RawClient, batch_of

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from headwater.clock import ManualClock
-from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.testing import Broker
 from tests.listeners.on_loop import connection_of, eventually, on_loop, sweep
 from tests.listeners.raw import (

@@ -6,23 +6,23 @@ from uuid import uuid4
 import pytest
 
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from headwater.protocol.messages.offset_delete import (
+from headwater.protocol.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from headwater.protocol.messages.offset_fetch import (
+from headwater.protocol.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+)
+from headwater.protocol.messages.topics.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
 )
 from headwater.testing import Broker
 from tests.listeners.raw import RawClient

@@ -7,10 +7,9 @@ import pytest
 
 from headwater.broker.partition import Append
 from headwater.errors import ErrorCode
-from headwater.listeners.kafka import produced
-from headwater.listeners.kafka.produced import Templates
-from headwater.protocol.codec import encode
-from headwater.protocol.messages.produce import (
+from headwater.listeners.kafka import reply_templates
+from headwater.listeners.kafka.reply_templates import Templates
+from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -18,6 +17,7 @@ from headwater.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from headwater.protocol.wire.codec import encode
 from tests.listeners.raw import RawClient, batch_of
 
 VERSIONS = range(3, 14)
@@ -63,7 +63,7 @@ def test_what_is_filled_in_is_what_the_codec_would_write(version: int) -> None:
     templates = Templates()
     templates.learn((version, "any"), version, 3, respond)
     template = templates.find((version, "any"))
-    if version < produced.FIRST_VERSION:
+    if version < reply_templates.FIRST_VERSION:
         assert template is None
         return
     assert template is not None
@@ -75,8 +75,8 @@ def test_what_is_filled_in_is_what_the_codec_would_write(version: int) -> None:
 
 
 def test_what_clients_make_up_is_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produced, "SHAPES_MAX", 10)
-    monkeypatch.setattr(produced, "PARTITIONS_MAX", 3)
+    monkeypatch.setattr(reply_templates, "SHAPES_MAX", 10)
+    monkeypatch.setattr(reply_templates, "PARTITIONS_MAX", 3)
     templates = Templates()
     for number in range(25):
         templates.learn((9, number), 9, 3, respond)

@@ -8,8 +8,12 @@ import pytest
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode
 from headwater.ids import staging_id
-from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.publish_batch import PublishBatchRequest, PublishBatchResponse, PublishedWriter
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.transactions.publish_batch import (
+    PublishBatchRequest,
+    PublishBatchResponse,
+    PublishedWriter,
+)
 from headwater.testing import Broker
 from tests.listeners.on_loop import on_loop
 from tests.listeners.raw import RawClient, frame

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from headwater.protocol.messages.write_txn_markers import (
+from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from headwater.protocol.messages.transactions.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.end_txn import EndTxnResponse
-from headwater.protocol.messages.produce import ProduceResponse
+from headwater.protocol.messages.records.produce import ProduceResponse
+from headwater.protocol.messages.transactions.end_txn import EndTxnResponse
 from headwater.testing import Broker
 from tests.broker.faulty_disk import FaultyDisk
 from tests.listeners.on_loop import eventually, on_loop

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.produce import ProduceResponse
+from headwater.protocol.messages.records.produce import ProduceResponse
 from headwater.testing import Broker
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.listeners.on_loop import on_loop

@@ -22,7 +22,7 @@ Current State: ACTIVE
 PYTHON = """[PYTHON_DATA_SOURCE_ERROR] Failed when it reads data: Traceback (most recent call last):
   File "/x/worker.py", line 7, in main
     raise DataLoss("x")
-headwater.spark.loss.DataLoss: orders-0: offset 5 is gone: the earliest is 9
+headwater.spark.reads.loss.DataLoss: orders-0: offset 5 is gone: the earliest is 9
  SQLSTATE: 38000"""
 
 

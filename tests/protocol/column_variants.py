@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from headwater.protocol import columns, memory, rows
-from headwater.protocol.columns import BytesColumn, Columns, LongColumn
-from headwater.protocol.records import Headers, Record
+from headwater.protocol.batches import columns, memory, rows
+from headwater.protocol.batches.columns import BytesColumn, Columns, LongColumn
+from headwater.protocol.batches.records import Headers, Record
 
 Row = tuple[bytes | None, bytes | None, int, int, Headers]
 

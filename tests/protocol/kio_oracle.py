@@ -18,7 +18,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
 from headwater.protocol import messages
-from headwater.protocol.schema import (
+from headwater.protocol.wire.schema import (
     BYTES,
     IDENTIFIER,
     RECORDS,
@@ -41,8 +41,8 @@ DURATION_MAX = 1 << 40
 
 
 def _declared() -> Iterator[type[Request | Response]]:
-    for module_info in pkgutil.iter_modules(messages.__path__):
-        module = importlib.import_module(f"{messages.__name__}.{module_info.name}")
+    for module_info in pkgutil.walk_packages(messages.__path__, f"{messages.__name__}."):
+        module = importlib.import_module(module_info.name)
         for value in vars(module).values():
             if (
                 isinstance(value, type)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headwater.protocol import memory, records
+from headwater.protocol.batches import memory, records
 
 
 def _load_pure() -> Any:

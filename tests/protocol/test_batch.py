@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch, ErrorCode
-from headwater.protocol import batch as batches
-from headwater.protocol import compression, records
-from headwater.protocol.batch import HEADER_SIZE, BatchHeader, Marker
-from headwater.protocol.compression import Codec
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches import compression, records
+from headwater.protocol.batches.batch import HEADER_SIZE, BatchHeader, Marker
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
 from tests.protocol.record_variants import CONTENTS
 
 with warnings.catch_warnings():

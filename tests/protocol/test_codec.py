@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from headwater.errors import ProtocolError
-from headwater.protocol.codec import (
+from headwater.protocol.wire.codec import (
     Data,
     Records,
     Request,

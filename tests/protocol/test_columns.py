@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch
-from headwater.protocol import columns, records, rows
-from headwater.protocol.records import Record
+from headwater.protocol.batches import columns, records, rows
+from headwater.protocol.batches.records import Record
 from tests.protocol.column_variants import DECODERS, numbers, rows_from, rows_of, strings, variant_name
 from tests.protocol.record_variants import CONTENTS
 from tests.protocol.test_records import body, frame, hostile_payloads, varint

@@ -22,7 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch, ErrorCode
-from headwater.protocol.compression import (
+from headwater.protocol.batches.compression import (
     FRAMES_MAX,
     Codec,
     DecompressedTooLarge,

@@ -22,7 +22,7 @@ from headwater.protocol.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from headwater.protocol.schema import ELEMENTS_MAX
+from headwater.protocol.wire.schema import ELEMENTS_MAX
 
 with warnings.catch_warnings():
     # It reads its own schemas in a way that Python 3.11 calls out of date.

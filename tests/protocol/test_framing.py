@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import ProtocolError
-from headwater.protocol.framing import RETAINED_BYTES_MAX, FrameReader
+from headwater.protocol.wire.framing import RETAINED_BYTES_MAX, FrameReader
 
 IDLE = 64
 

@@ -11,7 +11,9 @@ from kio.schema.response_header.v0.header import ResponseHeader as KioResponseHe
 from kio.schema.response_header.v1.header import ResponseHeader as KioResponseHeaderV1
 
 from headwater.errors import ProtocolError
-from headwater.protocol.headers import (
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsResponse
+from headwater.protocol.messages.records.fetch import FetchRequest, FetchResponse
+from headwater.protocol.wire.headers import (
     RequestHeader,
     read_request_header,
     read_response_header,
@@ -19,8 +21,6 @@ from headwater.protocol.headers import (
     write_request_header,
     write_response_header,
 )
-from headwater.protocol.messages.api_versions import ApiVersionsResponse
-from headwater.protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.protocol.kio_oracle import kio_encode
 
 FLEXIBLE_FROM = {1: 12, 17: None, 18: 3}

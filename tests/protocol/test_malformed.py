@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import ProtocolError
-from headwater.protocol.codec import Data, Records, Request, Response, Struct, decode, encode, field, int8, int32
-from headwater.protocol.primitives import read_unsigned_varint, write_unsigned_varint
+from headwater.protocol.wire.codec import Data, Records, Request, Response, Struct, decode, encode, field, int8, int32
+from headwater.protocol.wire.primitives import read_unsigned_varint, write_unsigned_varint
 from tests.protocol.kio_oracle import MESSAGE_VERSIONS, MESSAGES, filled
 
 Message = type[Request | Response]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.protocol.codec import Request, Response, Struct, decode, encode
-from headwater.protocol.schema import Array, Nested
+from headwater.protocol.wire.codec import Request, Response, Struct, decode, encode
+from headwater.protocol.wire.schema import Array, Nested
 from tests.protocol.kio_oracle import (
     KAFKA_MESSAGE_VERSIONS,
     KAFKA_MESSAGES,

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch, ErrorCode
-from headwater.protocol.records import InvalidRecord
+from headwater.protocol.batches.records import InvalidRecord
 from tests.protocol.record_variants import CONTENTS, HEADERS, VARIANTS
 
 NOW = 1_700_000_000_000
@@ -308,7 +308,7 @@ def test_records_are_values(content: tuple[Any, ...], other: tuple[Any, ...]) ->
 
 
 def test_records_of_the_installed_codec_can_be_pickled() -> None:
-    from headwater.protocol.records import Record
+    from headwater.protocol.batches.records import Record
 
     record = Record(1, 2, b"k", None, (("h", b"v"),))
 

@@ -2,8 +2,8 @@
 
 import ctypes
 
-from headwater.protocol import reuse
-from headwater.protocol.reuse import Buffers
+from headwater.protocol import buffer_pool
+from headwater.protocol.buffer_pool import Buffers
 
 
 def test_a_buffer_that_nobody_holds_a_view_of_is_used_again() -> None:
@@ -46,10 +46,10 @@ def test_a_greater_size_gets_a_fresh_buffer() -> None:
 
 def test_only_a_few_buffers_are_kept_and_none_that_is_huge() -> None:
     buffers = Buffers()
-    huge = buffers.get(reuse.BYTES_MAX + 1)
-    given = [memoryview(buffers.get(10)) for _ in range(reuse.KEPT_MAX + 1)]
+    huge = buffers.get(buffer_pool.BYTES_MAX + 1)
+    given = [memoryview(buffers.get(10)) for _ in range(buffer_pool.KEPT_MAX + 1)]
     firsts = [view.obj for view in given]
     del given
     found = {id(memoryview(buffers.get(10)).obj) for _ in range(10)}
     assert id(firsts[0]) not in found
-    assert buffers.get(reuse.BYTES_MAX + 1) is not huge
+    assert buffers.get(buffer_pool.BYTES_MAX + 1) is not huge

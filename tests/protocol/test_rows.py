@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.client.partitioner import partition_for_key
-from headwater.protocol import batch, records
-from headwater.protocol.columns import BytesColumn, Columns, HeadersColumn, LongColumn
-from headwater.protocol.compression import Codec
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch, records
+from headwater.protocol.batches.columns import BytesColumn, Columns, HeadersColumn, LongColumn
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
 from tests.protocol.column_variants import ENCODERS, variant_name
 from tests.protocol.record_variants import CONTENTS, FIELDS, TIMESTAMPS
 

@@ -14,7 +14,8 @@ from uuid import uuid4
 import pytest
 
 from headwater.client.cluster import Cluster
-from headwater.spark import connecting, session
+from headwater.spark import session
+from headwater.spark.options import broker_address
 from headwater.testing import Broker
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def topic() -> str:
 def connected_clients() -> Generator[None]:
     """What Spark's workers keep connected until they end, this process does not."""
     yield
-    for client in connecting._connected.values():
+    for client in broker_address._connected.values():
         client.close()
 
 

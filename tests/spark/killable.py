@@ -18,11 +18,11 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from headwater.client.connection import Connection
-from headwater.client.staging import Staged
-from headwater.protocol.messages.publish_batch import PublishBatchRequest
+from headwater.client.transactions.staging import Staged
+from headwater.protocol.messages.transactions.publish_batch import PublishBatchRequest
 from headwater.spark.source import HeadwaterDataSource
-from headwater.spark.stream_writer import HeadwaterStreamWriter, stream_writer
-from headwater.spark.task_writing import TaskWritten
+from headwater.spark.writes.stream_writer import HeadwaterStreamWriter, stream_writer
+from headwater.spark.writes.task_writer import TaskWritten
 
 PLACES_VARIABLE = "KILLABLE_PLACES"
 

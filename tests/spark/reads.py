@@ -12,12 +12,12 @@ from headwater.client.cluster import Cluster
 from headwater.client.producer import Producer
 from headwater.clock import Clock
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.batch import Codec
-from headwater.spark.planning import OffsetRange
-from headwater.spark.read_options import read_options
-from headwater.spark.reading import RangePartition
+from headwater.protocol.batches.batch import Codec
+from headwater.spark.options.read_options import read_options
+from headwater.spark.reads.plan import OffsetRange
+from headwater.spark.reads.range_reader import RangePartition
+from headwater.spark.reads.stream_reader import HeadwaterStreamReader
 from headwater.spark.source import HeadwaterDataSource
-from headwater.spark.stream_reader import HeadwaterStreamReader
 from headwater.testing import Broker
 
 Rows = list[dict[str, Any]]

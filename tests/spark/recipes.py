@@ -15,7 +15,7 @@ from headwater.client.consumer import ConsumedRecord, Consumer
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 from headwater.client.producer import Producer
 from headwater.ids import TopicPartition
-from headwater.protocol.records import Headers
+from headwater.protocol.batches.records import Headers
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.protocol import records, rows
-from headwater.protocol.columns import ColumnBuilder, Columns
-from headwater.protocol.records import Record
+from headwater.protocol.batches import records, rows
+from headwater.protocol.batches.columns import ColumnBuilder, Columns
+from headwater.protocol.batches.records import Record
 from headwater.spark import arrow
 from tests.protocol.record_variants import CONTENTS
 

@@ -14,8 +14,8 @@ from headwater.client.errors import UnknownTopic
 from headwater.client.offsets import LATEST, list_offsets
 from headwater.client.producer import Producer
 from headwater.errors import ConfigError
-from headwater.protocol.batch import Codec
-from headwater.spark.loss import DataLoss
+from headwater.protocol.batches.batch import Codec
+from headwater.spark.reads.loss import DataLoss
 from headwater.testing import Broker
 from tests.spark.reads import batch, numbered, one, produce, ranges, read, rows, values
 

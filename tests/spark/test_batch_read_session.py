@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.producer import Producer
-from headwater.protocol.batch import Codec
+from headwater.protocol.batches.batch import Codec
 from headwater.testing import Broker
 from tests.spark.reads import numbered, one, produce
 

@@ -14,14 +14,14 @@ from pyspark.sql.functions import udf
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.partitioner import partition_for_key
-from headwater.client.staging import StagingWriter
-from headwater.client.transactions import TransactionAdmin
+from headwater.client.transactions.staging import StagingWriter
+from headwater.client.transactions.transactions import TransactionAdmin
 from headwater.clock import ManualClock
 from headwater.ids import TopicName, TopicPartition, staging_id
-from headwater.protocol.records import Record
-from headwater.spark.batch_writer import HeadwaterWriter
-from headwater.spark.task_writing import TaskWritten
-from headwater.spark.write_options import write_options
+from headwater.protocol.batches.records import Record
+from headwater.spark.options.write_options import write_options
+from headwater.spark.writes.batch_writer import HeadwaterWriter
+from headwater.spark.writes.task_writer import TaskWritten
 from headwater.testing import Broker
 from tests.spark.written import create, messages, open_transactions, values
 

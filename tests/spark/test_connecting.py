@@ -10,30 +10,30 @@ import pytest
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ConnectionLost
 from headwater.errors import ConfigError
-from headwater.spark.connecting import Connecting, connecting
-from headwater.spark.options import Options
+from headwater.spark.options.broker_address import BrokerAddress, connecting
+from headwater.spark.options.options import Options
 from headwater.testing import Broker
 from tests.spark.reads import Query, batch, numbered, produce, rows, stream, values
 
 
 def test_the_tasks_of_a_process_share_a_client(headwater_broker: Broker) -> None:
     servers = headwater_broker.bootstrap_servers
-    assert Connecting(servers).cluster() is Connecting(servers).cluster()
-    assert Connecting(servers).cluster() is not Connecting(servers, (("client.id", "me"),)).cluster()
+    assert BrokerAddress(servers).cluster() is BrokerAddress(servers).cluster()
+    assert BrokerAddress(servers).cluster() is not BrokerAddress(servers, (("client.id", "me"),)).cluster()
 
 
 def test_a_forked_process_does_not_use_its_parents_connections(
     headwater_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parents = Connecting(headwater_broker.bootstrap_servers).cluster()
+    parents = BrokerAddress(headwater_broker.bootstrap_servers).cluster()
     process_id = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: process_id + 1)
-    assert Connecting(headwater_broker.bootstrap_servers).cluster() is not parents
+    assert BrokerAddress(headwater_broker.bootstrap_servers).cluster() is not parents
 
 
 def test_settings_of_kafkas_clients_are_passed_on() -> None:
     options = Options({"kafka.bootstrap.servers": "a:1", "kafka.client.id": "me"}, ["bootstrap.servers"])
-    assert connecting(options) == Connecting("a:1", (("client.id", "me"),))
+    assert connecting(options) == BrokerAddress("a:1", (("client.id", "me"),))
 
 
 def test_both_names_may_say_the_same() -> None:
@@ -48,7 +48,7 @@ def test_what_is_wrong_with_protection_is_said_where_the_query_is_made() -> None
 
 
 def test_passwords_are_not_shown() -> None:
-    assert "secret" not in repr(Connecting("a:1", (("sasl.jaas.config", 'password="secret"'),)))
+    assert "secret" not in repr(BrokerAddress("a:1", (("sasl.jaas.config", 'password="secret"'),)))
 
 
 def test_a_broker_that_is_not_there_is_an_error_at_once() -> None:
@@ -89,7 +89,7 @@ def test_a_query_goes_on_after_its_broker_was_restarted(restartable: list[Broker
     _, planned = query.plan()
     restart(restartable)
     assert values(rows(query.reader, planned)) == numbered(3, 6)
-    Connecting(servers).cluster().close()
+    BrokerAddress(servers).cluster().close()
 
 
 def test_a_task_that_is_left_early_does_not_harm_the_next(
@@ -103,7 +103,7 @@ def test_a_task_that_is_left_early_does_not_harm_the_next(
     left: Any = reader.read(planned)
     assert next(left).num_rows > 0
     left.close()
-    shared = Connecting(headwater_broker.bootstrap_servers).cluster()
+    shared = BrokerAddress(headwater_broker.bootstrap_servers).cluster()
     [connection] = [each for (_, apart), each in shared._connections.items() if not apart]
     assert connection._in_flight, "an answer is under way"
 

@@ -16,8 +16,8 @@ from pyspark.sql.types import (
 )
 
 from headwater.errors import ConfigError
-from headwater.spark.contract import check_columns, written_columns
-from headwater.spark.write_options import WriteOptions, write_options
+from headwater.spark.options.write_options import WriteOptions, write_options
+from headwater.spark.writes.contract import check_columns, written_columns
 
 BINARY, DOUBLE, INT, LONG = BinaryType(), DoubleType(), IntegerType(), LongType()
 STRING, TIMESTAMP = StringType(), TimestampType()

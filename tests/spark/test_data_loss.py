@@ -7,9 +7,9 @@ import pytest
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.spark.connecting import Connecting
-from headwater.spark.loss import DataLoss
-from headwater.spark.stream_reader import HeadwaterStreamReader
+from headwater.spark.options.broker_address import BrokerAddress
+from headwater.spark.reads.loss import DataLoss
+from headwater.spark.reads.stream_reader import HeadwaterStreamReader
 from headwater.testing import Broker
 from tests.spark.reads import Query, batch, numbered, one, produce, rows, stream, values
 
@@ -58,7 +58,7 @@ def test_what_is_deleted_after_a_read_was_planned_is_a_loss(
 def test_a_topic_that_is_deleted_after_a_read_was_planned_is_a_loss(
     headwater_broker: Broker, cluster: Cluster, single: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Connecting(headwater_broker.bootstrap_servers).cluster(), "_topic_wait_ms", 0)
+    monkeypatch.setattr(BrokerAddress(headwater_broker.bootstrap_servers).cluster(), "_topic_wait_ms", 0)
     strict = batch(headwater_broker, {"subscribe": single})
     tolerant = batch(headwater_broker, {"subscribe": single, **TOLERANT})
     planned = strict.partitions()
@@ -92,7 +92,7 @@ def test_a_log_that_ends_before_the_plan_does_is_not_waited_for_for_ever(
     make_anew(cluster, single)
     produce(cluster, single, numbered(3))
     # Less than the broker takes to say that there is nothing new.
-    monkeypatch.setattr(Connecting(headwater_broker.bootstrap_servers).cluster(), "timeout_ms", 400)
+    monkeypatch.setattr(BrokerAddress(headwater_broker.bootstrap_servers).cluster(), "timeout_ms", 400)
 
     with expect_loss(f"{single}-0", "expected offset 10, but it ends at 3"):
         rows(strict, planned)

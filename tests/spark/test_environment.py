@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import ConfigError
 from headwater.spark import client_options
-from headwater.spark.write_options import write_options
+from headwater.spark.options.write_options import write_options
 
 
 @pytest.fixture(autouse=True)

@@ -16,23 +16,24 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
 from headwater.client.errors import ClientError
-from headwater.client.staging import OutdatedBatch, Staged, WriterFenced
+from headwater.client.transactions.staging import OutdatedBatch, Staged, WriterFenced
 from headwater.clock import ManualClock
 from headwater.errors import ConfigError
 from headwater.ids import staging_id
-from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.protocol.messages.metadata import MetadataRequest
-from headwater.protocol.messages.produce import (
+from headwater.protocol.messages.records.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from headwater.spark import row_encoding
-from headwater.spark.batch_writer import batch_writer
-from headwater.spark.row_encoding import RowRefused
-from headwater.spark.stream_writer import stream_writer
-from headwater.spark.task_writing import (
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.spark.options.write_options import WriteOptions, write_options
+from headwater.spark.writes import row_encoder
+from headwater.spark.writes.batch_writer import batch_writer
+from headwater.spark.writes.row_encoder import RowRefused
+from headwater.spark.writes.stream_writer import stream_writer
+from headwater.spark.writes.task_writer import (
     ApplicationTaken,
     DeliveryUnsupported,
     TaskWritten,
@@ -43,7 +44,6 @@ from headwater.spark.task_writing import (
     query_application,
     write_task,
 )
-from headwater.spark.write_options import WriteOptions, write_options
 from headwater.testing import Broker
 from tests.client.scripted import ScriptedBroker, leading
 from tests.faults.processes import BrokerProcess
@@ -131,7 +131,7 @@ def test_a_task_that_is_replaced_while_it_writes_fails(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each row is sent as soon as it comes.
-    monkeypatch.setattr(row_encoding, "_GATHERED_BYTES_MAX", 1)
+    monkeypatch.setattr(row_encoder, "_GATHERED_BYTES_MAX", 1)
     later: list[TaskWritten] = []
 
     def replaced() -> Iterator[pa.RecordBatch]:
@@ -207,7 +207,7 @@ def test_what_nobody_knows_of_any_more_is_aborted_with_its_application(
 def test_a_task_that_fails_aborts_what_it_staged(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_encoding, "_GATHERED_BYTES_MAX", 1)
+    monkeypatch.setattr(row_encoder, "_GATHERED_BYTES_MAX", 1)
 
     def failing() -> Iterator[pa.RecordBatch]:
         yield from rows("row", "row")
@@ -368,7 +368,7 @@ def test_what_cannot_be_aborted_is_told_and_no_error_of_its_own(
 def test_a_task_that_fails_without_its_broker_tells_why_it_failed(
     topic: str, application: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_encoding, "_GATHERED_BYTES_MAX", 1)
+    monkeypatch.setattr(row_encoder, "_GATHERED_BYTES_MAX", 1)
     with Broker() as broker:
         create(broker, topic, PARTITIONS)
         options = options_of(broker, topic=topic)

@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
 )
 
 from headwater.ids import TopicName, TopicPartition
-from headwater.spark.filters import Narrowing, narrow
-from headwater.spark.planning import OffsetRange
+from headwater.spark.reads.filters import Narrowing, narrow
+from headwater.spark.reads.plan import OffsetRange
 
 ORDERS = TopicName("orders")
 ZERO = TopicPartition(ORDERS, 0)

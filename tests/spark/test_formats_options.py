@@ -16,9 +16,9 @@ from pyspark.sql.types import (
 )
 
 from headwater.errors import ConfigError
-from headwater.spark.bad_records import BadRecords
-from headwater.spark.columns import check_columns, columns_of
-from headwater.spark.read_options import read_options
+from headwater.spark.options.read_options import read_options
+from headwater.spark.reads.bad_records import BadRecords
+from headwater.spark.reads.columns import check_columns, columns_of
 
 MINIMAL = {"bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 POINT = {"type": "record", "name": "p", "fields": [{"name": "x", "type": {"type": "map", "values": "long"}}]}

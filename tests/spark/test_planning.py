@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.ids import TopicName, TopicPartition
-from headwater.spark.planning import OffsetRange, count_between, limited, ranges_between, split
+from headwater.spark.reads.plan import OffsetRange, count_between, limited, ranges_between, split
 
 ORDERS = TopicName("orders")
 

@@ -6,11 +6,11 @@ import pytest
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.group_offsets import CommittedOffset
-from headwater.client.groups import GroupAdmin
+from headwater.client.groups.group_offsets import CommittedOffset
+from headwater.client.groups.groups import GroupAdmin
 from headwater.ids import GroupId
-from headwater.spark import progress
-from headwater.spark.reading import RangePartition
+from headwater.spark.reads import progress
+from headwater.spark.reads.range_reader import RangePartition
 from headwater.testing import Broker
 from tests.cli.commands import Commands
 from tests.spark.reads import Query, numbered, one, produce, stream

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.spark.planning import OffsetRange
+from headwater.spark.reads.plan import OffsetRange
 from headwater.testing import Broker
 from tests.spark.reads import batch, numbered, one, produce, ranges
 

@@ -7,7 +7,7 @@ import pytest
 from headwater.client.offsets import EARLIEST, LATEST
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
-from headwater.spark.read_options import ReadOptions, read_options
+from headwater.spark.options.read_options import ReadOptions, read_options
 
 MINIMAL = {"bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 ORDERS = TopicName("orders")

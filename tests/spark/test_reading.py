@@ -9,10 +9,10 @@ from pyspark.sql.types import StructType
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import Consumer, FetchedBatch
 from headwater.client.errors import ClientError
-from headwater.spark.connecting import Connecting
-from headwater.spark.planning import OffsetRange
-from headwater.spark.read_options import read_options
-from headwater.spark.reading import RangePartition, _fetch, _Rows, read_range
+from headwater.spark.options.broker_address import BrokerAddress
+from headwater.spark.options.read_options import read_options
+from headwater.spark.reads.plan import OffsetRange
+from headwater.spark.reads.range_reader import RangePartition, _fetch, _Rows, read_range
 from headwater.testing import Broker
 from tests.spark.reads import batch, numbered, one, produce, rows, values
 
@@ -69,4 +69,4 @@ def test_a_range_of_nothing_asks_nobody() -> None:
     given = {"bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     options = read_options(given, is_streaming=False)
     assert list(read_range(RangePartition(None), options, StructType([]))) == []
-    assert not Connecting("127.0.0.1:1").cluster()._connections
+    assert not BrokerAddress("127.0.0.1:1").cluster()._connections

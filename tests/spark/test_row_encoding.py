@@ -13,12 +13,12 @@ from headwater.client.cluster import Cluster
 from headwater.client.errors import ClientError, Refused, UnknownTopic
 from headwater.client.partitioner import partition_for_key
 from headwater.errors import ErrorCode
-from headwater.protocol.compression import Codec
-from headwater.spark import row_encoding
+from headwater.protocol.batches.compression import Codec
 from headwater.spark.arrow import HEADERS, TIMESTAMP
-from headwater.spark.row_encoding import RowRefused
-from headwater.spark.task_writing import write_task
-from headwater.spark.write_options import write_options
+from headwater.spark.options.write_options import write_options
+from headwater.spark.writes import row_encoder
+from headwater.spark.writes.row_encoder import RowRefused
+from headwater.spark.writes.task_writer import write_task
 from headwater.testing import Broker
 from tests.spark.written import create, messages, values
 
@@ -113,7 +113,7 @@ def test_rows_without_key_stay_together(broker: Broker, topic: str) -> None:
 
 
 def test_many_rows_without_key_take_turns(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_encoding, "_GATHERED_BYTES_MAX", 1)
+    monkeypatch.setattr(row_encoder, "_GATHERED_BYTES_MAX", 1)
     create(broker, topic, 4)
 
     write(broker, *(rows(value=[str(number)]) for number in range(8)), topic=topic)

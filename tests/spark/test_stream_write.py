@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 
 from headwater.client.cluster import Cluster
-from headwater.client.transactions import TransactionAdmin
-from headwater.spark.task_writing import publish_tasks, write_task
-from headwater.spark.write_options import write_options
+from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.spark.options.write_options import write_options
+from headwater.spark.writes.task_writer import publish_tasks, write_task
 from headwater.testing import Broker
 from tests.spark.written import create, messages, open_transactions, values
 

@@ -6,7 +6,7 @@ from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.errors import UnknownTopic
 from headwater.ids import TopicName
-from headwater.spark.topic_choice import TopicChoice
+from headwater.spark.options.topic_choice import TopicChoice
 from headwater.testing import Broker
 from tests.spark.reads import one
 

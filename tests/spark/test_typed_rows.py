@@ -12,9 +12,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import Consumer
 from headwater.ids import TopicName, TopicPartition
-from headwater.spark.bad_records import COLUMN_TYPE, BadRecord
-from headwater.spark.read_options import read_options
-from headwater.spark.typed_rows import TypedRows
+from headwater.spark.options.read_options import read_options
+from headwater.spark.reads.bad_records import COLUMN_TYPE, BadRecord
+from headwater.spark.reads.typed_rows import TypedRows
 
 if TYPE_CHECKING:
     from headwater.testing import Broker

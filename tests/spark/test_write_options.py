@@ -4,8 +4,8 @@ import pytest
 
 from headwater.client.delivery import ACKS_ALL
 from headwater.errors import ConfigError
-from headwater.protocol.compression import Codec
-from headwater.spark.write_options import AT_LEAST_ONCE, EXACTLY_ONCE, WriteOptions, write_options
+from headwater.protocol.batches.compression import Codec
+from headwater.spark.options.write_options import AT_LEAST_ONCE, EXACTLY_ONCE, WriteOptions, write_options
 
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 

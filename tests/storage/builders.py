@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from headwater.config.topic import TopicConfig
 from headwater.ids import TopicId
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import BatchHeader
+from headwater.protocol.batches.records import Record
 from headwater.storage.disk import Disk, File
 from headwater.storage.log import Log
-from headwater.topic_config import TopicConfig
 
 TOPIC_ID = TopicId(UUID(int=42))
 NOW_MS = 1_700_000_000_000

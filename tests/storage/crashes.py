@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from headwater.protocol.batch import Buffer
+from headwater.protocol.batches.batch import Buffer
 from headwater.storage.disk import Disk, File
 
 PAGE_BYTES = 64  # small, so that small batches are torn too

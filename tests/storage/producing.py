@@ -2,9 +2,9 @@
 
 import pytest
 
-from headwater.errors import ErrorCode, KafkaError
-from headwater.protocol.batch import BatchHeader
-from headwater.storage.producers import ProducerStates
+from headwater.errors import ErrorCode, Refusal
+from headwater.protocol.batches.batch import BatchHeader
+from headwater.storage.producers.states import ProducerStates
 from tests.storage.builders import NOW_MS, numbered
 
 SEQUENCE_MAX = 2**31 - 1
@@ -33,6 +33,6 @@ def states(*headers: BatchHeader) -> ProducerStates:
 
 
 def refusal(producers: ProducerStates, header: BatchHeader) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         producers.check(header)
     return refused.value.code

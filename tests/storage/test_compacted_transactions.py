@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader
-from headwater.storage import compaction, inspect, names
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import BatchHeader
+from headwater.storage import names
+from headwater.storage.cleaning import compaction
 from headwater.storage.disk import Disk
+from headwater.storage.inspection import inspect
 from headwater.storage.log import Log
 from tests.storage.builders import NOW_MS, create, fill, flush, names_in, record, reopen, settings, staged
 from tests.storage.transacting import Writer, read_committed, stable

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from headwater.protocol.batch import BatchHeader
-from headwater.protocol.compression import Codec
-from headwater.protocol.records import Record
-from headwater.storage import compaction, inspect
+from headwater.protocol.batches.batch import BatchHeader
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
+from headwater.storage.cleaning import compaction
+from headwater.storage.cleaning.offset_map import OffsetMap
 from headwater.storage.disk import Disk
+from headwater.storage.inspection import inspect
 from headwater.storage.log import Log
-from headwater.storage.offset_map import OffsetMap
 from tests.storage.builders import (
     NOW_MS,
     contents,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.protocol import batch as batches
-from headwater.protocol.records import Record
-from headwater.storage import compaction
+from headwater.config.topic import TopicConfig
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.records import Record
 from headwater.storage import log as log_module
+from headwater.storage.cleaning import compaction
 from headwater.storage.log import Log
-from headwater.topic_config import TopicConfig
 from tests.storage.builders import NOW_MS, contents, create, flush, numbered, produced, record, settings, staged
 from tests.storage.crashes import MODES, Mode, RecordingDisk, crash, materialize
 from tests.storage.transacting import Writer, account, read_committed, stable

@@ -7,11 +7,12 @@ from struct import Struct
 import pytest
 
 from headwater.errors import CorruptBatch
-from headwater.protocol import batch as batches
-from headwater.storage import doubt, names
-from headwater.storage.doubt import Doubtful
+from headwater.protocol.batches import batch as batches
+from headwater.storage import names
 from headwater.storage.file_range import FileRange
 from headwater.storage.log import Log
+from headwater.storage.recovery import verification
+from headwater.storage.recovery.verification import UnverifiedRange
 from tests.storage.builders import QuickDisk, create, fill, flush, numbered, reopen, settings
 
 COUNT = 30
@@ -60,7 +61,7 @@ def look(log: Log, offset: int, bytes_max: int = 1 << 20) -> FileRange:
 
 def read(log: Log, offset: int, bytes_max: int = 1 << 20) -> list[int]:
     """The offsets that a reader gets at once, when all that is in doubt is settled."""
-    while isinstance(found := look(log, offset, bytes_max), Doubtful):
+    while isinstance(found := look(log, offset, bytes_max), UnverifiedRange):
         found.settle(found.verify())
     return [header.base_offset for header, _ in batches.iterate(found.read())]
 
@@ -69,24 +70,24 @@ def test_what_this_process_wrote_is_in_no_doubt(tmp_path: Path) -> None:
     log = create(tmp_path, ONE_SEGMENT)
     fill(log, COUNT)
 
-    assert not isinstance(look(log, 0), Doubtful)
+    assert not isinstance(look(log, 0), UnverifiedRange)
 
 
 def test_what_an_earlier_process_wrote_is_verified_once(tmp_path: Path) -> None:
     log = reopen(written(tmp_path), clean=True)
     found = look(log, 0)
-    assert isinstance(found, Doubtful)
+    assert isinstance(found, UnverifiedRange)
     assert read(log, 0) == list(range(COUNT))
 
-    assert not isinstance(look(log, 0), Doubtful)
-    assert not isinstance(look(log, COUNT - 1), Doubtful)
+    assert not isinstance(look(log, 0), UnverifiedRange)
+    assert not isinstance(look(log, COUNT - 1), UnverifiedRange)
 
 
 def test_what_is_appended_to_it_is_read_with_it(tmp_path: Path) -> None:
     log = reopen(written(tmp_path), clean=True)
     fill(log, 5)
 
-    assert not isinstance(look(log, COUNT), Doubtful)
+    assert not isinstance(look(log, COUNT), UnverifiedRange)
     assert read(log, COUNT - 1) == list(range(COUNT - 1, COUNT + 5))
     assert read(log, 3) == list(range(3, COUNT + 5))
 
@@ -95,7 +96,7 @@ def test_what_is_appended_to_it_is_read_with_it(tmp_path: Path) -> None:
 def test_much_is_verified_piece_by_piece_and_given_as_if_it_were_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_bytes: int
 ) -> None:
-    monkeypatch.setattr(doubt, "AHEAD_BYTES", ahead_bytes)
+    monkeypatch.setattr(verification, "AHEAD_BYTES", ahead_bytes)
     for offset in (0, 7, COUNT - 1):
         log = reopen(written(tmp_path / str(offset)), clean=True)
         assert read(log, offset) == list(range(offset, COUNT))
@@ -212,7 +213,7 @@ def test_an_index_that_cannot_be_built_anew_changes_nothing_about_where_appends_
 def test_a_disk_that_cannot_be_read_is_told_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = reopen(written(tmp_path), clean=True)
     found = look(log, 0)
-    assert isinstance(found, Doubtful)
+    assert isinstance(found, UnverifiedRange)
 
     def fail(*_: object) -> int:
         raise OSError(5, "Input/output error")
@@ -227,7 +228,7 @@ def test_a_disk_that_cannot_be_read_is_told_as_damage(tmp_path: Path, monkeypatc
 def test_what_was_cut_off_meanwhile_is_not_taken_for_verified(tmp_path: Path) -> None:
     log = reopen(written(tmp_path), clean=True)
     found = look(log, 0)
-    assert isinstance(found, Doubtful)
+    assert isinstance(found, UnverifiedRange)
     verified = found.verify()
     log.truncate_to(10)
     fill(log, 3)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import CorruptBatch, ErrorCode
-from headwater.protocol.batch import Buffer
-from headwater.storage import compaction
+from headwater.protocol.batches.batch import Buffer
+from headwater.storage.cleaning import compaction
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import DiskFull, LogFailed
 from headwater.storage.log import Log

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.ids import TopicId, TopicName, TopicPartition
-from headwater.storage import checkpoints, inspect, names
+from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import DamagedCheckpoint
 from headwater.storage.disk import Disk, File
 from headwater.storage.epochs import EpochStart, LeaderEpochs
 from headwater.storage.index import OffsetIndex, TimeIndex
+from headwater.storage.inspection import inspect
 from tests.storage.builders import NOW_MS, create, flush, numbered, settings
 
 

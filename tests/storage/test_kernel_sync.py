@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headwater.storage.disk import Disk, File
-from headwater.storage.kernel_sync import KernelSync
+from headwater.storage.flush.kernel_sync import KernelSync
 from tests.readiness import is_readable
 
 

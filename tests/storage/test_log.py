@@ -6,7 +6,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from headwater.errors import ErrorCode
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from headwater.storage import checkpoints
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import LogFailed, OffsetOutOfRange

@@ -8,7 +8,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from headwater.storage.disk import Disk
 from headwater.storage.log import Log
 from tests.storage.builders import NOW_MS, create, flush, numbered, offsets, reopen, settings

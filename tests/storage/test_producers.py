@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import ErrorCode, KafkaError
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import Marker
-from headwater.protocol.records import Record
-from headwater.storage import producers as producers_module
-from headwater.storage import snapshots
-from headwater.storage.producers import ProducerStates
-from headwater.storage.snapshots import DamagedSnapshot
+from headwater.errors import ErrorCode, Refusal
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import Marker
+from headwater.protocol.batches.records import Record
+from headwater.storage.producers import snapshot_format
+from headwater.storage.producers import states as producers_module
+from headwater.storage.producers.snapshot_format import DamagedSnapshot
+from headwater.storage.producers.states import ProducerStates
 from tests.storage.builders import NOW_MS, create, flush, numbered, produced, reopen
 from tests.storage.producing import SEQUENCE_MAX, batch, refusal, states
 from tests.storage.transacting import stable
@@ -138,7 +138,7 @@ def test_a_snapshot_keeps_each_producers_last_batch_and_transaction() -> None:
         batch(-1, 43)._replace(producer_id=8), Marker(committed=True, coordinator_epoch=2), NOW_MS
     )
 
-    restored = ProducerStates(snapshots.decode(snapshots.encode(producers), Path("x.snapshot")))
+    restored = ProducerStates(snapshot_format.decode(snapshot_format.encode(producers), Path("x.snapshot")))
 
     state = restored.get(7)
     assert state is not None
@@ -150,7 +150,7 @@ def test_a_snapshot_keeps_each_producers_last_batch_and_transaction() -> None:
 
 
 def test_a_snapshot_is_kafkas_to_the_byte() -> None:
-    data = snapshots.encode(states(batch(3, 40, epoch=1, count=2)))
+    data = snapshot_format.encode(states(batch(3, 40, epoch=1, count=2)))
     assert data[:2] == b"\x00\x01"
     assert data[6:] == (
         b"\x00\x00\x00\x01"
@@ -167,11 +167,11 @@ def test_a_snapshot_is_kafkas_to_the_byte() -> None:
 
 @pytest.mark.parametrize("cut", [0, 5, 9, 20, 55])
 def test_half_a_snapshot_is_refused(cut: int) -> None:
-    data = snapshots.encode(states(batch(0)))
+    data = snapshot_format.encode(states(batch(0)))
     with pytest.raises(DamagedSnapshot):
-        snapshots.decode(data[:cut], Path("x.snapshot"))
+        snapshot_format.decode(data[:cut], Path("x.snapshot"))
     with pytest.raises(DamagedSnapshot, match="version"):
-        snapshots.decode(b"\x00\x09" + data[2:], Path("x.snapshot"))
+        snapshot_format.decode(b"\x00\x09" + data[2:], Path("x.snapshot"))
 
 
 @pytest.mark.parametrize("count", [1, 5, 14, 15, 16, 30])
@@ -260,7 +260,7 @@ def test_the_five_batch_window_survives_a_clean_start_too(tmp_path: Path, append
     assert again.check_sequence(produced(end, end)[0]) is None
     for n in range(end - 5, end):
         assert again.check_sequence(produced(end, n)[0]) == (n, n, n, n)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         again.check_sequence(produced(end, end - 6)[0])
     assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -277,7 +277,7 @@ def test_a_retry_that_cannot_be_looked_up_is_refused_and_nothing_else(tmp_path: 
     segment.write_bytes(bytes(segment.stat().st_size))
 
     for _ in range(2):
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             again.check_sequence(produced(8, 6)[0])
         assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert again.check_sequence(produced(8, 8)[0]) is None

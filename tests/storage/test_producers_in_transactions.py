@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import ErrorCode, KafkaError
-from headwater.protocol.batch import Marker
-from headwater.storage import snapshots
-from headwater.storage.producers import ProducerStates
+from headwater.errors import ErrorCode, Refusal
+from headwater.protocol.batches.batch import Marker
+from headwater.storage.producers import snapshot_format
+from headwater.storage.producers.states import ProducerStates
 from tests.storage.builders import NOW_MS, create, flush, reopen, settings
 from tests.storage.producing import batch, refusal, states
 from tests.storage.transacting import Writer, read_committed, stable
@@ -45,7 +45,7 @@ def test_a_marker_that_was_overtaken_is_refused(
     if code is None:
         producers.check_marker(7, epoch, marker, version)
     else:
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             producers.check_marker(7, epoch, marker, version)
         assert refused.value.code is code
 
@@ -86,7 +86,7 @@ def test_what_the_broker_writes_for_a_producer_has_no_sequence() -> None:
     assert refusal(producers, batch(-1, 4, epoch=-1)) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert refusal(producers, batch(-1, 4)) == ErrorCode.INVALID_TXN_STATE
     assert producers.check(batch(-1, 4, epoch=1, transactional=True)) is None
-    restored = ProducerStates(snapshots.decode(snapshots.encode(producers), Path("x.snapshot")))
+    restored = ProducerStates(snapshot_format.decode(snapshot_format.encode(producers), Path("x.snapshot")))
     state = restored.get(7)
     assert state is not None
     assert (state.batches, state.current_txn_first_offset) == ([(-1, -1, 1, 3)], 0)

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from headwater.storage.retention import expired_count
+from headwater.storage.cleaning.retention import expired_count
 from tests.storage.builders import NOW_MS, settings
 
 

@@ -9,7 +9,7 @@ import pytest
 from headwater.errors import CorruptBatch
 from headwater.storage.disk import Disk, File
 from headwater.storage.file_range import FileRange
-from headwater.storage.scanning import HEADER_BLOCK_BYTES, Scan, headers, spans
+from headwater.storage.recovery.scan import HEADER_BLOCK_BYTES, Scan, headers, spans
 from tests.storage.builders import numbered
 
 

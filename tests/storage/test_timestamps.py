@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from headwater.protocol.compression import Codec
-from headwater.protocol.records import Record
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
 from headwater.storage.log import Log
 from tests.storage.builders import NOW_MS, create, fill, flush, numbered, reopen, settings, staged
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from headwater.protocol.batch import Buffer
+from headwater.protocol.batches.batch import Buffer
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import LogFailed
 from headwater.storage.index import DamagedIndex
 from headwater.storage.log import Log
-from headwater.storage.transaction_index import AbortedTransaction, TransactionIndex, decode, is_valid
+from headwater.storage.producers.transaction_index import AbortedTransaction, TransactionIndex, decode, is_valid
 from tests.storage.builders import NOW_MS, QuickDisk, create, fill, flush, names_in, reopen, settings
 from tests.storage.transacting import Writer, read_committed, stable
 

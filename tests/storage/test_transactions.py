@@ -10,9 +10,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headwater.protocol.records import Record
-from headwater.storage import compaction, inspect
+from headwater.protocol.batches.records import Record
+from headwater.storage.cleaning import compaction
 from headwater.storage.disk import Disk
+from headwater.storage.inspection import inspect
 from headwater.storage.log import Log
 from tests.storage.builders import NOW_MS, create, flush, reopen, settings
 from tests.storage.transacting import Writer, read_committed

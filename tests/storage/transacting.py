@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader, Buffer, Marker
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import BatchHeader, Buffer, Marker
+from headwater.protocol.batches.records import Record
 from headwater.storage.log import Log
 from tests.storage.builders import NOW_MS
 

@@ -6,27 +6,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from headwater.broker import intake
-from headwater.broker.catalog import Catalog, Change
-from headwater.broker.fetching import Fetch, PartitionFetch
-from headwater.broker.first_sequences import FirstSequences
-from headwater.broker.groups import Groups
+from headwater.broker.catalog.catalog import Catalog, Change
+from headwater.broker.groups.coordinator import Groups
 from headwater.broker.housekeeping import Housekeeping
-from headwater.broker.journal import Journal
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
-from headwater.broker.shard import Outcome
-from headwater.broker.transactions import Joining, Transactions
+from headwater.broker.reads.fetch import Fetch, PartitionFetch
+from headwater.broker.shards.shard import Outcome
+from headwater.broker.transactions.coordinator import Joining, Transactions
+from headwater.broker.transactions.sequence_guard import SequenceGuard
+from headwater.broker.writes import intake
+from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
-from headwater.config import BrokerConfig
+from headwater.config.broker import BrokerConfig
+from headwater.coordination.catalog.machine import OFFSETS_TOPIC, Topic, is_internal
 from headwater.coordination.groups.commands import Commit
-from headwater.coordination.topics import OFFSETS_TOPIC, Topic, is_internal
 from headwater.coordination.transactions.commands import ProducerIdentity
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, ProducerId, TopicId, TopicName, TopicPartition
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from headwater.storage.data_directory import DataDirectory
-from headwater.storage.producers import NO_OFFSET
+from headwater.storage.producers.states import NO_OFFSET
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Broker:
             raise
         self.groups = Groups(self.catalog, lambda: self.config, self.journal, clock)
         self.transactions = Transactions(self.catalog, self.groups, lambda: self.config, self.journal, clock)
-        self._first_sequences = FirstSequences()
+        self._first_sequences = SequenceGuard()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
 
@@ -88,7 +88,7 @@ class Broker:
         if partition.is_internal:
             raise _internal(partition.id.topic)
         if acks == ACKS_ALL and partition.config.min_insync_replicas > IN_SYNC_REPLICAS:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{partition.id} has {IN_SYNC_REPLICAS} replica in sync, "
                 f"{partition.config.min_insync_replicas} are asked for (min.insync.replicas)",
@@ -96,7 +96,7 @@ class Broker:
         now_ms = self.clock.now_ms()
         header, batch = intake.admit(records, partition.config, self.config, now_ms)
         if header.is_transactional is not in_transaction:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.INVALID_TXN_STATE, "a batch is transactional where its request names a transactional id"
             )
         partition.stage(header, batch, append, acks=acks, now_ms=now_ms)
@@ -199,13 +199,13 @@ class Broker:
             raise _internal(topic)
         partition.check_online()
         if not partition.config.is_deleted_by_retention:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.POLICY_VIOLATION,
                 f"records of '{topic}' cannot be deleted: its cleanup.policy does not contain 'delete'",
             )
         target = partition.high_watermark if offset == -1 else offset
         if not 0 <= target <= partition.high_watermark:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{partition.id} has offsets {partition.start_offset} to {partition.high_watermark}, not {target}",
             )
@@ -214,7 +214,7 @@ class Broker:
             await self.housekeeping.collect(garbage)
             await self.housekeeping.checkpoint_start_offsets()
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"deletion from {partition.id} failed: {error}") from error
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"deletion from {partition.id} failed: {error}") from error
         return partition.start_offset
 
     # -- settings
@@ -223,7 +223,7 @@ class Broker:
         def checked(before: Mapping[str, str]) -> Mapping[str, str]:
             after = change(before)
             if is_internal(name) and after.get("cleanup.policy") != "compact":
-                raise KafkaError(
+                raise Refusal(
                     ErrorCode.INVALID_CONFIG, f"the cleanup.policy of '{name}' stays 'compact': it holds what is known"
                 )
             return after
@@ -279,7 +279,7 @@ class Broker:
                 watcher.expire()
 
 
-def _internal(name: str) -> KafkaError:
-    return KafkaError(
+def _internal(name: str) -> Refusal:
+    return Refusal(
         ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{name}' is internal: the broker alone makes and writes it"
     )

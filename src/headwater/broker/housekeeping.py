@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
 from headwater.errors import HeadwaterError
-from headwater.storage.garbage import Garbage
+from headwater.storage.cleaning.garbage import Garbage
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -119,7 +119,7 @@ class Housekeeping:
 
     async def _compact(self, partition: Partition, buffer_bytes: int) -> None:
         # Imported here because many brokers have nothing to compact, and because start-up time is counted.
-        from headwater.storage import compaction  # noqa: PLC0415
+        from headwater.storage.cleaning import compaction  # noqa: PLC0415
 
         log = partition.log
         now_ms = self._broker.clock.now_ms()

@@ -10,17 +10,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from headwater.coordination.topics import is_internal
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.config.topic import TopicConfig
+from headwater.coordination.catalog.machine import is_internal
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicPartition
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader, Marker
-from headwater.storage.doubt import Doubtful, Verified
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import BatchHeader, Marker
+from headwater.storage.cleaning.garbage import Garbage
 from headwater.storage.file_range import FileRange
-from headwater.storage.garbage import Garbage
 from headwater.storage.log import FlushTask, Log
-from headwater.storage.transaction_index import AbortedTransaction
-from headwater.topic_config import TopicConfig
+from headwater.storage.producers.transaction_index import AbortedTransaction
+from headwater.storage.recovery.verification import UnverifiedRange, Verified
 
 logger = logging.getLogger(__name__)
 
@@ -284,7 +284,7 @@ class Partition:
 
     def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange | None:
         """Bytes of whole batches from the one that holds `offset`; None where there is nothing to read yet. Those that
-        are Doubtful are verified first, and the read is tried again."""
+        are UnverifiedRange are verified first, and the read is tried again."""
         log = self.log
         if self.is_closed or log.failure is not None:
             self.check_online()
@@ -294,7 +294,7 @@ class Partition:
             offset, bytes_max, limit_offset=limit_offset, first_batch_whole=first_batch_whole, is_verified=True
         )
 
-    def verify(self, doubtful: Doubtful) -> None:
+    def verify(self, doubtful: UnverifiedRange) -> None:
         """In a thread. Whoever waits for the partition then looks again, as if it had moved."""
         if doubtful.is_under_way:
             return
@@ -302,7 +302,7 @@ class Partition:
         verifying = asyncio.get_running_loop().run_in_executor(None, doubtful.verify)
         verifying.add_done_callback(lambda verified: self._settle(doubtful, verified))
 
-    def _settle(self, doubtful: Doubtful, verified: asyncio.Future[Verified]) -> None:
+    def _settle(self, doubtful: UnverifiedRange, verified: asyncio.Future[Verified]) -> None:
         if not verified.cancelled():
             doubtful.settle(verified.result())
             self._wake_watchers(is_stable_end_moved=True)
@@ -330,17 +330,17 @@ class Partition:
 
     def check_online(self) -> None:
         if self.is_closed:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone")
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone")
         if self.log.failure is not None:
             raise self._offline()
 
-    def _offline(self) -> KafkaError:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {self.log.failure}")
+    def _offline(self) -> Refusal:
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {self.log.failure}")
 
-    def _in_doubt(self) -> KafkaError:
+    def _in_doubt(self) -> Refusal:
         """For batches that the next start may find. A storage error would not do: clients take it for a promise that
         nothing was kept, and give the same sequence to other records, which would then be taken for these."""
-        return KafkaError(
+        return Refusal(
             ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
             f"{self.id} is offline, and whether the batch was kept is known at its next start: {self.log.failure}",
         )
@@ -349,4 +349,4 @@ class Partition:
         """Whoever still waits is told that the partition is gone."""
         self.is_closed = True
         self.log.fail("the partition is gone")
-        self._fail_waiting(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone"))
+        self._fail_waiting(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone"))

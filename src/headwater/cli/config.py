@@ -19,12 +19,12 @@ def config(file: Path | None, reference: bool, format: str) -> None:
     ./headwater.toml), over defaults.
     """
     if reference:
-        from headwater.cli.reference import reference as render
+        from headwater.cli.parts.reference import reference as render
 
         click.echo(render(), nl=False)
         return
-    from headwater.config import describe
-    from headwater.config_load import find_file, load
+    from headwater.config.broker import describe
+    from headwater.config.loader import find_file, load
 
     effective = load({}, os.environ, find_file(file, os.environ))
     rows = [

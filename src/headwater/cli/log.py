@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.log_verify import verify
 from headwater.cli.output import format_option
+from headwater.cli.parts.log_verify import verify
 
 if TYPE_CHECKING:
-    from headwater.protocol.batch import BatchHeader
+    from headwater.protocol.batches.batch import BatchHeader
     from headwater.storage.disk import Disk
-    from headwater.storage.inspect import BatchReport
+    from headwater.storage.inspection.inspect import BatchReport
 
 
 @click.group()
@@ -37,7 +37,7 @@ def dump(file: Path, records: bool, format: str) -> int:
     wrong with those. Bytes that are no UTF-8 are escaped, or base64 in a field `..._base64`. The exit code
     is 1 if anything is wrong.
     """
-    from headwater.cli.record_rows import until_pipe_is_closed
+    from headwater.cli.rows.record_rows import until_pipe_is_closed
 
     problem_count = 0
     with until_pipe_is_closed():
@@ -47,9 +47,9 @@ def dump(file: Path, records: bool, format: str) -> int:
 
 def _dump(file: Path, format: str, *, with_records: bool) -> int:
     """How many problems were found."""
-    from headwater.cli.record_rows import row_writer
+    from headwater.cli.rows.record_rows import row_writer
     from headwater.storage.disk import Disk
-    from headwater.storage.inspect import inspect_aborted, inspect_segment
+    from headwater.storage.inspection.inspect import inspect_aborted, inspect_segment
 
     disk = Disk()
     write_row = None if format == "table" else row_writer(format, sys.stdout.buffer)
@@ -82,7 +82,7 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
 
 def _index_problems(disk: "Disk", file: Path) -> Sequence[str]:
     from headwater.storage import names
-    from headwater.storage.inspect import inspect_indexes
+    from headwater.storage.inspection.inspect import inspect_indexes
 
     # A segment that is being written has none yet.
     if not all(file.with_suffix(suffix).exists() for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)):
@@ -92,7 +92,7 @@ def _index_problems(disk: "Disk", file: Path) -> Sequence[str]:
 
 def _show_batch(report: "BatchReport") -> None:
     from headwater.cli.options import time_text
-    from headwater.cli.record_rows import headers_cell, text_cell
+    from headwater.cli.rows.record_rows import headers_cell, text_cell
 
     header = report.header
     if header is None:
@@ -126,7 +126,7 @@ def _show_problems(problems: Sequence[str]) -> None:
 
 def _batch_row(report: "BatchReport", *, with_records: bool) -> dict[str, object]:
     from headwater.cli.options import time_text
-    from headwater.cli.record_rows import record_row
+    from headwater.cli.rows.record_rows import record_row
 
     row: dict[str, object] = {"position": report.position, "bytes": report.size, "problems": list(report.problems)}
     header = report.header
@@ -158,7 +158,7 @@ def _batch_row(report: "BatchReport", *, with_records: bool) -> dict[str, object
 
 
 def _codec_name(header: "BatchHeader") -> str:
-    from headwater.protocol.compression import Codec
+    from headwater.protocol.batches.compression import Codec
 
     try:
         return Codec(header.codec).name.lower()

@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not ctx.resilient_parsing:
-            from headwater.settings import nearest
+            from headwater.config.declaration import nearest
 
             meant = nearest(args[0], COMMANDS)
             hint = f"; did you mean {meant!r}?" if meant else ""

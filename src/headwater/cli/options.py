@@ -70,8 +70,8 @@ def client_settings(bootstrap: str) -> dict[str, str]:
     file = client_config_file()
     if file is None:
         return {_SERVERS: bootstrap}
-    from headwater.client.properties import read_properties
-    from headwater.client.security import about_security, read_security
+    from headwater.client.security.properties import read_properties
+    from headwater.client.security.security import about_security, read_security
 
     given = read_properties(file)
     settings = about_security(given)
@@ -86,7 +86,7 @@ def client_settings(bootstrap: str) -> dict[str, str]:
 def connect(bootstrap: str, *, topic_wait_ms: int = 0) -> "Cluster":
     """A topic that does not exist is an error after `topic_wait_ms`: a person who misspelt it should not wait."""
     from headwater.client.cluster import Cluster
-    from headwater.client.security import read_security
+    from headwater.client.security.security import read_security
 
     settings = client_settings(bootstrap)
     return Cluster(

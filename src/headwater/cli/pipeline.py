@@ -136,7 +136,7 @@ def run(
       headwater pipeline run sales --master spark://host:7077 --conf spark.executor.memory=4g
       headwater pipeline run my_job.py
     """
-    from headwater.cli.pipeline_rows import display
+    from headwater.cli.rows.pipeline_rows import display
 
     _tell_definitions(bootstrap)
     target = _target(master, remote, settings)
@@ -157,7 +157,7 @@ def run(
             heed_signals()
             return script.run(ready=heed_signals)
         from headwater.pipelines import project
-        from headwater.pipelines.running import Pace, Runner
+        from headwater.pipelines.run import Pace, Runner
 
         pace = Pace(is_once=once, interval_ms=interval, back_off_max_ms=back_off_max, grace_ms=grace)
         runner = Runner(project.load(path), target, pace, shown, full_refresh=full_refresh)
@@ -191,11 +191,11 @@ def validate(
     Example:
       headwater pipeline validate sales
     """
-    from headwater.pipelines import project, running
+    from headwater.pipelines import project, run
 
     _tell_definitions(bootstrap)
     found = project.load(path)
-    running.validate(found, _target(master, remote, settings))
+    run.validate(found, _target(master, remote, settings))
     if format == "table":
         click.echo(printable(f"{found.name} is valid"))
     else:

@@ -90,7 +90,7 @@ def produce(
     if key_separator == "":
         raise click.UsageError("--key-separator must not be empty")
     from headwater.client.producer import Producer
-    from headwater.protocol.compression import Codec
+    from headwater.protocol.batches.compression import Codec
 
     interruption = Interruption()
     if sources:

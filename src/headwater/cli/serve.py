@@ -76,7 +76,7 @@ async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
     import asyncio
 
     from headwater import logs
-    from headwater.config_load import find_file, load
+    from headwater.config.loader import find_file, load
     from headwater.node import Node
 
     config = load(flags, os.environ, find_file(file, os.environ)).config
@@ -99,7 +99,7 @@ async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
 
 def _reload(node: "Node", file: Path | None, flags: Mapping[str, str]) -> None:
     from headwater import logs
-    from headwater.config_load import find_file, load
+    from headwater.config.loader import find_file, load
     from headwater.errors import HeadwaterError
 
     try:

@@ -9,18 +9,18 @@ from typing import Self, TypeVar
 from headwater.client.backoff import Backoff
 from headwater.client.connection import CLIENT_ID, RESPONSE_BYTES_MAX, TIMEOUT_MS, Connection
 from headwater.client.errors import ClientError, ConnectionLost, Refused, UnknownTopic, check
-from headwater.client.security import PLAINTEXT, Security
+from headwater.client.security.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ConfigError, ErrorCode
 from headwater.ids import NodeId, TopicId, TopicName, TopicPartition
-from headwater.protocol.codec import Request, Response
-from headwater.protocol.messages.metadata import (
+from headwater.protocol.messages.topics.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
+from headwater.protocol.wire.codec import Request, Response
 
 # A topic that was created a moment ago may be unknown to the broker that is asked.
 TOPIC_WAIT_MS = 2_000

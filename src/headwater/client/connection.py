@@ -12,14 +12,14 @@ from typing import Any, Generic, Self, TypeVar
 
 from headwater import tcp
 from headwater.client.errors import ClientError, ConnectionLost, UnsupportedApi, check
-from headwater.client.security import PLAINTEXT, Security
+from headwater.client.security.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode, ProtocolError
-from headwater.protocol.codec import Request, Response, decode, encode_parts
-from headwater.protocol.headers import read_response_header, write_request_header
-from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.reuse import Buffers
+from headwater.protocol.buffer_pool import Buffers
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.wire.codec import Request, Response, decode, encode_parts
+from headwater.protocol.wire.headers import read_response_header, write_request_header
 
 CLIENT_ID = "headwater"
 TIMEOUT_MS = 30_000

@@ -12,14 +12,20 @@ from headwater.client.backoff import Backoff
 from headwater.client.cluster import Cluster
 from headwater.client.connection import Connection, InFlight
 from headwater.client.errors import ClientError, OffsetOutOfRange, Refused, check
-from headwater.client.isolation import AbortedTransactions
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
+from headwater.client.transactions.isolation import AbortedTransactions
 from headwater.errors import CorruptBatch, ErrorCode
 from headwater.ids import NodeId, TopicName, TopicPartition
-from headwater.protocol import batch
-from headwater.protocol.batch import BatchHeader
-from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from headwater.protocol.records import Headers
+from headwater.protocol.batches import batch
+from headwater.protocol.batches.batch import BatchHeader
+from headwater.protocol.batches.records import Headers
+from headwater.protocol.messages.records.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 
 WAIT_MS_MAX = 500
 FETCH_BYTES_MAX = 50 * 1024 * 1024

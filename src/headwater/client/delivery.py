@@ -14,17 +14,17 @@ from headwater.client.connection import Connection, InFlight
 from headwater.client.errors import ClientError, Refused, check
 from headwater.errors import ErrorCode
 from headwater.ids import NodeId, TopicName, TopicPartition
-from headwater.protocol import batch
-from headwater.protocol.compression import Codec
-from headwater.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from headwater.protocol.messages.produce import (
+from headwater.protocol.batches import batch
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from headwater.protocol.records import Record
+from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 ACKS_ALL = -1
 # A broker remembers the last five batches of a producer: with more under way it could not tell a retry from a gap.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from headwater.client.cluster import Cluster
 from headwater.client.connection import Connection
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.messages.list_offsets import (
+from headwater.protocol.messages.records.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,

@@ -14,8 +14,8 @@ from headwater.client.errors import ClientError
 from headwater.client.partitioner import partition_for_key
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.compression import Codec
-from headwater.protocol.records import Headers, Record
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Headers, Record
 
 # Far below a broker's default max.message.bytes, and enough that the cost of a request no longer matters.
 BATCH_BYTES_MAX = 256 * 1024

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
 
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 
 LENGTH_MAX = 1024
 # Of one compiled expression.
@@ -20,7 +20,7 @@ MATCHERS_KEPT = 128
 def whole_matcher(regex: str) -> Callable[[str], object]:
     """Gives something other than None for a text that matches as a whole."""
     if len(regex) > LENGTH_MAX:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"the regular expression has {len(regex)} characters, the limit is {LENGTH_MAX}",
         )
@@ -35,12 +35,12 @@ def whole_matcher(regex: str) -> Callable[[str], object]:
         compiled = re2.compile(regex, options)
     except (cast("type[Exception]", re2.error), UnicodeError) as error:
         text = b"".join(part for part in error.args if isinstance(part, bytes)).decode("utf-8", "replace")
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION, f"'{regex}' is not a valid regular expression: {text}"
         ) from error
     instructions_max = INSTRUCTIONS_MIN + INSTRUCTIONS_PER_CHARACTER * len(regex)
     if compiled.programsize > instructions_max:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"'{regex}' is too large an expression ({compiled.programsize} instructions, the limit is "
             f"{instructions_max}): repeat less",

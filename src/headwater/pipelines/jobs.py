@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from headwater.clock import SystemClock
 from headwater.pipelines.failures import explain
-from headwater.pipelines.happenings import Finished, Happening
 from headwater.pipelines.project import ProjectError, place_of
-from headwater.pipelines.running import Journal, RunFailed, Update
+from headwater.pipelines.query_watch import watched
+from headwater.pipelines.run import Journal, RunFailed, Update
+from headwater.pipelines.run_events import Finished, Happening
 from headwater.pipelines.sessions import Target, plain
-from headwater.pipelines.watching import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import yaml
 
+from headwater.config.declaration import nearest
 from headwater.errors import HeadwaterError
-from headwater.settings import nearest
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _SPEC_BYTES_MAX = 1 << 20

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql.functions import coalesce, col, concat, expr, hex, lit  # noqa: A004
 
+from headwater.config.declaration import nearest
 from headwater.errors import HeadwaterError
 from headwater.pipelines.failures import reason_in
-from headwater.settings import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession

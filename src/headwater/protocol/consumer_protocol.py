@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from headwater.errors import ProtocolError
 from headwater.ids import TopicName
-from headwater.protocol.codec import Data, Struct, decode, encode_parts, field, int32
-from headwater.protocol.schema import ELEMENTS_MAX
+from headwater.protocol.wire.codec import Data, Struct, decode, encode_parts, field, int32
+from headwater.protocol.wire.schema import ELEMENTS_MAX
 
 VERSIONS = range(4)
 NO_GENERATION = -1

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from headwater.protocol.columns import Buffer, BytesColumn, Columns, HeadersColumn, LongColumn
+from headwater.protocol.batches.columns import Buffer, BytesColumn, Columns, HeadersColumn, LongColumn
 
 Array: TypeAlias = Any  # which of pyarrow's many array types it is, is known only at run time
 

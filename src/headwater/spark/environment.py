@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from headwater.spark.options import CLIENT_PREFIX
+from headwater.spark.options.options import CLIENT_PREFIX
 
 BOOTSTRAP: Final = "HEADWATER_BOOTSTRAP"
 CLIENT_CONFIG: Final = "HEADWATER_CLIENT_CONFIG"
@@ -18,8 +18,8 @@ _SERVERS: Final = "bootstrap.servers"
 def client_options() -> dict[str, str]:
     """Options of `format("headwater")`, for readers, writers and sinks: `.options(**client_options())`."""
     # Imported here because all of Spark's Python processes import this package, and few ask.
-    from headwater.client.properties import read_properties
-    from headwater.client.security import about_security
+    from headwater.client.security.properties import read_properties
+    from headwater.client.security.security import about_security
 
     file = os.environ.get(CLIENT_CONFIG)
     given = read_properties(Path(file)) if file else {}

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
+from headwater.config.topic import TopicConfig
 from headwater.errors import HeadwaterError
 from headwater.ids import TopicId, TopicPartition
 from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import META_PROPERTIES, RECOVERY_POINTS, START_OFFSETS, DamagedCheckpoint
 from headwater.storage.disk import Disk
 from headwater.storage.log import Log
-from headwater.storage.recovery import nothing_loaded
-from headwater.topic_config import TopicConfig
+from headwater.storage.recovery.loader import nothing_loaded
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from headwater.protocol.batch import Buffer
+from headwater.protocol.batches.batch import Buffer
 from headwater.storage.names import TEMPORARY
 
 _VECTOR_MAX: Final = os.sysconf("SC_IOV_MAX")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from headwater.protocol.batch import NO_LEADER_EPOCH
+from headwater.protocol.batches.batch import NO_LEADER_EPOCH
 from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import DamagedCheckpoint
 from headwater.storage.disk import Disk

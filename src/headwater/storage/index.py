@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
-from headwater.protocol.batch import NO_TIMESTAMP
+from headwater.protocol.batches.batch import NO_TIMESTAMP
 from headwater.storage.disk import Disk
 
 _OFFSET_ENTRY: Final = Struct(">ii")

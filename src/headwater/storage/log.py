@@ -12,27 +12,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headwater.errors import ErrorCode, HeadwaterError, KafkaError
+from headwater.config.topic import TopicConfig
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicId
-from headwater.protocol.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer, Marker
-from headwater.storage import checkpoints, flushing, names, recovery, removing, swapping
-from headwater.storage.aborted import AbortedTransactions
+from headwater.protocol.batches.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer, Marker
+from headwater.storage import checkpoints, names
+from headwater.storage.cleaning import removal, swap
+from headwater.storage.cleaning.garbage import Garbage
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import EpochStart, LeaderEpochs
 from headwater.storage.errors import DiskFull, LogFailed, OffsetOutOfRange, is_disk_full
 from headwater.storage.file_range import FileRange
-from headwater.storage.flushing import FlushTask
-from headwater.storage.garbage import Garbage
-from headwater.storage.producers import Duplicate, ProducerStates
-from headwater.storage.recovery import Loaded
-from headwater.storage.replay import load_producers, recall_producers
+from headwater.storage.flush import flush_task
+from headwater.storage.flush.flush_task import FlushTask
+from headwater.storage.producers.aborted_transactions import AbortedTransactions
+from headwater.storage.producers.snapshot_files import SnapshotFiles
+from headwater.storage.producers.states import Duplicate, ProducerStates
+from headwater.storage.recovery import loader
+from headwater.storage.recovery.loader import Loaded
+from headwater.storage.recovery.replay import load_producers, recall_producers
 from headwater.storage.segment import Segment
-from headwater.storage.snapshot_files import SnapshotFiles
-from headwater.storage.timestamps import Lookup, plan_latest, plan_lookup
-from headwater.topic_config import TopicConfig
+from headwater.storage.time_lookup import Lookup, plan_latest, plan_lookup
 
 if TYPE_CHECKING:
-    from headwater.storage.compaction import CleaningTask
+    from headwater.storage.cleaning.compaction import CleaningTask
 
 __all__ = ["DiskFull", "FileRange", "FlushTask", "Garbage", "Log", "LogFailed", "OffsetOutOfRange"]
 
@@ -108,7 +111,7 @@ class Log:
         epochs = LeaderEpochs([EpochStart(0, 0)])
         disk.write_file(directory / names.PARTITION_METADATA, checkpoints.partition_metadata(topic_id))
         disk.write_file(directory / names.LEADER_EPOCHS, epochs.encode())
-        active = recovery.new_segment(disk, directory, 0, config, now_ms=now_ms, report=logger.warning)
+        active = loader.new_segment(disk, directory, 0, config, now_ms=now_ms, report=logger.warning)
         loaded = Loaded([active], SnapshotFiles(disk, directory), epochs=epochs)
         log = cls(disk, directory, config, loaded, logger.warning)
         log.directories_to_sync = [directory, directory.parent]
@@ -136,8 +139,8 @@ class Log:
     ) -> "Log":
         """`clean`: the log was closed, and `recovery_point` is its end; no record is read. Otherwise what follows the
         recovery point is verified, cut at the first batch that is not whole, and on disk before anybody reads it."""
-        loader = recovery.Loader(disk, directory, config, now_ms, report)
-        loaded = loader.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
+        opening = loader.Loader(disk, directory, config, now_ms, report)
+        loaded = opening.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
         log = cls(disk, directory, config, loaded, report)
         for segment in log.segments:
             segment.doubt()
@@ -220,7 +223,7 @@ class Log:
             self.fail(f"write failed: {error}")
             raise LogFailed(f"{self.directory.name}: {self.failure}") from error
         try:
-            for path in removing.cut_back(self, end_offset):
+            for path in removal.cut_back(self, end_offset):
                 self.disk.remove(path)
         except OSError as second:
             self.fail(f"disk full, and what was half written cannot be taken back: {second}")
@@ -245,7 +248,7 @@ class Log:
     def _roll(self, now_ms: int) -> None:
         # Whatever fails here leaves a file that the next attempt overwrites.
         self._write_snapshot()
-        segment = recovery.new_segment(
+        segment = loader.new_segment(
             self.disk, self.directory, self.end_offset, self._config, now_ms=now_ms, report=self._report
         )
         self.active.seal()
@@ -268,7 +271,7 @@ class Log:
     ) -> FileRange:
         """Whole batches from the one that holds `offset`, or the next where compaction removed it, before
         `limit_offset`. With `first_batch_whole` the first is given even if it is larger than `bytes_max`. With
-        `is_verified` it may be Doubtful, which is to be settled before the read is tried again."""
+        `is_verified` it may be UnverifiedRange, which is to be settled before the read is tried again."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         active = self.active
@@ -306,7 +309,7 @@ class Log:
             # Without the snapshot recovery reads more, and that is all.
             with suppress(OSError):
                 self._write_snapshot()
-        return flushing.plan(self, with_active_indexes=is_due)
+        return flush_task.plan(self, with_active_indexes=is_due)
 
     @property
     def recovery_point(self) -> int:
@@ -324,7 +327,7 @@ class Log:
         )
 
     def _flush(self, *, with_active_indexes: bool) -> None:
-        task = flushing.plan(self, with_active_indexes=with_active_indexes)
+        task = flush_task.plan(self, with_active_indexes=with_active_indexes)
         task.run()
         self.flushed(task)
 
@@ -348,23 +351,23 @@ class Log:
 
     def expire(self, now_ms: int, limit_offset: int) -> Garbage:
         """Removes what retention no longer keeps, all of it before `limit_offset`, the high watermark."""
-        return Garbage(self.disk) if self.failure is not None else removing.expire(self, now_ms, limit_offset)
+        return Garbage(self.disk) if self.failure is not None else removal.expire(self, now_ms, limit_offset)
 
     def advance_start(self, offset: int) -> Garbage:
         """Makes everything before `offset` unreadable; segments that hold nothing else are removed."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
-        return removing.advance_start(self, offset)
+        return removal.advance_start(self, offset)
 
     def truncate_to(self, offset: int) -> Garbage:
         """Takes back everything at `offset` and after it, as a follower does whose leader has something else there."""
         if self.failure is not None:
             raise LogFailed(self.failure)
-        return removing.truncate(self, offset) if offset < self.end_offset else Garbage(self.disk)
+        return removal.truncate(self, offset) if offset < self.end_offset else Garbage(self.disk)
 
     def install(self, task: "CleaningTask") -> Garbage:
         """Puts what the task has cleaned in the place of what it was cleaned from, if that is still there."""
-        return swapping.install(self, task)
+        return swap.install(self, task)
 
     def delete(self) -> Garbage:
         """The directory gets a name that is no partition's; readers keep the files that they have open."""
@@ -381,7 +384,7 @@ class Log:
         """As `ProducerStates.check`, with every batch known that it goes by."""
         try:
             return self.producers.check(header)
-        except KafkaError as refusal:
+        except Refusal as refusal:
             if self._recall_offset is None or refusal.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 raise
             offset, self._recall_offset = self._recall_offset, None

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Final, TypeVar
 from zlib import crc32
 
+from headwater.config.topic import TopicConfig
 from headwater.errors import CorruptBatch
-from headwater.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
-from headwater.storage import names, scanning
+from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
+from headwater.storage import names
 from headwater.storage.disk import Disk, File
-from headwater.storage.doubt import Doubtful, Doubts, Verified
 from headwater.storage.file_range import FileRange
 from headwater.storage.index import DamagedIndex, Index, OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
-from headwater.storage.places import Places
-from headwater.storage.transaction_index import AbortedTransaction, TransactionIndex
-from headwater.topic_config import TopicConfig
+from headwater.storage.position_cache import PositionCache
+from headwater.storage.producers.transaction_index import AbortedTransaction, TransactionIndex
+from headwater.storage.recovery import scan
+from headwater.storage.recovery.verification import Doubts, UnverifiedRange, Verified
 
 _INT32_MAX: Final = 2**31 - 1
 
@@ -87,7 +88,7 @@ class Segment:
         self._first_timestamp: int | None = None
         self._max_time: TimeEntry | None = TimeEntry(NO_TIMESTAMP, base_offset) if is_new else None
         self._indexed_time: TimeEntry | None = None
-        self._places = Places()
+        self._places = PositionCache()
         self._was_read = False
         self.doubts = Doubts()
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
@@ -152,7 +153,7 @@ class Segment:
         """The first batch's timestamp, from which the age of the segment counts."""
         if self._first_timestamp is None:
             self._first_timestamp = next(
-                (header.max_timestamp for _, header in scanning.headers(self.file, 0, self.size)), NO_TIMESTAMP
+                (header.max_timestamp for _, header in scan.headers(self.file, 0, self.size)), NO_TIMESTAMP
             )
         return self._first_timestamp
 
@@ -288,7 +289,7 @@ class Segment:
         self._max_time = self.time_index.last() or TimeEntry(NO_TIMESTAMP, self.base_offset)
         self._indexed_time = None
         next_offset = self.base_offset
-        for _, header in scanning.headers(self.file, start, position):
+        for _, header in scan.headers(self.file, start, position):
             next_offset = header.next_offset
             if header.max_timestamp > self._max_time.timestamp:
                 self._max_time = TimeEntry(header.max_timestamp, header.last_offset)
@@ -308,7 +309,7 @@ class Segment:
             return remembered
         next_offset = self.base_offset
         entry = self._checked(lambda: self.offset_index.lookup_position(position - 1))
-        for _, header in scanning.headers(self.file, 0 if entry is None else entry.position, position):
+        for _, header in scan.headers(self.file, 0 if entry is None else entry.position, position):
             next_offset = header.next_offset
         return next_offset
 
@@ -318,12 +319,12 @@ class Segment:
         """All that is there now was written by an earlier process."""
         self.doubts = Doubts(self.next_offset, self.size)
 
-    def settle(self, doubtful: Doubtful, verified: Verified) -> None:
+    def settle(self, doubtful: UnverifiedRange, verified: Verified) -> None:
         """Takes in what was found about a range, unless the file was cut or replaced meanwhile."""
         if self.doubts.settle(doubtful, verified, is_current=self.is_in(doubtful)) and verified.problem is not None:
             self._report(f"{self.path(names.LOG).name} is damaged: {verified.problem}; see `headwater log verify`")
 
-    def _doubtful(self, offset: int) -> Doubtful:
+    def _doubtful(self, offset: int) -> UnverifiedRange:
         """What must be verified next to read from `offset` on; an error if that is known to be damaged."""
         return self.doubts.next_at(self, self._checked(lambda: self.offset_index.lookup(offset)))
 
@@ -333,7 +334,7 @@ class Segment:
         self, offset: int, bytes_max: int, limit_offset: int, *, first_batch_whole: bool, is_verified: bool = False
     ) -> FileRange | None:
         """Whole batches from the first that reaches `offset`; None if there is none in this segment. With `is_verified`
-        only what is in no doubt, or Doubtful."""
+        only what is in no doubt, or UnverifiedRange."""
         end, next_offset, known = self.size, self.next_offset, None
         if is_verified and offset < self.doubts.before_offset:
             known = self.doubts.known_at(offset)
@@ -365,7 +366,7 @@ class Segment:
             return remembered
         entry = self._checked(lambda: self.offset_index.lookup(offset))
         start = 0 if entry is None else entry.position
-        for position, _, _, last_offset in scanning.spans(self.file, start, self.size):
+        for position, _, _, last_offset in scan.spans(self.file, start, self.size):
             if last_offset >= offset:
                 return position
         return self.size
@@ -377,7 +378,7 @@ class Segment:
             return max(start, remembered)
         entry = self._checked(lambda: self.offset_index.lookup_position(cut))
         boundary = start if entry is None else max(start, entry.position)
-        for position, end, base_offset, _ in scanning.spans(self.file, boundary, self.size):
+        for position, end, base_offset, _ in scan.spans(self.file, boundary, self.size):
             if end > cut:
                 self._places.note_end(position, base_offset)
                 return position
@@ -389,7 +390,7 @@ class Segment:
         return 0 if entry is None else entry.position
 
     def _batch_end(self, position: int) -> int:
-        for _, header in scanning.headers(self.file, position, self.size, HEADER_SIZE):
+        for _, header in scan.headers(self.file, position, self.size, HEADER_SIZE):
             return position + header.size
         return self.size
 
@@ -403,7 +404,7 @@ class Segment:
         next_offset, size, self._unindexed_bytes = self.next_offset, self.size, 0
         self.next_offset = self.base_offset
         try:
-            for position, header in scanning.headers(self.file, 0, size):
+            for position, header in scan.headers(self.file, 0, size):
                 if not self.next_offset <= header.base_offset <= header.last_offset < next_offset:
                     # An index that believed it would lead past records that are there.
                     raise CorruptBatch(f"{self.path(names.LOG).name} has wrong offsets at position {position}")
@@ -459,7 +460,7 @@ class Segment:
 
     def _last_offset_at(self, position: int) -> int | None:
         try:
-            for _, header in scanning.headers(self.file, position, self.size, HEADER_SIZE):
+            for _, header in scan.headers(self.file, position, self.size, HEADER_SIZE):
                 return header.last_offset
         except CorruptBatch:
             return None
@@ -467,6 +468,6 @@ class Segment:
 
     def _is_true(self, entry: TimeEntry) -> bool:
         position = self.locate(entry.offset)
-        for _, header in scanning.headers(self.file, position, self.size, HEADER_SIZE):
+        for _, header in scan.headers(self.file, position, self.size, HEADER_SIZE):
             return header.last_offset == entry.offset and header.max_timestamp == entry.timestamp
         return False

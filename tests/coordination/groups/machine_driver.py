@@ -11,7 +11,9 @@ from itertools import chain
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from headwater.broker.group_format import GroupFormat
+from headwater.broker.groups.format import GroupFormat
+from headwater.config.group import GroupConfig
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile, Waiting
 from headwater.coordination.groups.classic.group import ClassicGroup
 from headwater.coordination.groups.commands import (
@@ -26,8 +28,6 @@ from headwater.coordination.groups.events import (
     TransactionEnded,
 )
 from headwater.coordination.groups.machine import Group, GroupMachine
-from headwater.group_config import GroupConfig
-from headwater.group_defaults import GroupDefaults
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicName
 from tests.coordination.groups.consumer.driver import Topics
 from tests.coordination.groups.one_group import OneGroup

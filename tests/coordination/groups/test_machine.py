@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.classic.group import ClassicGroup
 from headwater.coordination.groups.commands import (
     LEAVE_EPOCH,
@@ -21,8 +22,7 @@ from headwater.coordination.groups.events import (
     MemberStored,
     OffsetForgotten,
 )
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 from headwater.protocol.consumer_protocol import write_assignment
 from tests.coordination.groups.consumer.driver import SESSION_TIMEOUT_MS, Topics, heartbeat
@@ -47,7 +47,7 @@ def group(driver: MachineDriver) -> OneGroup:
 
 
 def refusal(request: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         request()
     return refused.value.code
 
@@ -215,10 +215,10 @@ def test_a_group_is_described_as_what_it_is_and_not_found_as_the_other(driver: M
 
     assert machine.describe_classic(GroupId("classic")).members[0].member_id == "bob"
     assert machine.describe_consumer(GroupId("consumer")).members[0].member_id == "ann"
-    with pytest.raises(KafkaError, match="is not a consumer group") as refused:
+    with pytest.raises(Refusal, match="is not a consumer group") as refused:
         machine.describe_consumer(GroupId("classic"))
     assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
-    with pytest.raises(KafkaError, match="is not a classic group") as refused:
+    with pytest.raises(Refusal, match="is not a classic group") as refused:
         machine.describe_classic(GroupId("consumer"))
     assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 

@@ -12,7 +12,7 @@ from headwater.coordination.groups.events import (
     OffsetForgotten,
     RegexForgotten,
 )
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 from tests.coordination.groups.consumer.driver import SESSION_TIMEOUT_MS, Topics, heartbeat
 from tests.coordination.groups.machine_driver import MachineDriver
@@ -34,7 +34,7 @@ def group(driver: MachineDriver) -> OneGroup:
 
 
 def refusal(request: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         request()
     return refused.value.code
 

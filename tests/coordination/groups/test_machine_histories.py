@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.commands import JOIN_EPOCH, NO_GENERATION, NO_MEMBER, GroupState
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.events import OffsetForgotten
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.consumer.driver import Topics
 from tests.coordination.groups.consumer.test_properties import LOST, expect
@@ -127,7 +127,7 @@ class Histories(RuleBasedStateMachine):
             if not is_silent:
                 try:
                     client.leave(requests(self.group(name)))
-                except KafkaError as refusal:
+                except Refusal as refusal:
                     expect(refusal, *LOST)
 
     # -- offsets
@@ -142,7 +142,7 @@ class Histories(RuleBasedStateMachine):
             is_member = group.group is not None and _has_member(group, member_id)
             try:
                 self._commit(group, where, at, member_id, generation - lag, client.instance)
-            except KafkaError as refusal:
+            except Refusal as refusal:
                 expect(refusal, *COMMIT_REFUSALS)
             else:
                 assert not (is_member and lag), "a member that is behind has committed"
@@ -155,7 +155,7 @@ class Histories(RuleBasedStateMachine):
         is_free = group.state in (None, GroupState.EMPTY)
         try:
             self._commit(group, where, at, NO_MEMBER, NO_GENERATION, None, retention_ms)
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, ErrorCode.UNKNOWN_MEMBER_ID)
             assert not is_free
         else:
@@ -202,7 +202,7 @@ class Histories(RuleBasedStateMachine):
     def delete_offset(self, name: str, where: tuple[str, int]) -> None:
         try:
             (code,) = self.group(name).delete_offsets(where)
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, ErrorCode.GROUP_ID_NOT_FOUND)
             return
         if code is ErrorCode.NONE:
@@ -236,7 +236,7 @@ class Histories(RuleBasedStateMachine):
             group.commit_in_transaction(
                 producer, committed, member_id=member_id, generation=generation, instance=instance
             )
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, *LOST, ErrorCode.ILLEGAL_GENERATION)
         else:
             self.pending.setdefault(producer, {})[group.group_id, *where] = at, self._next_place()
@@ -254,7 +254,7 @@ class Histories(RuleBasedStateMachine):
     def delete(self, name: str) -> None:
         try:
             self.driver.delete(name)
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP)
             return
         assert self.group(name).group is None

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.coordination.decisions import Ticket
 from headwater.coordination.groups.commands import GroupState, JoinResult, Sync
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.consumer.driver import Topics, heartbeat
 from tests.coordination.groups.machine_driver import MachineDriver
@@ -45,7 +45,7 @@ def test_no_group_begins_beyond_the_limit_but_those_that_are_there_go_on(
     begin(group)
     driver.groups_max = 1
 
-    with pytest.raises(KafkaError, match=r"headwater\.groups\.max") as refused:
+    with pytest.raises(Refusal, match=r"headwater\.groups\.max") as refused:
         begin(driver.group("another"))
     assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert list(driver.machine.groups) == [NAME]
@@ -80,12 +80,12 @@ def test_members_that_would_take_more_memory_than_there_is_are_refused(driver: M
     group.stable_classic()
     driver.bytes_max = driver.machine.weight + 10
 
-    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes") as refused:
+    with pytest.raises(Refusal, match=r"headwater\.groups\.memory\.max\.bytes") as refused:
         group.join(join_request(new_member_id="more"))
     assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes"):
+    with pytest.raises(Refusal, match=r"headwater\.groups\.memory\.max\.bytes"):
         driver.group("another").heartbeat(heartbeat("ann", topics=["a" * 20]))
-    with pytest.raises(KafkaError, match=r"headwater\.groups\.memory\.max\.bytes"):
+    with pytest.raises(Refusal, match=r"headwater\.groups\.memory\.max\.bytes"):
         group.machine.decide_sync(
             group.group_id,
             Sync(MemberId("bob"), None, 1, None, None, {MemberId("bob"): b"x" * 5000}),

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.commands import Commit, FoundOffset, GroupState, OffsetsAsked
 from headwater.coordination.groups.events import ClassicGroupForgotten, ConsumerGroupForgotten, OffsetForgotten
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
 from tests.coordination.groups.consumer.driver import Topics, heartbeat
 from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver
@@ -116,7 +116,7 @@ def test_whoever_is_behind_or_no_member_may_not_commit(
 ) -> None:
     begin(group)
     before = driver.snapshot()
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         group.commit(offset("a", 0, 7), member_id=member_id, generation=generation)
     assert refused.value.code is code
     assert driver.snapshot() == before
@@ -124,7 +124,7 @@ def test_whoever_is_behind_or_no_member_may_not_commit(
 
 def test_a_client_that_knows_no_epochs_learns_that_its_generation_is_over(driver: MachineDriver) -> None:
     commit = Commit(MemberId("bob"), None, 1, [], knows_epochs=False)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         driver.machine.decide_commit(GroupId(NAME), commit, driver.now)
     assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
 
@@ -140,14 +140,14 @@ def test_offsets_of_a_topic_that_had_the_name_before_are_not_told(driver: Machin
 def test_a_static_member_is_fenced_by_the_one_that_took_its_place(driver: MachineDriver, group: OneGroup) -> None:
     static(group)
     group.join(join_request(new_member_id="bob-again", instance="i"))
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         group.commit(offset("a", 0, 7), member_id="bob", generation=1, instance="i")
     assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_client_that_cannot_mean_an_epoch_may_not_commit_as_a_member_of_the_next_generation(group: OneGroup) -> None:
     mixed(group)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         group.commit(offset("a", 0, 7), member_id="ann", generation=2, knows_epochs=False)
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
     assert group.commit(offset("a", 0, 7), member_id="bob", generation=2, knows_epochs=False) == [ErrorCode.NONE]
@@ -219,7 +219,7 @@ def test_a_member_of_a_consumer_group_that_asks_learns_that_it_is_behind(
     if code is None:
         assert group.committed(member_id=member_id, epoch=epoch) == {("a", 0): 1}
         return
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         group.committed(member_id=member_id, epoch=epoch)
     assert refused.value.code is code
 
@@ -259,7 +259,7 @@ def test_all_offsets_of_a_group_without_members_can_be_deleted(group: OneGroup, 
 def test_no_offset_is_deleted_while_members_are_there_that_are_no_consumers(group: OneGroup) -> None:
     group.commit(offset("a", 0, 1))
     group.join(join_request(new_member_id="worker", protocol_type="connect"))
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         group.delete_offsets(("a", 0))
     assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
     assert group.committed() == {("a", 0): 1}

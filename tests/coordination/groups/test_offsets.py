@@ -11,15 +11,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from headwater.config.declaration import INT64_MAX
+from headwater.config.group_defaults import GroupDefaults
+from headwater.coordination.catalog.machine import Topic
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.groups.commands import OffsetToCommit
 from headwater.coordination.groups.events import CommittedOffset, OffsetCommitted, OffsetEvent, OffsetForgotten
 from headwater.coordination.groups.offsets import ExpiryRule, Offsets
-from headwater.coordination.topics import Topic
 from headwater.errors import ErrorCode
-from headwater.group_defaults import GroupDefaults
 from headwater.ids import NO_TOPIC_ID, GroupId, TopicId, TopicName
-from headwater.settings import INT64_MAX
 
 ANN, BOB = GroupId("ann"), GroupId("bob")
 ORDERS, USERS = TopicName("orders"), TopicName("users")

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.config.group_defaults import GroupDefaults
+from headwater.coordination.catalog.machine import Topic
 from headwater.coordination.groups.commands import GroupState
 from headwater.coordination.groups.events import (
     ClassicGroupForgotten,
     OffsetForgotten,
     TransactionEnded,
 )
-from headwater.coordination.topics import Topic
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicId, TopicName
 from tests.coordination.groups.consumer.driver import Topics
 from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver
@@ -98,7 +98,7 @@ def test_a_producer_whose_consumer_was_replaced_may_not_commit(
 ) -> None:
     begin(group)
     before = driver.snapshot()
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         group.commit_in_transaction(ANN, offset(*HERE, 7), member_id=member_id, generation=generation)
     assert refused.value.code is code
     assert driver.snapshot() == before
@@ -106,7 +106,7 @@ def test_a_producer_whose_consumer_was_replaced_may_not_commit(
 
 def test_no_more_groups_begin_than_there_is_room_for(driver: MachineDriver, group: OneGroup) -> None:
     driver.groups_max = 0
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         group.commit_in_transaction(ANN, offset(*HERE, 7))
     assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
 

@@ -13,7 +13,7 @@ from headwater.coordination.transactions.commands import (
 )
 from headwater.coordination.transactions.events import TransactionState, TransactionStored
 from headwater.coordination.transactions.machine import TransactionMachine
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
 
 ResultT = TypeVar("ResultT")
@@ -98,9 +98,7 @@ class Driver:
 
     # -- commands
 
-    def init(
-        self, expected: ProducerIdentity | None = None, **fields: object
-    ) -> Decision[ProducerIdentity | KafkaError]:
+    def init(self, expected: ProducerIdentity | None = None, **fields: object) -> Decision[ProducerIdentity | Refusal]:
         init = InitProducer(ORDERS, TIMEOUT_MS, ProducerId(self.new_producer_id), expected)._replace(**fields)
         return self.take(lambda: self.machine.decide_init(init, self.now))
 

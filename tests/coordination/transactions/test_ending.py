@@ -5,7 +5,7 @@ import pytest
 from headwater.coordination.transactions.commands import ProducerIdentity, WriteMarkers
 from headwater.coordination.transactions.events import TransactionState
 from headwater.coordination.transactions.transitions import EPOCH_MAX, EPOCH_OF_CLIENT_MAX
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from tests.coordination.transactions.driver import ORDERS, START, TIMEOUT_MS, A, B, Driver, markers_in, producer, stored
 
 CLIENT = producer(7, 5)
@@ -14,7 +14,7 @@ LAST = producer(7, EPOCH_OF_CLIENT_MAX)
 
 def refused_end(driver: Driver, who: ProducerIdentity, *, is_commit: bool, protocol_version: int) -> ErrorCode:
     before = driver.transaction
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.end(who, is_commit=is_commit, protocol_version=protocol_version)
     assert driver.transaction == before
     return refusal.value.code
@@ -72,7 +72,7 @@ def test_whoever_knows_the_next_epoch_already_waits_for_the_markers() -> None:
     driver = Driver(stored(TransactionState.ONGOING, protocol_version=2))
     decision = driver.end(CLIENT, is_commit=True, protocol_version=2)
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.add(producer(7, 6), B, protocol_version=2)
     assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
     driver.write_markers(decision)
@@ -86,7 +86,7 @@ def test_where_no_epoch_is_left_the_client_is_told_its_new_producer_id_at_once()
 
     assert decision.result == producer(100, 0)
     assert [(each.producer_id, each.producer_epoch) for each in markers_in(decision)] == [(7, EPOCH_MAX)]
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.add(producer(100, 0), A, protocol_version=2)
     assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS, "it is known, though not yet its turn"
     assert refused_end(driver, LAST, is_commit=True, protocol_version=2) is ErrorCode.CONCURRENT_TRANSACTIONS

@@ -33,7 +33,7 @@ from headwater.coordination.transactions.transitions import (
     identity_of,
     markers_of,
 )
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
 from tests.coordination.transactions.driver import ORDERS, TIMEOUT_MS, Driver, Settings, markers_in, stored
 
@@ -159,7 +159,7 @@ class Histories(RuleBasedStateMachine):
         before = self.driver.machine.transactions.get(ORDERS)
         try:
             decision = self.decide(request)
-        except KafkaError as error:
+        except Refusal as error:
             result: object = error
         else:
             self.check_meant(request, before, decision)
@@ -201,7 +201,7 @@ class Histories(RuleBasedStateMachine):
         client = request.client
         if client.pending is not request or client.is_dead:
             return
-        if isinstance(result, KafkaError):
+        if isinstance(result, Refusal):
             client.is_dead = result.code not in RETRIED
             return
         client.pending = None

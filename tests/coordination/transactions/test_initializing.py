@@ -5,7 +5,7 @@ import pytest
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.coordination.transactions.events import TransactionState
 from headwater.coordination.transactions.transitions import EPOCH_MAX, EPOCH_OF_CLIENT_MAX
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TransactionalId
 from tests.coordination.transactions.driver import (
     ORDERS,
@@ -21,7 +21,7 @@ from tests.coordination.transactions.driver import (
 
 
 def refused(driver: Driver, expected: ProducerIdentity | None = None, **fields: object) -> ErrorCode:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.init(expected, **fields)
     return refusal.value.code
 
@@ -50,7 +50,7 @@ def test_taking_over_aborts_what_the_other_has_open_and_succeeds_once_that_is_do
     driver = Driver(stored(TransactionState.ONGOING))
 
     decision = driver.init()
-    assert isinstance(decision.result, KafkaError)
+    assert isinstance(decision.result, Refusal)
     assert decision.result.code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert [(each.producer_epoch, each.is_commit, each.partitions) for each in markers_in(decision)] == [
         (6, False, frozenset({A}))
@@ -191,8 +191,8 @@ def test_the_zombie_of_a_takeover_cannot_go_on() -> None:
     driver.init()
 
     for version in (1, 2):
-        with pytest.raises(KafkaError) as adding:
+        with pytest.raises(Refusal) as adding:
             driver.add(producer(7, 5), B, protocol_version=version)
-        with pytest.raises(KafkaError) as ending:
+        with pytest.raises(Refusal) as ending:
             driver.end(producer(7, 5), is_commit=True, protocol_version=version)
         assert adding.value.code is ending.value.code is ErrorCode.PRODUCER_FENCED

@@ -7,7 +7,7 @@ import pytest
 from headwater.coordination.transactions.commands import TransactionDescription
 from headwater.coordination.transactions.events import TransactionState
 from headwater.coordination.transactions.listing import read_filter
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TransactionalId
 from tests.coordination.transactions.driver import ORDERS, START, TIMEOUT_MS, A, Driver, producer, stored
 
@@ -78,7 +78,7 @@ def test_filters_add_up() -> None:
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         listed(pattern="(")
     assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
@@ -93,7 +93,7 @@ def test_a_transaction_is_described() -> None:
 
 def test_an_unknown_and_an_empty_id_are_refused() -> None:
     for name, code in ("no-such", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND), ("", ErrorCode.INVALID_REQUEST):
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             MACHINE.describe(TransactionalId(name))
         assert refusal.value.code is code
 

@@ -7,7 +7,7 @@ import pytest
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.coordination.transactions.events import TransactionForgotten, TransactionState, TransactionStored
 from headwater.coordination.transactions.transitions import FOLLOWERS, PREPARED, markers_of
-from headwater.errors import KafkaError
+from headwater.errors import Refusal
 from headwater.ids import ProducerId
 from tests.coordination.transactions.driver import ORDERS, START, A, B, Driver, producer, stored
 
@@ -149,9 +149,9 @@ def outcome(driver: Driver, run_command: Callable[[], object], before: Transacti
     """As a cell says it."""
     try:
         result = run_command()
-    except KafkaError as error:
+    except Refusal as error:
         result = error
-    refusal = result.code.name if isinstance(result, KafkaError) else getattr(result, "name", "NONE")
+    refusal = result.code.name if isinstance(result, Refusal) else getattr(result, "name", "NONE")
     refused = [short for short, name in ERRORS.items() if name == refusal]
     after = driver.machine.transactions.get(ORDERS)
     if after == before:

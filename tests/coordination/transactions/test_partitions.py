@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.coordination.transactions.events import TimeLimitSet, TransactionState, TransactionStored
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TopicName, TopicPartition, TransactionalId
 from tests.coordination.transactions.driver import ORDERS, START, TIMEOUT_MS, A, B, Driver, Settings, producer, stored
 
@@ -59,7 +59,7 @@ def test_a_transaction_has_only_so_many_partitions() -> None:
     many = [TopicPartition(TopicName("t"), number) for number in range(4)]
     driver.add(CLIENT, *many[:3])
 
-    with pytest.raises(KafkaError, match="at most 3 partitions") as refusal:
+    with pytest.raises(Refusal, match="at most 3 partitions") as refusal:
         driver.add(CLIENT, many[3])
     assert refusal.value.code is ErrorCode.TRANSACTION_ABORTABLE
     driver.add(CLIENT, *many[:2])
@@ -73,7 +73,7 @@ def test_all_transactions_together_have_only_so_many_partitions() -> None:
         settings=Settings(headwater_transactions_partitions_max=2),
     )
     driver.add(CLIENT, A)
-    with pytest.raises(KafkaError, match="together have at most 2 partitions") as refusal:
+    with pytest.raises(Refusal, match="together have at most 2 partitions") as refusal:
         driver.add(CLIENT, A, B, of=other)
     assert refusal.value.code is ErrorCode.TRANSACTION_ABORTABLE
     driver.add(CLIENT, A, of=other)
@@ -81,7 +81,7 @@ def test_all_transactions_together_have_only_so_many_partitions() -> None:
 
     driver.write_markers(driver.end(CLIENT, is_commit=True))
     driver.add(CLIENT, B, of=other)
-    with pytest.raises(KafkaError, match="together"):
+    with pytest.raises(Refusal, match="together"):
         driver.add(CLIENT, A)
 
 
@@ -101,6 +101,6 @@ def test_each_partition_is_verified_by_itself() -> None:
     ],
 )
 def test_an_empty_id_is_refused(ask: Callable[[Driver], object]) -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         ask(Driver())
     assert refusal.value.code is ErrorCode.INVALID_REQUEST

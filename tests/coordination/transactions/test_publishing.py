@@ -9,7 +9,7 @@ from headwater.coordination.decisions import Decision
 from headwater.coordination.transactions.commands import ProducerIdentity, PublishBatch, Published, Writer
 from headwater.coordination.transactions.events import NO_BATCH_ID, TransactionState, TransactionStored
 from headwater.coordination.transactions.transitions import EPOCH_MAX, EPOCH_OF_CLIENT_MAX
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId, staging_id
 from tests.coordination.transactions.driver import TIMEOUT_MS, A, B, Driver, Settings, markers_in, stored
 
@@ -26,7 +26,7 @@ class Sink(Driver):
     def begin(self, transactional_id: TransactionalId) -> Writer:
         self.new_producer_id += 1
         decision = self.init(transactional_id=transactional_id)
-        if isinstance(decision.result, KafkaError):
+        if isinstance(decision.result, Refusal):
             self.write_markers(decision)
             decision = self.init(transactional_id=transactional_id)
         assert isinstance(decision.result, ProducerIdentity)
@@ -43,9 +43,9 @@ class Sink(Driver):
         publish = PublishBatch(TransactionalId(application_id), batch_id, is_commit, writers, ProducerId(50))
         return self.take(lambda: self.machine.decide_publish(publish, self.now))
 
-    def refused(self, batch_id: int, *writers: Writer, **options: Any) -> KafkaError:
+    def refused(self, batch_id: int, *writers: Writer, **options: Any) -> Refusal:
         before = self.snapshot()
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             self.publish(batch_id, *writers, **options)
         assert self.snapshot() == before
         return refusal.value
@@ -147,7 +147,7 @@ def test_whatever_else_the_application_has_open_is_aborted_with_the_batch() -> N
 
     assert committed(decision) == {SECOND: True, THIRD: False}
     assert sink.states(other.transactional_id) == [ONGOING], "it is another application's"
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         sink.add(loser.producer, B, protocol_version=2, of=THIRD)
     assert refusal.value.code is ErrorCode.PRODUCER_FENCED
 
@@ -157,7 +157,7 @@ def test_a_zombie_of_a_published_writer_is_fenced() -> None:
     writer = sink.stage(FIRST)
     decision = sink.publish(0, writer)
     for _ in range(2):
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             sink.add(writer.producer, B, protocol_version=2, of=FIRST)
         assert refusal.value.code is ErrorCode.PRODUCER_FENCED
         sink.write_markers(decision)

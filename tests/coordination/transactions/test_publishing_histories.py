@@ -21,7 +21,7 @@ from headwater.coordination.transactions.commands import (
     Writer,
 )
 from headwater.coordination.transactions.events import TransactionState, TransactionStored
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId, staging_id
 from tests.coordination.transactions.driver import TIMEOUT_MS, Driver, markers_in
 
@@ -105,7 +105,7 @@ class Publishing(RuleBasedStateMachine):
         init = InitProducer(transactional_id, TIMEOUT_MS, ProducerId(self.driver.new_producer_id))
         try:
             decision = machine.decide_init(init, now)
-        except KafkaError:
+        except Refusal:
             # The transaction before is still being ended.
             return
         self.take(decision)
@@ -139,7 +139,7 @@ class Publishing(RuleBasedStateMachine):
         self.requests.append(request)
         if arrives:
             told = self.ask(request, survives=survives)
-            if isinstance(told, KafkaError):
+            if isinstance(told, Refusal):
                 assert told.code in FOUND_OUT
                 self.staged.clear()
             elif is_heard and survives:
@@ -160,10 +160,10 @@ class Publishing(RuleBasedStateMachine):
         if self.requests:
             self.ask(self.requests[number % len(self.requests)])
 
-    def ask(self, request: PublishBatch, *, survives: bool = True) -> Published | KafkaError:
+    def ask(self, request: PublishBatch, *, survives: bool = True) -> Published | Refusal:
         try:
             decision = self.driver.machine.decide_publish(request, self.driver.now)
-        except KafkaError as error:
+        except Refusal as error:
             return error
         self.take(decision, survives=survives)
         return decision.result

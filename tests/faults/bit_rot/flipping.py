@@ -17,10 +17,10 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from headwater.storage import checkpoints
 from headwater.storage.disk import Disk
-from headwater.storage.verifying import verify_directory, verify_partition
+from headwater.storage.inspection.damage import verify_directory, verify_partition
 from tests.broker.running import batch_of, crash, create, produce, running, settled, start
 from tests.broker.test_fetching import fetch, outcome
 from tests.broker.transacting import end, initialized, stage

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException, Producer
 
 from headwater.clock import ManualClock, SystemClock
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from headwater.protocol.messages.fetch import FetchResponse
+from headwater.protocol.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from headwater.protocol.messages.records.fetch import FetchResponse
 from headwater.testing import Broker
 from tests.broker.running import NOW_MS, batch_of, create, produce, running
 from tests.listeners.raw import RawClient, fetch_request

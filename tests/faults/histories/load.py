@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.client.isolation import AbortedTransactions
+from headwater.client.transactions.isolation import AbortedTransactions
 from headwater.errors import ErrorCode
-from headwater.protocol import batch as batches
+from headwater.protocol.batches import batch as batches
 from tests.faults.histories.checking import violations
 from tests.faults.histories.clients.fetcher import read_everything
 from tests.faults.histories.clients.options import Options

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headwater.broker.groups import Groups
+from headwater.broker.groups.coordinator import Groups
 from headwater.broker.partition import Append, Partition
 from headwater.broker.pending import Pending
 from headwater.coordination.groups.classic.roster import Roster
@@ -19,10 +19,10 @@ from headwater.coordination.groups.consumer import progress, reconciliation
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId
-from headwater.listeners.kafka.apis import fetch, produce
-from headwater.protocol import batch as batches
-from headwater.protocol.batch import BatchHeader, Marker
-from headwater.protocol.records import Record
+from headwater.listeners.kafka.apis.records import fetch, produce
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import BatchHeader, Marker
+from headwater.protocol.batches.records import Record
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.log import Log
 

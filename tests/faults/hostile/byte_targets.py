@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.config import BrokerConfig
+from headwater.config.broker import BrokerConfig
 from headwater.errors import HeadwaterError
-from headwater.protocol import batch as batches
-from headwater.protocol.codec import decode
+from headwater.protocol.batches import batch as batches
 from headwater.protocol.consumer_protocol import read_assignment, read_subscription
-from headwater.protocol.framing import FrameReader
+from headwater.protocol.wire.codec import decode
+from headwater.protocol.wire.framing import FrameReader
 from tests.faults.hostile.forging import REQUESTS, Forger
 from tests.faults.hostile.fuzzing import read
 

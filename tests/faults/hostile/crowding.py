@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headwater.errors import ErrorCode
-from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from headwater.protocol.messages.join_group import JoinGroupResponse
+from headwater.protocol.messages.groups.join_group import JoinGroupResponse
+from headwater.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tests.faults.hostile.flooding import DESCRIPTORS_BESIDE, raise_descriptors
 from tests.faults.hostile.watching import Bystander, watched
 from tests.listeners.raw import RawClient, batch_of

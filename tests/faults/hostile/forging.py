@@ -13,12 +13,12 @@ from uuid import UUID
 
 from headwater.ids import TopicName
 from headwater.listeners.kafka.dispatch import APIS
-from headwater.protocol import batch as batches
-from headwater.protocol.compression import Codec
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
 from headwater.protocol.consumer_protocol import Subscription, write_assignment, write_subscription
-from headwater.protocol.primitives import write_unsigned_varint
-from headwater.protocol.records import Record
-from headwater.protocol.schema import (
+from headwater.protocol.wire.primitives import write_unsigned_varint
+from headwater.protocol.wire.schema import (
     IDENTIFIER,
     RECORDS,
     TEXT,

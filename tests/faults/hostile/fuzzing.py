@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from headwater.broker.catalog import CATALOG
+from headwater.broker.catalog.catalog import CATALOG
 from headwater.errors import ProtocolError
-from headwater.protocol.codec import Request, Response, decode
-from headwater.protocol.headers import read_request_header, read_response_header
-from headwater.protocol.messages.api_versions import ApiVersionsRequest
-from headwater.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from headwater.protocol.messages.delete_topics import DeleteTopicsResponse
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
+from headwater.protocol.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from headwater.protocol.messages.topics.delete_topics import DeleteTopicsResponse
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.wire.codec import Request, Response, decode
+from headwater.protocol.wire.headers import read_request_header, read_response_header
 from tests.faults.hostile.forging import BY_KEY, REQUESTS, Forger, Frame, Vocabulary
 from tests.faults.hostile.watching import MIB, SIDE_TOPIC, Bystander, WatchedBroker, watched
 from tests.listeners.raw import RawClient

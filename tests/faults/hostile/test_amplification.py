@@ -7,35 +7,35 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.errors import ErrorCode, ProtocolError
-from headwater.protocol.codec import Request, decode
-from headwater.protocol.headers import read_request_header
-from headwater.protocol.messages.alter_configs import (
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
+from headwater.protocol.messages.configs.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResponse,
 )
-from headwater.protocol.messages.api_versions import ApiVersionsRequest
-from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from headwater.protocol.messages.describe_configs import (
+from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from headwater.protocol.messages.describe_producers import (
+from headwater.protocol.messages.configs.incremental_alter_configs import AlterableConfig as Change
+from headwater.protocol.messages.configs.incremental_alter_configs import AlterConfigsResource as ChangedResource
+from headwater.protocol.messages.configs.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from headwater.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.protocol.messages.topics.metadata import MetadataRequest
+from headwater.protocol.messages.transactions.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     TopicRequest,
 )
-from headwater.protocol.messages.incremental_alter_configs import AlterableConfig as Change
-from headwater.protocol.messages.incremental_alter_configs import AlterConfigsResource as ChangedResource
-from headwater.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from headwater.protocol.messages.metadata import MetadataRequest
-from headwater.protocol.primitives import write_unsigned_varint
-from headwater.protocol.schema import ELEMENTS_MAX
+from headwater.protocol.wire.codec import Request, decode
+from headwater.protocol.wire.headers import read_request_header
+from headwater.protocol.wire.primitives import write_unsigned_varint
+from headwater.protocol.wire.schema import ELEMENTS_MAX
 from headwater.testing import Broker
 from tests.listeners.on_loop import connection_of, on_loop
 from tests.listeners.raw import RawClient, batch_of

@@ -13,9 +13,9 @@ from headwater.client.consumer import Consumer
 from headwater.client.errors import ClientError
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol import batch as batches
-from headwater.protocol import compression
-from headwater.protocol.compression import Codec
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches import compression
+from headwater.protocol.batches.compression import Codec
 from tests.faults.hostile.watching import MIB, Bystander, watched
 from tests.listeners.raw import NOW_MS, RawClient, batch_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.protocol.messages.api_versions import ApiVersionsRequest
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
 from tests.faults.hostile.flooding import flood, vanish
 from tests.faults.hostile.watching import MIB, Bystander, WatchedBroker, watched
 from tests.faults.processes import wait_until

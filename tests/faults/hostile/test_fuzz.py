@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.protocol.codec import Request, decode, encode
+from headwater.protocol.wire.codec import Request, decode, encode
 from tests.faults.hostile.forging import REQUESTS, Forger
 from tests.faults.hostile.fuzzing import fuzz_broker, fuzz_decoder
 

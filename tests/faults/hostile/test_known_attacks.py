@@ -12,25 +12,25 @@ import pytest
 
 from headwater.errors import ErrorCode
 from headwater.listeners.kafka.dispatch import advertised_apis
-from headwater.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from headwater.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from headwater.protocol.messages.describe_configs import (
+from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from headwater.protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
-from headwater.protocol.messages.incremental_alter_configs import (
+from headwater.protocol.messages.configs.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from headwater.protocol.messages.groups.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from headwater.protocol.messages.records.fetch import FetchRequest, FetchResponse, ReplicaState
+from headwater.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.testing import Broker
 from tests.faults.hostile.crowding import patiently
 from tests.listeners.on_loop import connection_of, eventually, on_loop

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater.protocol.messages.join_group import JoinGroupResponse
+from headwater.protocol.messages.groups.join_group import JoinGroupResponse
 from tests.faults.hostile.watching import MIB, Bystander, watched
 from tests.listeners.raw import RawClient, batch_of
 from tests.listeners.raw_groups import Place, find, join_request, member_heartbeat, sync

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from headwater.errors import ErrorCode
-from headwater.protocol import batch as batches
-from headwater.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.faults.kills.loads import (
     COUNTED,
     DEADLINE_S,

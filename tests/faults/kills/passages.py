@@ -6,9 +6,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from headwater.protocol.batch import Buffer
+from headwater.protocol.batches.batch import Buffer
 from headwater.storage.disk import Disk, File
-from headwater.storage.kernel_sync import KernelSync
+from headwater.storage.flush.kernel_sync import KernelSync
 
 # To mark is to write the end of a transaction.
 Operation = Literal["create", "write", "mark", "sync", "truncate", "rename", "remove"]

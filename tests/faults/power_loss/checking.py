@@ -7,12 +7,12 @@ from typing import NamedTuple
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.clock import ManualClock
+from headwater.coordination.catalog.machine import is_internal
 from headwater.coordination.groups.commands import OffsetsAsked
-from headwater.coordination.topics import is_internal
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, TopicName, TopicPartition
-from headwater.protocol import batch as batches
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.records import Record
 from tests.broker.running import NOW_MS, batch_of, crash, produce, run, start
 from tests.broker.transacting import eventually
 from tests.faults.power_loss.history import History, PartitionHistory, TopicHistory, Transaction

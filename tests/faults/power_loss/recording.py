@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from headwater.protocol.batch import Buffer
+from headwater.protocol.batches.batch import Buffer
 from headwater.storage.disk import Disk, File
 
 ROOT = 0

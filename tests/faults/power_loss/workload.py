@@ -8,14 +8,14 @@ from typing import Any
 from headwater.broker.broker import Broker
 from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
-from headwater.broker.transactions import Joining
+from headwater.broker.transactions.coordinator import Joining
 from headwater.clock import ManualClock
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetToCommit
 from headwater.coordination.transactions.commands import PROTOCOL_2, ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TransactionalId
-from headwater.protocol import batch as batches
-from headwater.protocol.records import Record
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.records import Record
 from tests.broker.running import NOW_MS, run, settled, start
 from tests.faults.power_loss.history import History, PartitionHistory, Sent, Span, TopicHistory, Transaction
 from tests.faults.power_loss.recording import RecordingDisk

@@ -4,8 +4,8 @@ import gc
 from pathlib import Path
 from typing import Any
 
-from headwater.broker.fetching import Fetch, PartitionFetch
-from headwater.listeners.kafka.apis import fetch as fetch_api
+from headwater.broker.reads.fetch import Fetch, PartitionFetch
+from headwater.listeners.kafka.apis.records import fetch as fetch_api
 from tests.broker.running import create, running
 
 

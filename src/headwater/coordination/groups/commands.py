@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
+from headwater.coordination.catalog.machine import Topic
 from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.events import ClassicProtocol, CommittedOffset
-from headwater.coordination.topics import Topic
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId, MemberId, TopicId, TopicName, TopicPartition
 

@@ -6,6 +6,8 @@ Pure: no clock, no I/O. It finds the group that a command names, begins and ends
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar, cast, get_args
 
+from headwater.config.group import GroupConfig
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
 from headwater.coordination.groups.classic.events import RosterEvent
@@ -50,9 +52,7 @@ from headwater.coordination.groups.events import (
 )
 from headwater.coordination.groups.migration import upgrade
 from headwater.coordination.groups.offsets import Offsets
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_config import GroupConfig
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
@@ -195,7 +195,7 @@ class GroupMachine:
             return ()
         # Producers and older clients know only that their generation is over.
         knows_groups = commit.knows_epochs and not is_transactional
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.GROUP_ID_NOT_FOUND if knows_groups else ErrorCode.ILLEGAL_GENERATION,
             f"there is no group '{group_id}' with a generation or epoch {generation}: join it again",
         )
@@ -245,13 +245,13 @@ class GroupMachine:
     def describe_classic(self, group_id: GroupId) -> ClassicDescription:
         group = self._existing(group_id)
         if not isinstance(group, ClassicGroup):
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{group_id}' is not a classic group")
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{group_id}' is not a classic group")
         return group.describe()
 
     def describe_consumer(self, group_id: GroupId) -> ConsumerDescription:
         group = self._existing(group_id)
         if not isinstance(group, ConsumerGroup):
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{group_id}' is not a consumer group")
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{group_id}' is not a consumer group")
         return group.describe()
 
     def listings(self) -> Sequence[GroupListing]:
@@ -372,7 +372,7 @@ class GroupMachine:
     def _existing(self, group_id: GroupId) -> Group:
         group = self.groups.get(group_id)
         if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{group_id}'")
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{group_id}'")
         return group
 
     def _group_of(self, group_id: GroupId, member_id: MemberId) -> Group:
@@ -383,7 +383,7 @@ class GroupMachine:
 
     def _check_room(self) -> None:
         if not self._has_room():
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"there are {self._config.headwater_groups_max} groups already (headwater.groups.max): delete some",
             )
@@ -392,13 +392,13 @@ class GroupMachine:
         """Refuses what does not fit beside all the rest. Whoever brings no more than before is always welcome."""
         more = brought - (0 if group is None else group.weight_of(member_id))
         if more > 0 and more > self._bytes_left():
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 "the members of all groups take as much memory as they may (headwater.groups.memory.max.bytes)",
             )
 
 
-def _unknown_member(group_id: GroupId, member_id: MemberId) -> KafkaError:
-    return KafkaError(
+def _unknown_member(group_id: GroupId, member_id: MemberId) -> Refusal:
+    return Refusal(
         ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group '{group_id}' with a member '{member_id}': join it again"
     )

@@ -7,6 +7,9 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from headwater.config.declaration import INT64_MAX
+from headwater.config.group_defaults import GroupDefaults
+from headwater.coordination.catalog.machine import Topic
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.groups.commands import OffsetToCommit
 from headwater.coordination.groups.events import (
@@ -18,11 +21,8 @@ from headwater.coordination.groups.events import (
     TransactionEnded,
 )
 from headwater.coordination.groups.pending_offsets import PendingOffsets
-from headwater.coordination.topics import Topic
 from headwater.errors import ErrorCode
-from headwater.group_defaults import GroupDefaults
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicName
-from headwater.settings import INT64_MAX
 
 NO_EXPIRE_TIMESTAMP = -1
 

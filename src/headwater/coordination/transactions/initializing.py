@@ -15,19 +15,17 @@ from headwater.coordination.transactions.transitions import (
     identity_of,
     initialized,
 )
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 
 
 def check_init(init: InitProducer, settings: TransactionSettings) -> None:
     # Two-phase commit is not offered, and these are the codes by which Kafka says so.
     if init.enable_two_phase:
-        raise KafkaError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is not enabled on this broker"
-        )
+        raise Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is not enabled on this broker")
     if init.keep_prepared:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "a prepared transaction cannot be kept")
+        raise Refusal(ErrorCode.UNSUPPORTED_VERSION, "a prepared transaction cannot be kept")
     if not 0 < init.timeout_ms <= settings.transaction_max_timeout_ms:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_TRANSACTION_TIMEOUT,
             f"a time-out of {init.timeout_ms} ms is not between 1 and {settings.transaction_max_timeout_ms} "
             "(transaction.max.timeout.ms)",

@@ -44,7 +44,7 @@ from headwater.coordination.transactions.transitions import (
     identity_of,
     markers_of,
 )
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import STAGING_INFIX, TopicPartition, TransactionalId, application_of
 
 ResultT = TypeVar("ResultT")
@@ -69,7 +69,7 @@ class TransactionMachine:
 
     # -- producers
 
-    def decide_init(self, init: InitProducer, now: Now) -> Decision[ProducerIdentity | KafkaError]:
+    def decide_init(self, init: InitProducer, now: Now) -> Decision[ProducerIdentity | Refusal]:
         """A refusal that comes with events is a result: the transaction that is open is aborted, then the client may
         try again."""
         _check_id(init.transactional_id)
@@ -100,13 +100,13 @@ class TransactionMachine:
         if len(together) == len(transaction.partitions):
             return Decision([], None)
         if len(together) > self._config.headwater_transaction_partitions_max:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.TRANSACTION_ABORTABLE,
                 f"a transaction has at most {self._config.headwater_transaction_partitions_max} partitions "
                 "(headwater.transaction.partitions.max): abort it and write less at a time",
             )
         if len(together) - len(transaction.partitions) > self._partitions_left():
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.TRANSACTION_ABORTABLE,
                 f"all transactions together have at most {self._config.headwater_transactions_partitions_max} "
                 "partitions (headwater.transactions.partitions.max): abort this one, and try again later",
@@ -179,7 +179,7 @@ class TransactionMachine:
         _check_id(transactional_id)
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id '{transactional_id}'")
+            raise Refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id '{transactional_id}'")
         return TransactionDescription(
             transactional_id,
             ProducerIdentity(transaction.producer_id, transaction.producer_epoch),
@@ -282,9 +282,9 @@ class TransactionMachine:
     def _check_room(self, transactional_id: TransactionalId) -> None:
         if len(transactional_id) > ID_LENGTH_MAX:
             message = f"a transactional id has at most {ID_LENGTH_MAX} characters (transactional.id)"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            raise Refusal(ErrorCode.INVALID_REQUEST, message)
         if not self._has_room():
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.POLICY_VIOLATION,
                 f"there are {self._config.headwater_transactions_max} transactional ids already "
                 "(headwater.transactions.max): use fewer, or let them expire sooner (transactional.id.expiration.ms)",
@@ -293,7 +293,7 @@ class TransactionMachine:
 
 def _check_id(transactional_id: TransactionalId) -> None:
     if not transactional_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+        raise Refusal(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
 
 
 def _ending(transaction: TransactionStored, result: ResultT) -> Decision[ResultT]:

@@ -35,7 +35,7 @@ from headwater.coordination.transactions.transitions import (
     markers_of,
     prepared,
 )
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_PRODUCER_ID, STAGING_INFIX, TransactionalId, staging_id
 
 Transactions = Mapping[TransactionalId, TransactionStored]
@@ -53,7 +53,7 @@ def check_publish(publish: PublishBatch, settings: TransactionSettings) -> None:
     if publish.batch_id < 0:
         raise _invalid(f"the batch id {publish.batch_id} is negative")
     if len(publish.writers) > settings.headwater_publish_writers_max:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.POLICY_VIOLATION,
             f"a batch of {len(publish.writers)} writers is too large: at most "
             f"{settings.headwater_publish_writers_max} are published at once (headwater.publish.writers.max)",
@@ -151,7 +151,7 @@ def _ended(
 def _check_size(ended: Sequence[TransactionStored], settings: TransactionSettings) -> None:
     size, size_max = _size_of(ended), settings.transaction_state_log_segment_bytes
     if size > size_max:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.POLICY_VIOLATION,
             f"{len(ended)} writers with the partitions that they wrote to take {size} bytes, more than "
             f"{size_max} (transaction.state.log.segment.bytes): write with fewer tasks",
@@ -179,5 +179,5 @@ def _size(transaction: TransactionStored) -> int:
     )
 
 
-def _invalid(reason: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, reason)
+def _invalid(reason: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, reason)

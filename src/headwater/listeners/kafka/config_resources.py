@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
-from headwater import config as broker_config
-from headwater import group_config, topic_config
 from headwater.broker.broker import Broker
-from headwater.broker.catalog import Change
-from headwater.config import BrokerConfig
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_config import GroupConfig
+from headwater.broker.catalog.catalog import Change
+from headwater.config import broker as broker_config
+from headwater.config import group, topic
+from headwater.config.broker import BrokerConfig
+from headwater.config.declaration import ConfigEntry, Setting, find_setting
+from headwater.config.group import GroupConfig
+from headwater.config.topic import TopicConfig
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId
-from headwater.settings import ConfigEntry, Setting, find_setting
-from headwater.topic_config import TopicConfig
 
 
 class ResourceType(IntEnum):
@@ -51,7 +51,7 @@ async def once_each(resources: Sequence[N]) -> AsyncIterator[tuple[N, int]]:
 
 def check_named_once(resource: Named, times_named: int) -> None:
     if times_named > 1:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_REQUEST, f"'{resource.resource_name[:40]}' is changed {times_named} times in the request"
         )
 
@@ -70,7 +70,7 @@ def current_overrides(broker: Broker, resource_type: int, name: str) -> Mapping[
             topics.check_group_id(name)
             return topics.group_overrides.get(GroupId(name), {})
         case _:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
 
 
 async def change_overrides(
@@ -89,9 +89,9 @@ def describe(broker: Broker, resource_type: int, overrides: Mapping[str, str]) -
     """The settings in effect for a resource that sets `overrides` itself."""
     match resource_type:
         case ResourceType.TOPIC:
-            return topic_config.describe(overrides, broker.config)
+            return topic.describe(overrides, broker.config)
         case ResourceType.GROUP:
-            return group_config.describe(overrides, broker.config)
+            return group.describe(overrides, broker.config)
         case _:
             return broker_config.describe(broker.config)
 
@@ -109,6 +109,6 @@ def declared_setting(resource_type: int, name: str) -> Setting:
 def check_broker_name(broker: Broker, name: str) -> None:
     """The empty name stands for the defaults of all brokers, which are this one's."""
     if name not in ("", str(broker.config.node_id)):
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_REQUEST, f"broker '{name[:40]}' is not here, this is broker {broker.config.node_id}"
         )

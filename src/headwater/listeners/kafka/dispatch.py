@@ -16,54 +16,54 @@ from typing import Any, NamedTuple, cast
 from headwater.broker.broker import Broker
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, ProtocolError
-from headwater.listeners.kafka.apis import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
+from headwater.listeners.kafka.apis.cluster import api_versions, describe_cluster, find_coordinator
+from headwater.listeners.kafka.apis.configs import (
     alter_configs,
-    api_versions,
+    describe_configs,
+    incremental_alter_configs,
+    list_config_resources,
+)
+from headwater.listeners.kafka.apis.groups import (
     consumer_group_describe,
     consumer_group_heartbeat,
-    create_partitions,
-    create_topics,
     delete_groups,
-    delete_records,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
     describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_topic_partitions,
-    describe_transactions,
-    end_txn,
-    fetch,
-    find_coordinator,
     heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
     join_group,
     leave_group,
-    list_config_resources,
     list_groups,
-    list_offsets,
-    list_transactions,
-    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
-    offset_for_leader_epoch,
-    produce,
-    publish_batch,
     sync_group,
+)
+from headwater.listeners.kafka.apis.records import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
+from headwater.listeners.kafka.apis.topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_log_dirs,
+    describe_topic_partitions,
+    metadata,
+)
+from headwater.listeners.kafka.apis.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_producers,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
+    publish_batch,
     txn_offset_commit,
     write_txn_markers,
 )
-from headwater.listeners.kafka.connection import Connection, Slot
 from headwater.listeners.kafka.context import Context, HangUp
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
-from headwater.listeners.kafka.output import Part
-from headwater.protocol.codec import Request, Response, decode, encode_parts
-from headwater.protocol.headers import read_request_header
+from headwater.listeners.tcp.connection import Connection, Slot
+from headwater.listeners.tcp.output import Part
+from headwater.protocol.wire.codec import Request, Response, decode, encode_parts
+from headwater.protocol.wire.headers import read_request_header
 
 logger = logging.getLogger(__name__)
 

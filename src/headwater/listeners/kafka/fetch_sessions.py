@@ -13,8 +13,14 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from headwater.clock import Clock
-from headwater.errors import ErrorCode, KafkaError
-from headwater.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
+from headwater.errors import ErrorCode, Refusal
+from headwater.protocol.messages.records.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 
 NO_SESSION = 0
 FINAL_EPOCH = -1
@@ -114,20 +120,18 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, *, uses_topic_ids: bool) -> Fetching:
-        """Applies the request to its session. A session that is unknown or out of step is a KafkaError."""
+        """Applies the request to its session. A session that is unknown or out of step is a Refusal."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._forget(request.session_id)
             return self._begin_full(request, uses_topic_ids, wants_session=epoch == INITIAL_EPOCH)
         session = self._sessions.get(request.session_id)
         if session is None:
-            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {request.session_id}")
+            raise Refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {request.session_id}")
         if session.epoch != epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"fetch session epoch is {session.epoch}, not {epoch}"
-            )
+            raise Refusal(ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"fetch session epoch is {session.epoch}, not {epoch}")
         if session.uses_topic_ids != uses_topic_ids:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a fetch session names topics by name or by id, not by both"
             )
         self._forget(session.id)

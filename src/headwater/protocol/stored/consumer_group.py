@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from headwater.protocol.codec import Data, Struct, field, int8, int32, int64
 from headwater.protocol.stored.record import Key
+from headwater.protocol.wire.codec import Data, Struct, field, int8, int32, int64
 
 
 class ConsumerGroupMetadataKey(Key, record_type=3):

@@ -1,7 +1,7 @@
 """A classic group: v1 adds the rebalance time-out, v2 the time of the state, v3 static members, v4 is flexible."""
 
-from headwater.protocol.codec import Data, Struct, field, int32, int64
 from headwater.protocol.stored.record import Key
+from headwater.protocol.wire.codec import Data, Struct, field, int32, int64
 
 
 class GroupMetadataKey(Key, record_type=2):

@@ -7,8 +7,8 @@ import struct
 from typing import Final
 from uuid import UUID
 
-from headwater.protocol.codec import Data, field, int32, int64
 from headwater.protocol.stored.record import Key, write_value
+from headwater.protocol.wire.codec import Data, field, int32, int64
 
 _PACKED_VERSION: Final = 4
 # Where a varint takes more than one byte.

@@ -6,7 +6,7 @@ The key's says what the record is about, the value's is the version of the value
 from typing import ClassVar, TypeVar
 
 from headwater.errors import ProtocolError
-from headwater.protocol.codec import Data, decode, encode_parts
+from headwater.protocol.wire.codec import Data, decode, encode_parts
 
 _PREFIX_BYTES = 2
 _KEY_VERSION = 0

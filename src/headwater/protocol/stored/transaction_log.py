@@ -4,8 +4,8 @@ Kafka knows the last epoch only while it runs, and afterwards refuses a client t
 stored as well, under a tag that Kafka skips; and so is the batch that an application published last.
 """
 
-from headwater.protocol.codec import Data, Struct, field, int8, int16, int32, int64
 from headwater.protocol.stored.record import Key
+from headwater.protocol.wire.codec import Data, Struct, field, int8, int16, int32, int64
 
 # Far from those of Kafka, which are given out from 0 on.
 _LAST_PRODUCER_EPOCH_TAG, _PUBLISHED_BATCH_ID_TAG = 10_000, 10_001

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile, Waiting
 from headwater.coordination.groups.classic.events import RosterEvent
@@ -25,7 +26,6 @@ from headwater.coordination.groups.commands import (
 )
 from headwater.coordination.groups.events import ClassicProtocol
 from headwater.errors import ErrorCode
-from headwater.group_defaults import GroupDefaults
 from headwater.ids import GroupId, MemberId, TopicName
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
 

@@ -11,7 +11,7 @@ from headwater.coordination.groups.commands import (
 )
 from headwater.coordination.groups.events import ClassicProtocol, GenerationStored, StoredMember
 from headwater.coordination.groups.offsets import ExpiryRule
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.classic.driver import (
     GROUP,
@@ -41,7 +41,7 @@ def test_whoever_needs_no_group_may_commit_while_it_is_empty(is_transactional: b
 def test_whoever_is_no_member_may_not_commit_while_there_are_members() -> None:
     driver = ClassicDriver().stable("ann")
 
-    with pytest.raises(KafkaError, match="once they have left") as refusal:
+    with pytest.raises(Refusal, match="once they have left") as refusal:
         driver.commit(NO_MEMBER, NO_GENERATION)
 
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -65,7 +65,7 @@ def test_a_commit_must_come_from_a_member_of_this_generation(
 ) -> None:
     driver = ClassicDriver().stable("ann", static=["ann"])
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.commit(member_id, generation, instance=instance, is_transactional=is_transactional)
 
     assert refusal.value.code is code
@@ -75,7 +75,7 @@ def test_a_member_of_an_earlier_generation_may_not_commit_to_an_empty_group() ->
     driver = ClassicDriver().stable("ann")
     driver.leave("ann")
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.commit("ann", 1)
 
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -84,7 +84,7 @@ def test_a_member_of_an_earlier_generation_may_not_commit_to_an_empty_group() ->
 def test_a_member_without_an_assignment_may_commit_only_in_a_transaction() -> None:
     driver = ClassicDriver().completing("ann")
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.commit("ann", 1)
 
     assert refusal.value.code is ErrorCode.REBALANCE_IN_PROGRESS
@@ -143,7 +143,7 @@ def test_members_that_are_no_consumers_have_no_topics_and_let_nobody_delete_offs
     driver.advance(10_000)
 
     assert not driver.group.is_subscribed_to(ORDERS)
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.group.check_offsets_deletable()
     assert refusal.value.code is ErrorCode.NON_EMPTY_GROUP
     driver.sync("ann", protocol_type="connect")

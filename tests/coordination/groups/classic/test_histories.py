@@ -12,7 +12,7 @@ from headwater.coordination.decisions import Ticket
 from headwater.coordination.groups.classic.events import JOIN_PHASE, SESSION, SYNC_PHASE
 from headwater.coordination.groups.commands import NO_MEMBER, GroupState
 from headwater.coordination.groups.events import ClassicProtocol, GenerationStored
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from tests.coordination.groups.classic.driver import GROUP, INITIAL_DELAY_MS, ClassicDriver, protocols
 
 OFFERS = [
@@ -174,7 +174,7 @@ class Histories(RuleBasedStateMachine):
     def _try(self, attempt: Callable[[], ResultT]) -> ResultT | None:
         try:
             return attempt()
-        except KafkaError as refusal:
+        except Refusal as refusal:
             if refusal.code not in REFUSALS:
                 raise
             return None

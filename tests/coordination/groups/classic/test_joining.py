@@ -6,7 +6,7 @@ from headwater.coordination.groups.classic.events import MemberAwaited
 from headwater.coordination.groups.classic.joining import AWAITED_MAX, NEWCOMER_TIMEOUT_MS
 from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinedMember, JoinResult
 from headwater.coordination.groups.events import ClassicProtocol
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.classic.driver import (
     GROUP,
@@ -23,7 +23,7 @@ from tests.coordination.groups.classic.driver import (
 
 @pytest.mark.parametrize("session_ms", [0, 5_999, 1_800_001])
 def test_a_session_time_out_beyond_the_bounds_is_refused(session_ms: int) -> None:
-    with pytest.raises(KafkaError, match=r"group\.min\.session\.timeout\.ms") as refusal:
+    with pytest.raises(Refusal, match=r"group\.min\.session\.timeout\.ms") as refusal:
         ClassicDriver().join(session_ms=session_ms)
 
     assert refusal.value.code is ErrorCode.INVALID_SESSION_TIMEOUT
@@ -33,7 +33,7 @@ def test_protocols_that_are_too_large_together_are_refused() -> None:
     driver = ClassicDriver(metadata_max_bytes=1024)
     driver.join(offers=[ClassicProtocol("range", b"x" * 1019)])
 
-    with pytest.raises(KafkaError, match=r"headwater\.group\.metadata\.max\.bytes") as refusal:
+    with pytest.raises(Refusal, match=r"headwater\.group\.metadata\.max\.bytes") as refusal:
         driver.join(offers=[ClassicProtocol("range", b"x" * 600), ClassicProtocol("sticky", b"x" * 600)])
 
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
@@ -60,7 +60,7 @@ def test_an_id_that_nobody_joins_with_is_forgotten_when_its_session_would_end() 
     driver.advance(SESSION_MS)
 
     assert len(driver.deadlines) == 0
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.join("ann")
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -70,7 +70,7 @@ def test_a_group_gives_out_only_so_many_ids_that_nobody_uses() -> None:
     for number in range(AWAITED_MAX):
         driver.group.apply(MemberAwaited(GROUP, MemberId(f"m{number}"), SESSION_MS))
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.join(new_id="ann", needs_id=True)
     assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the client tries again"
 
@@ -82,7 +82,7 @@ def test_an_id_that_was_given_out_cannot_be_used_by_a_static_member() -> None:
     driver = ClassicDriver()
     driver.join(new_id="ann", needs_id=True)
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.join("ann", instance="i-ann")
 
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -94,7 +94,7 @@ def test_a_member_that_is_not_known_is_told_so(member_ids: tuple[str, ...]) -> N
     if member_ids:
         driver.stable(*member_ids)
 
-    with pytest.raises(KafkaError, match="without a member id") as refusal:
+    with pytest.raises(Refusal, match="without a member id") as refusal:
         driver.join("stranger")
 
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -130,14 +130,14 @@ def test_the_rebalance_goes_on_when_an_expected_member_does_not_come() -> None:
 )
 def test_a_protocol_that_the_group_does_not_share_is_refused(protocol_type: str, offers: list[ClassicProtocol]) -> None:
     for member_id in (NO_MEMBER, "ann"):
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             ClassicDriver().stable("ann", "bob").join(member_id, protocol_type=protocol_type, offers=offers)
         assert refusal.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize(("protocol_type", "offers"), [("", RANGE), ("consumer", [])])
 def test_an_empty_group_needs_a_protocol(protocol_type: str, offers: list[ClassicProtocol]) -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         ClassicDriver().join(protocol_type=protocol_type, offers=offers)
 
     assert refusal.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinResult, Left, SyncResult
 from headwater.coordination.groups.events import ClassicGroupForgotten, GenerationStored
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.classic.driver import GROUP, SESSION_MS, WALL_MS, ClassicDriver
 
@@ -143,7 +143,7 @@ def test_a_group_with_members_cannot_be_deleted(state: GroupState) -> None:
         driver.join(new_id="bob")
     assert driver.state is state
 
-    with pytest.raises(KafkaError, match="stop its consumers") as refusal:
+    with pytest.raises(Refusal, match="stop its consumers") as refusal:
         driver.group.decide_delete()
 
     assert refusal.value.code is ErrorCode.NON_EMPTY_GROUP
@@ -166,10 +166,10 @@ def test_a_dead_group_sends_everyone_to_look_for_it_again() -> None:
         lambda: driver.leave("ann"),
         lambda: driver.commit("ann", 1),
     ):
-        with pytest.raises(KafkaError) as refusal:
+        with pytest.raises(Refusal) as refusal:
             attempt()
         assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.group.decide_delete()
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 

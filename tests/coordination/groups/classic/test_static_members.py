@@ -4,7 +4,7 @@ import pytest
 
 from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinedMember, JoinResult, SyncResult
 from headwater.coordination.groups.events import ClassicProtocol, GenerationStored
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.classic.driver import (
     INITIAL_DELAY_MS,
@@ -58,10 +58,10 @@ def test_the_replaced_id_is_fenced_and_the_new_one_has_a_session() -> None:
         lambda: driver.join("bob", instance="i-bob"),
         lambda: driver.commit("bob", 1, instance="i-bob"),
     ):
-        with pytest.raises(KafkaError, match=r"group\.instance\.id") as refusal:
+        with pytest.raises(Refusal, match=r"group\.instance\.id") as refusal:
             attempt()
         assert refusal.value.code is ErrorCode.FENCED_INSTANCE_ID
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.heartbeat("bob")
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -167,7 +167,7 @@ def test_a_member_that_comes_back_without_naming_its_instance_stays_static() -> 
 def test_an_instance_that_is_not_known_is_told_so() -> None:
     driver = stable()
 
-    with pytest.raises(KafkaError, match="i-cid") as refusal:
+    with pytest.raises(Refusal, match="i-cid") as refusal:
         driver.join("ann", instance="i-cid")
 
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.coordination.groups.commands import GroupState, SyncResult
 from headwater.coordination.groups.events import GenerationStored, StoredMember
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.classic.driver import (
     GROUP,
@@ -98,14 +98,14 @@ def test_a_sync_that_does_not_fit_the_generation_is_refused(
     driver = ClassicDriver()
     driver = driver.stable("ann", "bob") if is_stable else driver.completing("ann", "bob")
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.sync(member_id, generation, protocol_type=protocol_type, protocol=protocol)
 
     assert refusal.value.code is code
 
 
 def test_a_sync_of_an_empty_group_is_refused() -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         ClassicDriver().sync("ann", 0)
 
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -115,7 +115,7 @@ def test_an_assignment_that_is_too_large_is_refused_and_the_group_waits_on() -> 
     driver = ClassicDriver(metadata_max_bytes=1024).completing("ann", "bob")
     bob = driver.sync("bob")
 
-    with pytest.raises(KafkaError, match=r"headwater\.group\.metadata\.max\.bytes") as refusal:
+    with pytest.raises(Refusal, match=r"headwater\.group\.metadata\.max\.bytes") as refusal:
         driver.sync("ann", assignments={"ann": b"", "bob": b"x" * 1025})
 
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
@@ -234,7 +234,7 @@ def test_heartbeats_keep_a_session_and_tell_of_a_rebalance() -> None:
 def test_a_heartbeat_that_does_not_fit_the_generation_is_refused(
     member_id: str, generation: int, code: ErrorCode
 ) -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         ClassicDriver().stable("ann").heartbeat(member_id, generation)
 
     assert refusal.value.code is code
@@ -244,7 +244,7 @@ def test_a_client_that_only_has_an_id_cannot_send_heartbeats() -> None:
     driver = ClassicDriver()
     driver.join(new_id="ann", needs_id=True)
 
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(Refusal) as refusal:
         driver.heartbeat("ann")
 
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID

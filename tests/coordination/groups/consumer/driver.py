@@ -8,6 +8,9 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
+from headwater.config.group import GroupConfig
+from headwater.config.group_defaults import GroupDefaults
+from headwater.coordination.catalog.machine import Topic
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Volatile
 from headwater.coordination.groups.assignment import Assignment
@@ -19,9 +22,6 @@ from headwater.coordination.groups.commands import (
     MemberHeartbeat,
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.topics import Topic
-from headwater.group_config import GroupConfig
-from headwater.group_defaults import GroupDefaults
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
 
 ResultT = TypeVar("ResultT")

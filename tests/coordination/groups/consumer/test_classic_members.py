@@ -2,11 +2,11 @@
 
 import pytest
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.commands import GroupState, Join, JoinResult, SyncResult
 from headwater.coordination.groups.consumer.events import CLASSIC_JOIN, CLASSIC_SYNC, REBALANCE, SESSION
 from headwater.coordination.groups.events import ClassicProtocol, MemberState
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.consumer_protocol import read_assignment, read_version
 from tests.coordination.groups.consumer.driver import GROUP, Topics, heartbeat
@@ -29,7 +29,7 @@ def shard() -> Shard:
 
 
 def code_of(shard: Shard, join: Join) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         shard.join(join)
     return refused.value.code
 
@@ -121,7 +121,7 @@ def test_a_full_group_takes_no_classic_member_either() -> None:
 def test_a_sync_that_is_refused(shard: Shard, options: dict[str, object], code: ErrorCode) -> None:
     shard.join(join_request("bob"))
 
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         shard.sync(**{"member_id": "bob", "generation": 2, **options})  # type: ignore[arg-type]
     assert refused.value.code is code
 
@@ -134,7 +134,7 @@ def test_a_heartbeat_that_is_refused(shard: Shard) -> None:
         ("ann", 1, ErrorCode.UNKNOWN_MEMBER_ID),
         ("bob", 1, ErrorCode.ILLEGAL_GENERATION),
     ]:
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(Refusal) as refused:
             shard.beat(member_id, generation)
         assert refused.value.code is code
 
@@ -217,7 +217,7 @@ def test_a_static_classic_member_comes_back_with_another_id_and_what_it_had(shar
 
     assert (again.member_id, again.generation) == ("cid", 2)
     assert partitions(shard, "cid", 2, instance="one") == {"a": [2, 3]}
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         shard.beat("bob", 2, "one")
     assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
 
@@ -273,7 +273,7 @@ def test_a_classic_member_commits_with_its_generation(shard: Shard) -> None:
     consumer, now = shard.consumer, shard.now
 
     consumer.decide_commit(BOB, None, 2, is_transactional=False, now=now, knows_epochs=False)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         consumer.decide_commit(BOB, None, 1, is_transactional=False, now=now)
     assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
 

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.commands import (
     LEAVE_EPOCH,
     NO_MEMBER,
@@ -28,8 +29,7 @@ from headwater.coordination.groups.events import (
     TargetForgotten,
     TargetStored,
 )
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId, TopicName
 from tests.coordination.groups.consumer.driver import (
     GROUP,
@@ -68,7 +68,7 @@ def commit(
             now=driver.now,
             knows_epochs=knows_epochs,
         )
-    except KafkaError as refusal:
+    except Refusal as refusal:
         return refusal.code
     assert list(events) == [], "a commit is no heartbeat"
     return ErrorCode.NONE
@@ -122,7 +122,7 @@ def test_who_may_fetch_offsets(driver: Driver, member_id: str | None, epoch: int
     if code is None:
         driver.group.check_fetch(fetcher, epoch)
         return
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         driver.group.check_fetch(fetcher, epoch)
     assert refused.value.code is code
 
@@ -205,7 +205,7 @@ def test_the_first_of_the_configured_assignors_is_the_default(topics: Topics) ->
     driver.join("ann", topics=["a"])
 
     assert driver.group.describe().assignor == "range"
-    with pytest.raises(KafkaError):
+    with pytest.raises(Refusal):
         driver.join("bob", topics=["a"], assignor="uniform")
 
 
@@ -223,7 +223,7 @@ def test_members_are_given_partitions_in_their_rack(topics: Topics) -> None:
 def test_a_group_with_members_cannot_be_deleted(driver: Driver) -> None:
     driver.join("ann", topics=["a"])
 
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         driver.group.decide_delete()
     assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.commands import (
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -23,8 +24,7 @@ from headwater.coordination.groups.events import (
     TargetForgotten,
     TargetStored,
 )
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.consumer.driver import (
     GROUP,
@@ -237,7 +237,7 @@ def test_a_group_has_a_bounded_number_of_different_expressions(driver: Driver) -
         driver.heartbeat(heartbeat(f"m{number}", topics=(), regex=f"orders-{number}"))
     driver.heartbeat(heartbeat("same", topics=(), regex="orders-0"))
 
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         driver.heartbeat(heartbeat("more", topics=(), regex="another"))
 
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -16,7 +16,7 @@ from headwater.coordination.groups.commands import (
     MemberAnswer,
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId
 from tests.coordination.groups.consumer.driver import Driver, Topics, heartbeat
 
@@ -28,7 +28,7 @@ ROUNDS_MAX = 25
 LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 
-def expect(refusal: KafkaError, *codes: ErrorCode) -> None:
+def expect(refusal: Refusal, *codes: ErrorCode) -> None:
     assert refusal.code in codes, refusal
 
 
@@ -59,7 +59,7 @@ class Client:
         )
         try:
             answer = driver.heartbeat(request)
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, *LOST, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID)
             self.abandon()
             return
@@ -178,7 +178,7 @@ class Members(RuleBasedStateMachine):
             self.driver.heartbeat(
                 heartbeat(client.member_id, LEAVE_STATIC_EPOCH if is_static else LEAVE_EPOCH, instance=client.instance)
             )
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, *LOST)
 
     @precondition(lambda self: self.clients)

@@ -8,7 +8,7 @@ import pytest
 from headwater.coordination.groups.assignment import NOTHING, Assignment
 from headwater.coordination.groups.consumer.reconciliation import Goal, reconcile
 from headwater.coordination.groups.events import CurrentStored, MemberState
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicId
 
 A, B = TopicId(UUID(int=1)), TopicId(UUID(int=2))
@@ -187,7 +187,7 @@ def test_a_step_on_the_way_to_the_target(before: CurrentStored, goal: Goal, afte
 
 @pytest.mark.parametrize("owned", [None, of(a=[1])])
 def test_a_member_in_an_unknown_state_that_may_own_something_is_fenced(owned: Assignment | None) -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         reconcile(current(UNKNOWN, 11, of(a=[1])), goal(12, of(a=[1]), owned))
 
     assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH

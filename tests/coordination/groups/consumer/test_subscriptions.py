@@ -11,7 +11,7 @@ from headwater.coordination.groups.consumer.subscriptions import (
 )
 from headwater.coordination.groups.events import RegexResolved
 from headwater.coordination.patterns import LENGTH_MAX
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TopicName
 from tests.coordination.groups.consumer.driver import GROUP, Topics
 
@@ -54,7 +54,7 @@ def test_a_regular_expression_matches_whole_names_and_no_internal_topics(regex: 
     ],
 )
 def test_what_is_not_a_regular_expression_of_re2_is_refused(regex: str) -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         resolve(regex, Topics())
 
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

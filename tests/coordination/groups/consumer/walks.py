@@ -4,14 +4,14 @@ import pytest
 
 from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.commands import GroupState, MemberAnswer, MemberHeartbeat
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.consumer.driver import Driver, heartbeat
 
 
 def refused(driver: Driver, request: MemberHeartbeat) -> ErrorCode:
     before = (dict(driver.group.membership.members), driver.group.membership.epoch)
-    with pytest.raises(KafkaError) as error:
+    with pytest.raises(Refusal) as error:
         driver.heartbeat(request)
     assert (driver.group.membership.members, driver.group.membership.epoch) == before
     return error.value.code

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast, get_args
 
+from headwater.config.group import GroupConfig
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile
 from headwater.coordination.groups.classic.events import RosterEvent
@@ -20,9 +22,7 @@ from headwater.coordination.groups.commands import (
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.events import ClassicGroupForgotten, ClassicProtocol, ConsumerGroupForgotten
 from headwater.coordination.groups.migration import upgrade
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_config import GroupConfig
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
 from tests.coordination.groups.consumer.driver import GROUP, Topics
@@ -101,7 +101,7 @@ class Shard:
             if isinstance(self.group, ConsumerGroup):
                 return self.group.decide_heartbeat(heartbeat, self.now)
             if heartbeat.epoch != JOIN_EPOCH:
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "no such group")
+                raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "no such group")
             if self.group is None:
                 return self._new_consumer().decide_heartbeat(heartbeat, self.now)
             return upgrade.decide_upgrade(self.group, self._new_consumer(), heartbeat, self.now)
@@ -203,7 +203,7 @@ class Shard:
 
     def _existing(self) -> ClassicGroup:
         if not isinstance(self.group, ClassicGroup):
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "no such group")
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "no such group")
         return self.group
 
     def _new_classic(self) -> ClassicGroup:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Volatile
 from headwater.coordination.groups.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, GroupState, JoinResult, SyncResult
 from headwater.coordination.groups.events import (
@@ -14,8 +15,7 @@ from headwater.coordination.groups.events import (
     ConsumerGroupStored,
     GenerationStored,
 )
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import read_assignment, write_assignment
 from tests.coordination.groups.consumer.driver import SESSION_TIMEOUT_MS, Topics, heartbeat
@@ -166,7 +166,7 @@ def test_a_partition_that_a_classic_leader_gave_to_two_members_has_one_owner_aga
 
 def upgrade_refused(shard: Shard) -> ErrorCode:
     before = shard.classic
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(Refusal) as refused:
         shard.heartbeat(heartbeat("ann", topics=["a"]))
     assert shard.group is before
     return refused.value.code

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Ticket
 from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.commands import (
@@ -19,8 +20,7 @@ from headwater.coordination.groups.commands import (
     SyncResult,
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId, TopicName
 from headwater.protocol.consumer_protocol import read_assignment, read_subscription, write_assignment
 from tests.coordination.groups.consumer.driver import Topics, heartbeat
@@ -42,7 +42,7 @@ class NewClient:
         request = heartbeat(self.name, self.epoch, topics=topics, owned=self.owned, instance=self.instance)
         try:
             answer = shard.heartbeat(request)
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, *LOST, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID)
             self.epoch, self.owned = JOIN_EPOCH, {}
             return
@@ -89,7 +89,7 @@ class ClassicClient:
                 self._sync(shard)
             else:
                 self._join(shard)
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, *LOST, ErrorCode.ILLEGAL_GENERATION)
             self._start_over(is_unknown=refusal.code is not ErrorCode.ILLEGAL_GENERATION)
 
@@ -213,7 +213,7 @@ class Migration(RuleBasedStateMachine):
         if not is_silent:
             try:
                 client.leave(self.shard)
-            except KafkaError as refusal:
+            except Refusal as refusal:
                 expect(refusal, *LOST)
 
     @precondition(lambda self: self.clients)
@@ -238,7 +238,7 @@ class Migration(RuleBasedStateMachine):
             # A static member of the classic protocol does not leave when it stops.
             if client.instance is None or isinstance(client, NewClient):
                 client.leave(self.shard)
-        except KafkaError as refusal:
+        except Refusal as refusal:
             expect(refusal, *LOST)
 
     @rule(seconds=st.sampled_from([1, 15, 31, 51]))

@@ -4,10 +4,10 @@ import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headwater.client.isolation import AbortedTransactions
+from headwater.client.transactions.isolation import AbortedTransactions
 from headwater.errors import ErrorCode
-from headwater.protocol import batch as batches
-from headwater.protocol.messages.fetch import FetchResponse, PartitionData
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.messages.records.fetch import FetchResponse, PartitionData
 from tests.faults.histories.clients.options import Options
 from tests.faults.histories.recording import Invocation, Recorder
 from tests.listeners.raw import EARLIEST, RawClient, Reachable, fetch_request

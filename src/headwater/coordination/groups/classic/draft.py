@@ -7,6 +7,7 @@ is thrown away: the group itself changes when the events are applied to it.
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import WAITING, Answer, Decision, Now, Ticket, Waiting
 from headwater.coordination.groups.classic.events import (
     GenerationBegan,
@@ -24,7 +25,6 @@ from headwater.coordination.groups.classic.roster import Roster
 from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinedMember, JoinResult, SyncResult
 from headwater.coordination.groups.events import ClassicGroupForgotten, GenerationStored
 from headwater.errors import ErrorCode
-from headwater.group_defaults import GroupDefaults
 from headwater.ids import MemberId
 
 ResultT = TypeVar("ResultT")

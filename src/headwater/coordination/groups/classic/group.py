@@ -7,6 +7,7 @@ expected to go on where they were.
 
 from collections.abc import Sequence
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
 from headwater.coordination.groups.classic.draft import Draft
@@ -38,8 +39,7 @@ from headwater.coordination.groups.commands import (
 )
 from headwater.coordination.groups.events import ClassicGroupForgotten
 from headwater.coordination.groups.offsets import ExpiryRule
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 
 
@@ -118,7 +118,7 @@ class ClassicGroup:
         for member_id, instance_id, _ in leaving:
             try:
                 found_id = self._leaving_id(member_id, instance_id)
-            except KafkaError as refusal:
+            except Refusal as refusal:
                 left.append(Left(member_id, instance_id, refusal.code))
                 continue
             is_first = found_id not in gone
@@ -150,7 +150,7 @@ class ClassicGroup:
             # Producers did not always tell for which member they commit.
             if is_transactional:
                 return []
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 f"group '{self.group_id}' has members: offsets can be set from outside once they have left",
             )
@@ -159,7 +159,7 @@ class ClassicGroup:
         if is_transactional:
             return []
         if roster.state is GroupState.COMPLETING_REBALANCE:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.REBALANCE_IN_PROGRESS,
                 f"group '{self.group_id}' is rebalancing: commit when the member has its assignment",
             )
@@ -167,7 +167,7 @@ class ClassicGroup:
 
     def decide_delete(self) -> Sequence[RosterEvent]:
         if self.state is GroupState.DEAD:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{self.group_id}'")
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{self.group_id}'")
         if self.state is not GroupState.EMPTY:
             raise self._non_empty()
         return [ClassicGroupForgotten(self.group_id)]
@@ -270,14 +270,14 @@ class ClassicGroup:
             self._topics, self._topics_read_from = topics_of(subscriptions), subscriptions
         return self._topics
 
-    def _non_empty(self) -> KafkaError:
-        return KafkaError(
+    def _non_empty(self) -> Refusal:
+        return Refusal(
             ErrorCode.NON_EMPTY_GROUP, f"group '{self.group_id}' has members: stop its consumers and try again"
         )
 
 
 def _check_protocol(stated: str | None, current: str | None) -> None:
     if stated is not None and current is not None and stated != current:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"this generation uses '{current}', not '{stated}': join again"
         )

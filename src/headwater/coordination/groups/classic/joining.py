@@ -1,5 +1,6 @@
 """JoinGroup: who may join a classic group, under which id, and whether that calls for a rebalance."""
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Ticket, Waiting
 from headwater.coordination.groups.classic.draft import Draft, current_generation
 from headwater.coordination.groups.classic.events import Member, MemberAwaited
@@ -12,8 +13,7 @@ from headwater.coordination.groups.commands import (
     JoinResult,
 )
 from headwater.coordination.groups.events import ClassicProtocol
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 
 # A newcomer does not know its id before it is answered, so it can neither send heartbeats nor be found again. One that
@@ -32,15 +32,15 @@ def check_join(join: Join, config: GroupDefaults) -> None:
     """What can be refused without a look at the group."""
     shortest_ms, longest_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not shortest_ms <= join.session_timeout_ms <= longest_ms:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_SESSION_TIMEOUT,
             f"the session timeout of {join.session_timeout_ms} ms is not between {shortest_ms} "
             f"(group.min.session.timeout.ms) and {longest_ms} (group.max.session.timeout.ms)",
         )
     if join.instance_id == "":
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a group.instance.id must not be empty")
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a group.instance.id must not be empty")
     if len(join.protocols) > PROTOCOLS_MAX:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_REQUEST, f"a member may bring {PROTOCOLS_MAX} protocols, not {len(join.protocols)}"
         )
     bytes_total = sum(len(protocol.name) + len(protocol.metadata) for protocol in join.protocols)
@@ -49,7 +49,7 @@ def check_join(join: Join, config: GroupDefaults) -> None:
 
 def check_metadata_bytes(bytes_total: int, what: str, config: GroupDefaults) -> None:
     if bytes_total > config.headwater_group_metadata_max_bytes:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_REQUEST,
             f"{what} may have {config.headwater_group_metadata_max_bytes} bytes and have {bytes_total} "
             "(headwater.group.metadata.max.bytes)",
@@ -89,7 +89,7 @@ def _join_without_id(draft: Draft, join: Join, known_id: MemberId, ticket: Ticke
         return _replace(draft, join, known_id, ticket)
     if join.instance_id is None and join.is_member_id_required:
         if len(draft.roster.awaited) >= AWAITED_MAX:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 f"group '{draft.roster.group_id}' still waits for {AWAITED_MAX} clients that were given a member id",
             )

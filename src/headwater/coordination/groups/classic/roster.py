@@ -30,7 +30,7 @@ from headwater.coordination.groups.classic.events import (
 )
 from headwater.coordination.groups.commands import NO_MEMBER, DeadlineKey, GroupState
 from headwater.coordination.groups.events import ClassicGroupForgotten, ClassicProtocol, GenerationStored, StoredMember
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId
 
 
@@ -108,7 +108,7 @@ class Roster:
 
     def check_alive(self) -> None:
         if self.state is GroupState.DEAD:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group '{self.group_id}' is being removed: look for it again"
             )
 
@@ -119,7 +119,7 @@ class Roster:
             if current_id is None:
                 raise self._unknown(f"static member '{instance_id}'")
             if current_id != member_id:
-                raise KafkaError(
+                raise Refusal(
                     ErrorCode.FENCED_INSTANCE_ID,
                     f"another client has joined group '{self.group_id}' as '{instance_id}': each needs its own "
                     "group.instance.id",
@@ -129,14 +129,14 @@ class Roster:
             raise self._unknown(f"member '{member_id}'")
         return member
 
-    def _unknown(self, whom: str) -> KafkaError:
-        return KafkaError(
+    def _unknown(self, whom: str) -> Refusal:
+        return Refusal(
             ErrorCode.UNKNOWN_MEMBER_ID, f"group '{self.group_id}' has no {whom}: join it again without a member id"
         )
 
     def check_generation(self, generation: int) -> None:
         if generation != self.generation:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.ILLEGAL_GENERATION,
                 f"group '{self.group_id}' is at generation {self.generation}, not {generation}: join it again",
             )
@@ -150,7 +150,7 @@ class Roster:
                 self.supporters[protocol.name] == len(self.members) for protocol in protocols
             )
         if not is_consistent:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"group '{self.group_id}' needs the protocol type '{self.protocol_type or 'consumer'}' and a protocol "
                 "(assignor) that all of its members know",

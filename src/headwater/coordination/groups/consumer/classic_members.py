@@ -30,7 +30,7 @@ from headwater.coordination.groups.consumer.members import UNCHANGED_TIMEOUT, Me
 from headwater.coordination.groups.consumer.membership import Membership
 from headwater.coordination.groups.consumer.progress import Arrival
 from headwater.coordination.groups.events import ClassicMembership, ClassicProtocol, MemberState, MemberStored
-from headwater.errors import ErrorCode, KafkaError, ProtocolError
+from headwater.errors import ErrorCode, ProtocolError, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import Subscription, read_subscription, read_version, write_assignment
 
@@ -40,7 +40,7 @@ from headwater.protocol.consumer_protocol import Subscription, read_subscription
 def check_protocols(group: Membership, join: Join) -> None:
     """One that all classic members know must be among them: the group may become a classic one again."""
     if join.protocol_type != CONSUMER_PROTOCOL_TYPE or not common_protocols(group.members.values(), join.protocols):
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"group '{group.group_id}' needs the protocol type '{CONSUMER_PROTOCOL_TYPE}' and a protocol (assignor) "
             "that all of its classic members know",
@@ -94,7 +94,7 @@ def _subscription(join: Join) -> Subscription:
     try:
         return read_subscription(join.protocols[0].metadata)
     except ProtocolError as error:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the subscription cannot be read: {error}") from error
+        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the subscription cannot be read: {error}") from error
 
 
 def _details(details: MemberStored, join: Join, subscription: Subscription) -> MemberStored:
@@ -118,7 +118,7 @@ def decide_sync(group: Membership, sync: Sync, topics: TopicImage, now: Now) -> 
     member = _classic_member(group, sync.member_id, sync.instance_id, sync.generation)
     protocol = _membership(member).protocols[0]
     if sync.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or sync.protocol not in (None, protocol.name):
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"member '{member.id}' joined with the protocol '{protocol.name}' of type '{CONSUMER_PROTOCOL_TYPE}'",
         )
@@ -169,9 +169,9 @@ def _must_join_again(group: Membership, member: Member) -> bool:
 def _classic_member(group: Membership, member_id: MemberId, instance_id: str | None, generation: int) -> Member:
     member = existing_member(group, member_id, instance_id)
     if member.details.classic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"member '{member.id}' does not speak the classic protocol")
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"member '{member.id}' does not speak the classic protocol")
     if generation != member.current.epoch:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.ILLEGAL_GENERATION,
             f"member '{member.id}' is at generation {member.current.epoch}, not {generation}: join again",
         )

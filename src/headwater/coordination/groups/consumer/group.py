@@ -7,6 +7,8 @@ log rebuilds the same group.
 
 from collections.abc import Callable, Sequence
 
+from headwater.config.group import GroupConfig
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.groups.assignment import NOTHING
@@ -52,9 +54,7 @@ from headwater.coordination.groups.consumer.subscriptions import subscribed_name
 from headwater.coordination.groups.consumer.target import preferred_assignor
 from headwater.coordination.groups.migration.downgrade import downgrade, forget_group, may_downgrade, selected_protocol
 from headwater.coordination.groups.offsets import ExpiryRule
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_config import GroupConfig
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 
 
@@ -153,7 +153,7 @@ class ConsumerGroup:
             return
         # A static member that comes back takes the place of its former self.
         if instance_id is None or instance_id not in membership.static_members:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"group '{self.group_id}' has {len(membership.members)} members already (group.consumer.max.size)",
             )
@@ -218,7 +218,7 @@ class ConsumerGroup:
         for each in leaving:
             try:
                 member = leaving_member(self.membership, each)
-            except KafkaError as refusal:
+            except Refusal as refusal:
                 left.append(Left(each.member_id, each.instance_id, refusal.code))
                 continue
             # One that is named twice leaves once.
@@ -250,7 +250,7 @@ class ConsumerGroup:
             return ()
         member = self._member(member_id)
         if not is_transactional and not knows_epochs and member.details.classic is None:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.UNSUPPORTED_VERSION, "members of consumer groups need OffsetCommit version 9 or later"
             )
         self._check_epoch(member, epoch, is_transactional=is_transactional)
@@ -269,7 +269,7 @@ class ConsumerGroup:
         if epoch != member.current.epoch:
             # Producers, as members of the classic protocol, know only generations.
             knows_epochs = member.details.classic is None and not is_transactional
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.STALE_MEMBER_EPOCH if knows_epochs else ErrorCode.ILLEGAL_GENERATION,
                 f"epoch {epoch} is not the one of member '{member.id}', which is {member.current.epoch}",
             )
@@ -279,9 +279,7 @@ class ConsumerGroup:
     def decide_delete(self) -> Sequence[object]:
         membership = self.membership
         if membership.members:
-            raise KafkaError(
-                ErrorCode.NON_EMPTY_GROUP, f"group '{self.group_id}' has {len(membership.members)} members"
-            )
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP, f"group '{self.group_id}' has {len(membership.members)} members")
         return forget_group(membership)
 
     def is_subscribed_to(self, topic: TopicName) -> bool:

@@ -1,5 +1,6 @@
 """ConsumerGroupHeartbeat: is the request in order, who sends it, and is that member still what it thinks it is."""
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.assignment import Assignment, contains
 from headwater.coordination.groups.commands import (
     JOIN_EPOCH,
@@ -9,8 +10,7 @@ from headwater.coordination.groups.commands import (
 from headwater.coordination.groups.consumer.members import UNCHANGED_TIMEOUT, Member, details_after, new_member
 from headwater.coordination.groups.consumer.membership import Membership
 from headwater.coordination.groups.consumer.progress import Arrival
-from headwater.errors import ErrorCode, KafkaError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 
 
@@ -42,7 +42,7 @@ def check_heartbeat(heartbeat: MemberHeartbeat, config: GroupDefaults) -> None:
             "(headwater.group.metadata.max.bytes)"
         )
     if heartbeat.assignor is not None and heartbeat.assignor not in config.group_consumer_assignors:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"assignor '{heartbeat.assignor}' is not supported; group.consumer.assignors has "
             f"{', '.join(config.group_consumer_assignors)}",
@@ -68,17 +68,15 @@ def existing_member(group: Membership, member_id: MemberId, instance_id: str | N
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.UNKNOWN_MEMBER_ID, f"'{member_id}' is not a member of group '{group.group_id}': join it first"
             )
         return member
     member = group.static_member(instance_id)
     if member is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"instance '{instance_id}' is not known in group '{group.group_id}'"
-        )
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"instance '{instance_id}' is not known in group '{group.group_id}'")
     if member.id != member_id:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.FENCED_INSTANCE_ID,
             f"instance '{instance_id}' is now member '{member.id}': each client needs a group.instance.id of its own",
         )
@@ -98,7 +96,7 @@ def _replace(group: Membership, member_id: MemberId, instance_id: str) -> tuple[
     predecessor = group.members[group.static_members[instance_id]]
     # A member of the classic protocol cannot leave for a while, so it is replaced without asking.
     if predecessor.details.classic is None and not predecessor.is_away:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"instance '{instance_id}' is held by member '{predecessor.id}' until that leaves or its session ends",
         )
@@ -117,12 +115,12 @@ def _check_epoch(member: Member, epoch: int, owned: Assignment | None) -> None:
         and contains(current.assigned, owned)
     ):
         return
-    raise KafkaError(
+    raise Refusal(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"member epoch {epoch} is not the one of '{member.id}', which is {current.epoch}: it must abandon all its "
         "partitions and join again",
     )
 
 
-def _invalid(text: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, text)
+def _invalid(text: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, text)

@@ -36,7 +36,7 @@ from headwater.coordination.groups.events import (
     TargetForgotten,
     TargetStored,
 )
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
 
 
@@ -165,7 +165,7 @@ def _subscribe(
     is_stale = group.topics_version != topics.version
     in_use = regexes_of(subscribers)
     if len(in_use) > REGEXES_MAX and regex is not None and regex not in group.regexes:
-        raise KafkaError(
+        raise Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"the members of group '{group.group_id}' have {REGEXES_MAX} different regular expressions already",
         )
@@ -197,7 +197,7 @@ def _subscribe(
 def _resolve(regex: str, topics: TopicImage, *, is_own: bool) -> frozenset[TopicName]:
     try:
         return resolve(regex, topics)
-    except KafkaError:
+    except Refusal:
         if is_own:
             raise
         # Accepted once, by a broker that could read it: no reason to refuse the other members.

@@ -14,7 +14,7 @@ from headwater.coordination.groups.assignment import (
     union,
 )
 from headwater.coordination.groups.events import CurrentStored, MemberState
-from headwater.errors import ErrorCode, KafkaError
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TopicId
 
 
@@ -50,7 +50,7 @@ def reconcile(current: CurrentStored, goal: Goal) -> CurrentStored:
         case MemberState.UNKNOWN:
             # Written by a later version than ours: only a member that has nothing is known to be safe.
             if goal.owned is None or goal.owned:
-                raise KafkaError(
+                raise Refusal(
                     ErrorCode.FENCED_MEMBER_EPOCH,
                     "the state of the member is not known: it must abandon all its partitions and join again",
                 )

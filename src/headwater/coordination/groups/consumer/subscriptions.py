@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from headwater.coordination.catalog.machine import is_internal
 from headwater.coordination.groups.commands import TopicImage
 from headwater.coordination.groups.events import RegexResolved
 from headwater.coordination.patterns import whole_matcher
-from headwater.coordination.topics import is_internal
 from headwater.ids import TopicId, TopicName
 
 # Of one group: as a rule all of its members have the same.

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from headwater.coordination.catalog.machine import Topic
 from headwater.coordination.groups.assignment import NOTHING, Assignment
 from headwater.coordination.groups.assignors.assignor import MemberSubscription, SubscribedTopic, assign
 from headwater.coordination.groups.commands import TopicImage
 from headwater.coordination.groups.consumer.members import Member
 from headwater.coordination.groups.consumer.subscriptions import Regexes, Subscription, topic_ids_of
 from headwater.coordination.groups.events import TargetEpochStored, TargetStored
-from headwater.coordination.topics import Topic
 from headwater.ids import GroupId, MemberId, TopicId
 
 

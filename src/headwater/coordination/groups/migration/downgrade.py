@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Now
 from headwater.coordination.groups.assignment import Assignment
@@ -21,7 +22,6 @@ from headwater.coordination.groups.events import (
     TargetEpochForgotten,
     TargetForgotten,
 )
-from headwater.group_defaults import GroupDefaults
 
 POLICIES = ("downgrade", "bidirectional")
 

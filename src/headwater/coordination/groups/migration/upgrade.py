@@ -5,6 +5,7 @@ The way back is in `downgrade`: it follows from members that leave a consumer gr
 
 from collections.abc import Iterator
 
+from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.groups.assignment import NOTHING, Assignment, difference, union
 from headwater.coordination.groups.classic.events import Member as ClassicMember
@@ -28,8 +29,7 @@ from headwater.coordination.groups.events import (
     TargetEpochStored,
     TargetStored,
 )
-from headwater.errors import ErrorCode, KafkaError, ProtocolError
-from headwater.group_defaults import GroupDefaults
+from headwater.errors import ErrorCode, ProtocolError, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.consumer_protocol import read_assignment, read_subscription
 
@@ -65,7 +65,7 @@ def check_upgrade(classic: ClassicGroup, config: GroupDefaults) -> None:
         problem = "it has more members than a consumer group may have (group.consumer.max.size)"
     else:
         return
-    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{classic.group_id}' is a classic group, and {problem}")
+    raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{classic.group_id}' is a classic group, and {problem}")
 
 
 def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[object]:
@@ -81,7 +81,7 @@ def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[ob
             subscription = read_subscription(member.metadata(roster.protocol) or member.protocols[0].metadata)
             assignment = _assignment(member, topics)
         except ProtocolError as error:
-            raise KafkaError(
+            raise Refusal(
                 ErrorCode.GROUP_ID_NOT_FOUND,
                 f"classic group '{group_id}' cannot become a consumer group: what member '{member.id}' has told it "
                 f"cannot be read: {error}",

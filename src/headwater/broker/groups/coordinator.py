@@ -1,0 +1,207 @@
+"""Consumer groups and their offsets: every command to the machines over `__consumer_offsets`.
+
+The topic is made for the first who looks for a coordinator. A refused command is an outcome, never raised.
+"""
+
+# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from headwater.broker.catalog.catalog import Catalog
+from headwater.broker.groups.log import GroupLog
+from headwater.broker.partition import Partition
+from headwater.broker.pending import Pending
+from headwater.broker.shards.shard import Decide, Outcome
+from headwater.broker.shards.sharded_topic import Kind, ShardedTopic, refused
+from headwater.broker.writes.journal import Journal
+from headwater.clock import Clock
+from headwater.config.broker import BrokerConfig
+from headwater.coordination.catalog.machine import OFFSETS_TOPIC
+from headwater.coordination.decisions import Decision, Now, Ticket
+from headwater.coordination.groups.commands import (
+    ClassicDescription,
+    Commit,
+    ConsumerDescription,
+    FoundOffset,
+    GroupListing,
+    Join,
+    JoinResult,
+    Leaving,
+    Left,
+    MemberAnswer,
+    MemberHeartbeat,
+    OffsetsAsked,
+    Sync,
+    SyncResult,
+)
+from headwater.coordination.groups.machine import GroupMachine
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.ids import GroupId, MemberId, ProducerId, TopicName, TopicPartition
+
+ResultT = TypeVar("ResultT")
+
+GROUP_ID_LENGTH_MAX = 1000
+
+
+class Groups(ShardedTopic[GroupMachine]):
+    def __init__(self, catalog: Catalog, config: Callable[[], BrokerConfig], journal: Journal, clock: Clock) -> None:
+        self._config = config
+
+        def new_log(partition: Partition) -> GroupLog:
+            return GroupLog(partition, config().offsets_topic_compression_codec)
+
+        kind = Kind(
+            OFFSETS_TOPIC,
+            lambda: config().offsets_topic_num_partitions,
+            lambda: {"segment.bytes": str(config().offsets_topic_segment_bytes)},
+            new_log,
+            lambda: GroupMachine(config(), catalog.group_config, catalog.topics, self._has_room, self._bytes_left),
+        )
+        super().__init__(kind, catalog, journal, clock)
+
+    def _has_room(self) -> bool:
+        """Whether one more group may begin."""
+        return sum(len(machine.groups) for machine in self.machines()) < self._config().headwater_groups_max
+
+    def _bytes_left(self) -> int:
+        """What the members of all groups may still take."""
+        taken = sum(machine.weight for machine in self.machines())
+        return self._config().headwater_groups_memory_max_bytes - taken
+
+    def _submit(
+        self,
+        group_id: GroupId,
+        decide: Decide[GroupMachine, ResultT],
+        *,
+        nameless: ErrorCode | None = ErrorCode.INVALID_GROUP_ID,
+    ) -> Pending[Outcome[ResultT]]:
+        """`nameless` is the refusal of a group without a name, None where Kafka allows one."""
+        if not group_id and nameless is not None:
+            return refused(Refusal(nameless, "a group has a name (group.id)"))
+        if len(group_id) > GROUP_ID_LENGTH_MAX:
+            message = f"a group's name has at most {GROUP_ID_LENGTH_MAX} characters (group.id)"
+            return refused(Refusal(ErrorCode.INVALID_GROUP_ID, message))
+        return self.submit(group_id, decide)
+
+    # -- the classic protocol
+
+    def join(self, group_id: GroupId, join: Join) -> Pending[Outcome[JoinResult]]:
+        return self._submit(group_id, lambda machine, ticket, now: machine.decide_join(group_id, join, ticket, now))
+
+    def sync(self, group_id: GroupId, sync: Sync) -> Pending[Outcome[SyncResult]]:
+        return self._submit(group_id, lambda machine, ticket, now: machine.decide_sync(group_id, sync, ticket, now))
+
+    def heartbeat(
+        self, group_id: GroupId, member_id: MemberId, instance_id: str | None, generation: int
+    ) -> Pending[Outcome[ErrorCode]]:
+        return self._submit(
+            group_id,
+            lambda machine, _, now: machine.decide_heartbeat(group_id, member_id, instance_id, generation, now),
+        )
+
+    def leave(self, group_id: GroupId, leaving: Sequence[Leaving]) -> Pending[Outcome[Sequence[Left]]]:
+        return self._submit(group_id, lambda machine, _, now: machine.decide_leave(group_id, leaving, now))
+
+    # -- the next-generation protocol
+
+    def member_heartbeat(self, group_id: GroupId, heartbeat: MemberHeartbeat) -> Pending[Outcome[MemberAnswer]]:
+        return self._submit(
+            group_id,
+            lambda machine, _, now: machine.decide_member_heartbeat(group_id, heartbeat, now),
+            nameless=ErrorCode.INVALID_REQUEST,
+        )
+
+    # -- offsets
+
+    def commit(self, group_id: GroupId, commit: Commit) -> Pending[Outcome[Sequence[ErrorCode]]]:
+        """An error code for each of the offsets, in their order."""
+        return self._submit(
+            group_id, lambda machine, _, now: machine.decide_commit(group_id, commit, now), nameless=None
+        )
+
+    def commit_in_transaction(
+        self, group_id: GroupId, commit: Commit, producer_id: ProducerId, producer_epoch: int
+    ) -> Pending[Outcome[Sequence[ErrorCode]]]:
+        """As `commit`, and counts once the producer's transaction is committed. That it has one which includes the
+        partition of this group, its coordinator must have said."""
+        return self._submit(
+            group_id,
+            lambda machine, _, now: machine.decide_commit_in_transaction(
+                group_id, commit, producer_id, producer_epoch, now
+            ),
+        )
+
+    def end_transaction(
+        self,
+        partition_index: int,
+        producer_id: ProducerId,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        is_committed: bool,
+        transaction_version: int,
+    ) -> Pending[Outcome[None]]:
+        """What the producer has committed for groups of that partition counts now, or is forgotten."""
+        if not 0 <= partition_index < len(self.shards):
+            message = f"{OFFSETS_TOPIC} has no partition {partition_index}"
+            return refused(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))
+        return self.shards[partition_index].submit(
+            lambda machine, _ticket, _now: machine.decide_end_transaction(
+                producer_id, producer_epoch, coordinator_epoch, is_committed, transaction_version
+            )
+        )
+
+    def committed(self, group_id: GroupId, asked: OffsetsAsked) -> Pending[Outcome[Sequence[FoundOffset]]]:
+        return self._submit(group_id, lambda machine, _ticket, _now: machine.committed(group_id, asked), nameless=None)
+
+    def delete_offsets(
+        self, group_id: GroupId, partitions: Sequence[TopicPartition]
+    ) -> Pending[Outcome[Sequence[ErrorCode]]]:
+        return self._submit(
+            group_id, lambda machine, _ticket, _now: machine.decide_delete_offsets(group_id, partitions)
+        )
+
+    # -- groups as wholes
+
+    def describe_classic(self, group_id: GroupId) -> Pending[Outcome[ClassicDescription]]:
+        return self._question(group_id, lambda machine: machine.describe_classic(group_id), nameless=None)
+
+    def describe_consumer(self, group_id: GroupId) -> Pending[Outcome[ConsumerDescription]]:
+        return self._question(group_id, lambda machine: machine.describe_consumer(group_id))
+
+    def delete(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        return self._submit(group_id, lambda machine, _ticket, _now: machine.decide_delete(group_id), nameless=None)
+
+    async def list(self) -> list[GroupListing]:
+        """Of all shards; one that cannot answer makes the whole a refusal, because a part would look like all."""
+        listings: list[GroupListing] = []
+        for outcome in await self.submit_to_all(_listing):
+            if isinstance(outcome, HeadwaterError):
+                raise outcome
+            listings += outcome
+        return listings
+
+    async def topics_deleted(self, names: Sequence[TopicName]) -> None:
+        """What was committed for them is of no use to a topic that gets the same name."""
+        await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget_topics(names))
+
+    async def expire(self) -> None:
+        """Forgets offsets that nobody has used for `offsets.retention.minutes`, and groups that have nothing left."""
+        await self.submit_to_all(lambda machine, _ticket, now: machine.decide_expire(now))
+
+    def _question(
+        self,
+        group_id: GroupId,
+        ask: Callable[[GroupMachine], ResultT],
+        *,
+        nameless: ErrorCode | None = ErrorCode.INVALID_GROUP_ID,
+    ) -> Pending[Outcome[ResultT]]:
+        def decide(machine: GroupMachine, _ticket: Ticket, _now: Now) -> Decision[ResultT]:
+            return Decision((), ask(machine))
+
+        return self._submit(group_id, decide, nameless=nameless)
+
+
+def _listing(machine: GroupMachine, _ticket: Ticket, _now: Now) -> Decision[Sequence[GroupListing]]:
+    return Decision((), machine.listings())

@@ -1,0 +1,157 @@
+"""Reading from many partitions at once, and waiting until there is enough to read.
+
+A read hands out ranges of files, never their bytes. A fetch that has to wait registers with its partitions and looks
+again when one of them moved, at most once per loop turn. Records that an earlier process wrote are verified in a thread
+before they are handed out, however little time the client gives.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headwater.broker.partition import Partition
+from headwater.broker.pending import Pending
+from headwater.errors import ErrorCode, HeadwaterError
+from headwater.storage.file_range import FileRange
+from headwater.storage.producers.transaction_index import AbortedTransaction
+from headwater.storage.recovery.verification import UnverifiedRange
+
+logger = logging.getLogger(__name__)
+
+# A fetch that nobody abandons ends after this, whatever its client asked for.
+WAIT_MS_MAX = 15 * 60 * 1000
+
+
+class PartitionFetch(NamedTuple):
+    """What is asked of one partition."""
+
+    partition: Partition
+    offset: int
+    bytes_max: int
+
+
+class PartitionRead:
+    """What one partition gave."""
+
+    __slots__ = ("aborted", "error", "high_watermark", "last_stable_offset", "log_start_offset", "records")
+
+    def __init__(
+        self,
+        partition: Partition,
+        error: ErrorCode,
+        records: FileRange | None,
+        aborted: Sequence[AbortedTransaction] | None,
+    ) -> None:
+        self.error = error
+        self.records = records
+        # Whose records are not to be seen; None where the client sees them all.
+        self.aborted = aborted
+        if error is ErrorCode.NONE:
+            self.high_watermark = partition.high_watermark
+            self.last_stable_offset = partition.last_stable_offset
+            self.log_start_offset = partition.start_offset
+        else:
+            self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
+
+
+class Fetch(Pending[list[PartitionRead]]):
+    __slots__ = (
+        "_bytes_max",
+        "_bytes_min",
+        "_fetches",
+        "_is_due",
+        "_is_in_doubt",
+        "_is_late",
+        "_loop",
+        "_timer",
+        "committed_only",
+    )
+
+    is_abandonable = True
+
+    def __init__(
+        self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
+    ) -> None:
+        super().__init__()
+        self._fetches = fetches
+        self._bytes_min = bytes_min
+        self._bytes_max = bytes_max
+        self.committed_only = committed_only
+        self._is_due = self._is_late = self._is_in_doubt = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        reads, enough = self._read()
+        if not self._is_in_doubt and (enough or wait_ms <= 0 or not fetches):
+            self.resolve(reads)
+            return
+        for fetch in fetches:
+            fetch.partition.watchers.add(self)
+        self._timer = self._loop.call_later(min(max(wait_ms, 0), WAIT_MS_MAX) / 1000, self.expire)
+
+    def partition_moved(self, partition: Partition) -> None:  # noqa: ARG002 (all partitions are read anyway)
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._look)
+
+    def expire(self) -> None:
+        """The wait is over: whatever there is, is the answer."""
+        self._is_late = True
+        self._look()
+
+    def abandon(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            for fetch in self._fetches:
+                fetch.partition.watchers.discard(self)
+
+    def _look(self) -> None:
+        self._is_due = False
+        if self._timer is None:
+            return
+        reads, enough = self._read()
+        if not self._is_in_doubt and (enough or self._is_late):
+            self.abandon()
+            self.resolve(reads)
+
+    def _read(self) -> tuple[list[PartitionRead], bool]:
+        """One pass over all partitions; says also whether the client need not wait for more."""
+        left = self._bytes_max
+        total = 0
+        failed = False
+        self._is_in_doubt = False
+        committed_only = self.committed_only
+        reads: list[PartitionRead] = []
+        for fetch in self._fetches:
+            partition = fetch.partition
+            records = None
+            aborted = () if committed_only else None
+            error = ErrorCode.NONE
+            try:
+                records = partition.read(
+                    fetch.offset,
+                    min(fetch.bytes_max, left),
+                    limit_offset=partition.last_stable_offset if committed_only else partition.high_watermark,
+                    # One batch must always fit, or a consumer could never pass it.
+                    first_batch_whole=total == 0,
+                )
+                if isinstance(records, UnverifiedRange):
+                    # It moves when that is settled.
+                    partition.verify(records)
+                    self._is_in_doubt = True
+                    records = None
+                if committed_only and records is not None:
+                    aborted = partition.aborted(records, fetch.offset)
+            except HeadwaterError as refusal:
+                error = refusal.code
+                failed = True
+            except OSError as trouble:
+                logger.error("%s cannot be read: %s", partition.id, trouble)
+                error = ErrorCode.KAFKA_STORAGE_ERROR
+                failed = True
+            if records is not None:
+                total += len(records)
+                left = max(0, left - len(records))
+            reads.append(PartitionRead(partition, error, records, aborted))
+        return reads, failed or total >= self._bytes_min

@@ -1,0 +1,153 @@
+"""An internal topic whose partitions are the logs of machines: made on first use, loaded at start, one shard for a key.
+
+A refused command is an outcome, never raised.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from headwater.broker.catalog.catalog import Catalog
+from headwater.broker.partition import Partition
+from headwater.broker.pending import Pending
+from headwater.broker.shards.shard import Decide, Machine, Outcome, Shard
+from headwater.broker.shards.state_log import StateLog
+from headwater.broker.writes.journal import Journal
+from headwater.clock import Clock
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.ids import TopicName
+
+logger = logging.getLogger(__name__)
+
+MachineT = TypeVar("MachineT", bound=Machine)
+ResultT = TypeVar("ResultT")
+
+PROGRESS_INTERVAL_MS = 2000
+REMEMBERED_LENGTH_MAX = 250
+
+
+class Kind(NamedTuple, Generic[MachineT]):
+    """What is kept in a sharded topic, and how."""
+
+    topic: TopicName
+    # Asked when the topic is made: how many partitions, and with which settings beside those of every such topic.
+    partition_count: Callable[[], int]
+    overrides: Callable[[], Mapping[str, str]]
+    new_log: Callable[[Partition], StateLog[Any]]
+    new_machine: Callable[[], MachineT]
+
+
+class ShardedTopic(Generic[MachineT]):
+    def __init__(
+        self,
+        kind: Kind[MachineT],
+        catalog: Catalog,
+        journal: Journal,
+        clock: Clock,
+        perform: Callable[[object], None] | None = None,
+    ) -> None:
+        self.shards: list[Shard[MachineT]] = []
+        self._kind = kind
+        self._catalog = catalog
+        self._journal = journal
+        self._clock = clock
+        self._perform = perform
+        self._preparing = asyncio.Lock()
+        self._loading: asyncio.Task[None] | None = None
+        if kind.topic in catalog.partitions:
+            self._open_shards()
+            self._loading = asyncio.get_running_loop().create_task(self._load(), name=f"load {kind.topic}")
+
+    async def prepare(self) -> None:
+        """Makes the topic, if it is not there yet."""
+        if self.shards:
+            return
+        async with self._preparing:
+            if not self.shards:
+                kind = self._kind
+                overrides = {"cleanup.policy": "compact", "compression.type": "producer", **kind.overrides()}
+                await self._catalog.create(kind.topic, kind.partition_count(), overrides)
+                self._open_shards()
+                await self._load()
+
+    def _open_shards(self) -> None:
+        kind = self._kind
+        self.shards = [
+            Shard(kind.new_log(partition), kind.new_machine, self._journal, self._clock, self._perform)
+            for partition in self._catalog.partitions[kind.topic]
+        ]
+
+    async def _load(self) -> None:
+        began_ms = reported_ms = self._clock.monotonic_ms()
+        count = 0
+        for loaded, shard in enumerate(self.shards, 1):
+            count += await shard.load()
+            now_ms = self._clock.monotonic_ms()
+            if now_ms - reported_ms >= PROGRESS_INTERVAL_MS:
+                reported_ms = now_ms
+                logger.info("loaded %d of %d partitions of %s", loaded, len(self.shards), self._kind.topic)
+        if count:
+            took_ms = self._clock.monotonic_ms() - began_ms
+            logger.info("loaded %d records of %s in %d ms", count, self._kind.topic, took_ms)
+
+    def machines(self) -> Iterator[MachineT]:
+        """Those that are loaded."""
+        return (shard.machine for shard in self.shards if shard.machine is not None)
+
+    def partition_of(self, key: str) -> int:
+        return partition_of(key, len(self.shards))
+
+    def submit(self, key: str, decide: Decide[MachineT, ResultT]) -> Pending[Outcome[ResultT]]:
+        if not self.shards:
+            return refused(
+                Refusal(ErrorCode.NOT_COORDINATOR, f"look for the coordinator first: there is no {self._kind.topic}")
+            )
+        return self.shards[self.partition_of(key)].submit(decide)
+
+    def tell(self, key: str, decide: Decide[MachineT, None]) -> None:
+        if self.shards:
+            self.shards[self.partition_of(key)].tell(decide)
+
+    async def submit_to_all(self, decide: Decide[MachineT, ResultT]) -> list[Outcome[ResultT]]:
+        asked = [shard.submit(decide) for shard in self.shards]
+        return [await pending.wait() for pending in asked]
+
+    def end_waits(self) -> None:
+        for shard in self.shards:
+            shard.end_waits()
+
+    async def stop(self) -> None:
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
+        for shard in self.shards:
+            await shard.close()
+
+
+def refused(error: HeadwaterError) -> Pending[Any]:
+    pending: Pending[Any] = Pending()
+    pending.resolve(error)
+    return pending
+
+
+def partition_of(key: str, partition_count: int) -> int:
+    """Where every tool looks for a group or a transaction."""
+    # Whoever asks for ever longer names must not have them all remembered.
+    is_remembered = len(key) <= REMEMBERED_LENGTH_MAX
+    return (_remembered_partition_of if is_remembered else _partition_of)(key, partition_count)
+
+
+def _partition_of(key: str, partition_count: int) -> int:
+    """By Java's hash of a string."""
+    hashed = 0
+    utf16 = key.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(utf16[::2], utf16[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFF_FFFF
+    signed = hashed - (1 << 32) if hashed >> 31 else hashed
+    # The least number has no opposite in 32 bits; Kafka takes zero for it.
+    return 0 if signed == -(1 << 31) else abs(signed) % partition_count
+
+
+_remembered_partition_of = lru_cache(maxsize=10_000)(_partition_of)

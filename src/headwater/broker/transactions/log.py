@@ -1,0 +1,19 @@
+"""The log of a machine of transactions. What is stored last of an id is all there is to know of it, so what another
+event of the same batch has overtaken is left out, as compaction would do later."""
+
+from collections.abc import Sequence
+
+from headwater.broker.partition import Append, Partition
+from headwater.broker.shards.state_log import StateLog
+from headwater.broker.transactions.format import TransactionFormat
+from headwater.coordination.transactions.events import Event
+
+
+class TransactionLog(StateLog[Event]):
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(partition, TransactionFormat())
+
+    def append(self, events: Sequence[Event], append: Append, now_ms: int) -> None:
+        if len(events) > 1:
+            events = tuple({event.transactional_id: event for event in events}.values())
+        super().append(events, append, now_ms)

@@ -1,0 +1,107 @@
+"""What a produced batch must satisfy before it may enter a log, with the error that Kafka gives for each.
+
+Nothing here touches the log: a batch that is refused leaves no trace.
+"""
+
+from headwater.config.broker import BrokerConfig
+from headwater.config.topic import TopicConfig
+from headwater.errors import ErrorCode, Refusal
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches import compression, records
+from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
+
+# Far beyond any real time, and far enough from the limits of 64 bits.
+TIMESTAMP_MIN, TIMESTAMP_MAX = -(2**61), 2**61
+
+# Two kilobytes, compressed, can hold millions of empty records, and each becomes an object of a hundred bytes wherever
+# they are read one by one: lookups by time, compaction, consumers. No honest batch comes near.
+RECORDS_MAX = 1_000_000
+
+
+def admit(
+    produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int
+) -> tuple[BatchHeader, memoryview]:
+    """Checks one partition's records of a produce request. Gives the batch to append: the same bytes, patched in place
+    where the topic asks for it, or rebuilt ones where the topic stores another compression."""
+    header = batches.read_header(produced)
+    size = len(produced)
+    if header.batch_length + LOG_OVERHEAD != size:
+        _refuse_size(produced, header)
+    if size > topic.max_message_bytes:
+        raise _too_large(size, topic)
+    batches.verify(produced, header)
+    batches.verify_produced(header)
+    earliest, latest = _timestamp_limits(topic, now_ms)
+    if topic.is_compacted or topic.headwater_record_validation == "full":
+        greatest = records.validate(
+            batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max),
+            header.record_count,
+            keys_required=topic.is_compacted,
+            base_timestamp=header.base_timestamp,
+            timestamp_min=earliest,
+            timestamp_max=latest,
+        )
+        if greatest != header.max_timestamp:
+            # Time lookups rely on it, so a client that names another maximum than its records have is corrected.
+            batches.set_max_timestamp(produced, greatest)
+            header = batches.read_header(produced)
+    else:
+        _verify_timestamps(header, earliest, latest)
+    if header.record_count > RECORDS_MAX:
+        # Kafka's clients answer this code by splitting the batch.
+        raise Refusal(
+            ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {header.record_count} records, at most {RECORDS_MAX} are taken"
+        )
+    if topic.is_log_append_time:
+        batches.set_log_append_time(produced, now_ms)
+        header = batches.read_header(produced)
+    codec = topic.stored_codec
+    if codec is not None and codec != header.codec:
+        produced = _recompress(produced, header, codec, topic, broker)
+        header = batches.read_header(produced)
+        if header.size > topic.max_message_bytes:
+            raise _too_large(header.size, topic)
+    return header, produced
+
+
+def _too_large(size: int, topic: TopicConfig) -> Refusal:
+    return Refusal(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the batch has {size} bytes, the topic takes {topic.max_message_bytes} (max.message.bytes)",
+    )
+
+
+def _refuse_size(produced: memoryview, header: BatchHeader) -> None:
+    if HEADER_SIZE <= header.size < len(produced):
+        raise Refusal(
+            ErrorCode.INVALID_RECORD, "a produce request must hold exactly one record batch for each partition"
+        )
+    batches.verify(produced, header)
+
+
+def _timestamp_limits(topic: TopicConfig, now_ms: int) -> tuple[int, int]:
+    if topic.is_log_append_time:
+        # What the client says about time is replaced anyway.
+        return TIMESTAMP_MIN, TIMESTAMP_MAX
+    earliest = max(TIMESTAMP_MIN, now_ms - topic.message_timestamp_before_max_ms)
+    return earliest, min(TIMESTAMP_MAX, now_ms + topic.message_timestamp_after_max_ms)
+
+
+def _verify_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:
+    """The batch's extremes stand for its records: base timestamp for the first, max timestamp for the latest."""
+    for timestamp in (header.base_timestamp, header.max_timestamp):
+        if not earliest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
+            raise Refusal(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {timestamp} is outside [{earliest}, {latest}] "
+                "(message.timestamp.before.max.ms, message.timestamp.after.max.ms)",
+            )
+
+
+def _recompress(
+    produced: memoryview, header: BatchHeader, codec: int, topic: TopicConfig, broker: BrokerConfig
+) -> memoryview:
+    payload = batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max)
+    if codec:
+        payload = compression.compress(codec, payload, topic.compression_level)
+    return memoryview(batches.with_payload(produced, payload, codec))

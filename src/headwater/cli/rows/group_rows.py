@@ -1,0 +1,124 @@
+"""What a group has and how far it came, as the rows that commands show."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headwater.printable import printable
+
+if TYPE_CHECKING:
+    from headwater.client.cluster import Cluster
+    from headwater.client.groups.groups import GroupDescription, MemberDescription
+    from headwater.ids import TopicPartition
+
+MEMBERS_NAMED_MAX = 10
+
+
+def offsets_at(cluster: "Cluster", partitions: "Iterable[TopicPartition]", when: int) -> "dict[TopicPartition, int]":
+    """Of the partitions that are there and have a leader: a group may have committed for some that are gone."""
+    from headwater.client.cluster import NO_LEADER
+    from headwater.client.errors import UnknownTopic
+    from headwater.client.offsets import list_offsets
+
+    led: list[TopicPartition] = []
+    for partition in partitions:
+        try:
+            if cluster.partition(partition).leader != NO_LEADER:
+                led.append(partition)
+        except UnknownTopic:
+            continue
+    return list_offsets(cluster, led, when)
+
+
+def lag(committed: int | None, end: int | None) -> int | None:
+    return None if committed is None or end is None else max(end - committed, 0)
+
+
+def summary(described: "GroupDescription") -> dict[str, object]:
+    """The group as a whole."""
+    return {
+        "group": described.group_id,
+        "type": described.type,
+        "state": described.state,
+        "protocol": described.protocol_type,
+        "assignor": described.assignor or None,
+        "epoch": described.epoch,
+        "assignment_epoch": described.assignment_epoch,
+        "coordinator": described.coordinator.id,
+        "coordinator_address": str(described.coordinator.endpoint),
+    }
+
+
+def partition_rows(cluster: "Cluster", described: "GroupDescription") -> list[dict[str, object]]:
+    """A row for each partition that a member has or that something is committed for."""
+    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.offsets import LATEST
+
+    committed = GroupAdmin(cluster).committed(described.group_id)
+    owners = {partition: member for member in described.members for partition in member.assigned}
+    partitions = sorted(committed.keys() | owners.keys())
+    ends = offsets_at(cluster, partitions, LATEST)
+    rows: list[dict[str, object]] = []
+    for partition in partitions:
+        offset = committed[partition].offset if partition in committed else None
+        owner = owners.get(partition)
+        rows.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "committed": offset,
+                "end": ends.get(partition),
+                "lag": lag(offset, ends.get(partition)),
+                "member": owner and owner.member_id,
+                "client_id": owner and owner.client_id,
+                "host": owner and owner.host,
+            }
+        )
+    return rows
+
+
+def member_row(member: "MemberDescription") -> dict[str, object]:
+    return {
+        "member": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "protocol": member.protocol,
+        "epoch": member.epoch,
+        "topics": member.topics,
+        "topic_regex": member.topic_regex,
+        "assigned": by_topic(member.assigned),
+        "target": by_topic(member.target),
+    }
+
+
+def by_topic(partitions: "Iterable[TopicPartition]") -> dict[str, list[int]]:
+    indexes: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        indexes.setdefault(topic, []).append(index)
+    return indexes
+
+
+def short(partitions: Mapping[str, Sequence[int]]) -> list[str]:
+    """For a table: orders[0-3,7]."""
+    return [f"{topic}[{','.join(_ranges(indexes))}]" for topic, indexes in partitions.items()]
+
+
+def named(members: "Collection[MemberDescription]") -> str:
+    """Who is in a group, for a message."""
+    names = [
+        f"{printable(member.member_id)} (client id {printable(member.client_id)}, host {printable(member.host)})"
+        for member in list(members)[:MEMBERS_NAMED_MAX]
+    ]
+    if len(members) > MEMBERS_NAMED_MAX:
+        names.append(f"and {len(members) - MEMBERS_NAMED_MAX} more")
+    return ", ".join(names)
+
+
+def _ranges(indexes: Sequence[int]) -> list[str]:
+    found: list[tuple[int, int]] = []
+    for index in sorted(indexes):
+        if found and index == found[-1][1] + 1:
+            found[-1] = found[-1][0], index
+        else:
+            found.append((index, index))
+    return [str(first) if first == last else f"{first}-{last}" for first, last in found]

@@ -1,0 +1,112 @@
+"""The broker that keeps a group or a transactional id: found when it is first asked something, and anew when what it
+keeps has moved."""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple, TypeVar
+
+from headwater.client.cluster import Cluster
+from headwater.client.connection import Connection
+from headwater.client.errors import ClientError, UnknownGroup, UnknownTransactionalId, check, only
+from headwater.endpoint import Endpoint
+from headwater.errors import ErrorCode
+from headwater.ids import GroupId, NodeId, TransactionalId
+from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from headwater.protocol.wire.codec import Request, Response
+
+# After these, another broker may be the one to ask.
+_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION})
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Response)
+
+
+class CoordinatorNode(NamedTuple):
+    id: NodeId
+    endpoint: Endpoint
+
+
+class Coordinator:
+    """What is kept goes by a key. Each kind of it has a number in FindCoordinator, a noun for messages, and an
+    error for keys that are unknown."""
+
+    key_type: ClassVar[int]
+    noun: ClassVar[str]
+    unknown: ClassVar[type[ClientError]]
+
+    def __init__(self, cluster: Cluster, key: str) -> None:
+        self.cluster = cluster
+        self._key = key
+        self._node: CoordinatorNode | None = None
+
+    @property
+    def node(self) -> CoordinatorNode:
+        if self._node is None:
+            self._node = self._find()
+        return self._node
+
+    def ask(
+        self,
+        request: Request | Callable[[], Request],
+        response: type[R],
+        read: Callable[[R], T],
+        *,
+        version_max: int | None = None,
+    ) -> T:
+        """Asks, and asks again where that may help; `read` takes from the answer what is wanted, or raises what is
+        wrong. A request that depends on what became of the one before it is given as a function."""
+
+        def attempt() -> T:
+            made = request if isinstance(request, Request) else request()
+            return self.ask_once(made, response, read, version_max=version_max)
+
+        return self.cluster.retrying(attempt)
+
+    def ask_once(
+        self, request: Request, response: type[R], read: Callable[[R], T], *, version_max: int | None = None
+    ) -> T:
+        try:
+            return read(self._connection().call(request, response, version_max=version_max))
+        except ClientError as error:
+            if error.code in _MOVED:
+                self._node = None
+            raise
+
+    def check(self, code: int, message: str | None = None) -> None:
+        """Raises what an answer says is wrong with what is kept."""
+        subject = f"{self.noun} {self._key!r}"
+        if code == self.unknown.code:
+            raise self.unknown(f"{subject} does not exist")
+        check(code, subject, message)
+
+    def _connection(self) -> Connection:
+        return self.cluster.connection(self.node.endpoint, apart=True)
+
+    def _find(self) -> CoordinatorNode:
+        request = FindCoordinatorRequest(key=self._key, key_type=self.key_type, coordinator_keys=[self._key])
+
+        def read(response: FindCoordinatorResponse) -> CoordinatorNode:
+            found = only(response.coordinators)
+            self.check(found.error_code, found.error_message)
+            return CoordinatorNode(NodeId(found.node_id), Endpoint(found.host, found.port))
+
+        return self.cluster.ask_any(request, FindCoordinatorResponse, read)
+
+
+class GroupCoordinator(Coordinator):
+    key_type = 0
+    noun = "group"
+    unknown = UnknownGroup
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        super().__init__(cluster, group_id)
+        self.group_id = GroupId(group_id)
+
+
+class TransactionCoordinator(Coordinator):
+    key_type = 1
+    noun = "transactional id"
+    unknown = UnknownTransactionalId
+
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        super().__init__(cluster, transactional_id)
+        self.transactional_id = TransactionalId(transactional_id)

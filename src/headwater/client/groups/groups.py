@@ -1,0 +1,222 @@
+"""Lists, describes and deletes groups of either protocol: as one description, whichever API tells it."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headwater.client.cluster import Cluster
+from headwater.client.errors import UnknownGroup, UnsupportedApi, check, only
+from headwater.client.groups.coordinator import CoordinatorNode, GroupCoordinator
+from headwater.client.groups.group_offsets import CommittedOffset, commit_offsets, delete_offsets, fetch_offsets
+from headwater.endpoint import Endpoint
+from headwater.errors import ProtocolError
+from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
+from headwater.protocol import consumer_protocol
+from headwater.protocol.messages.groups import consumer_group_describe, describe_groups
+from headwater.protocol.messages.groups.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from headwater.protocol.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from headwater.protocol.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from headwater.protocol.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+
+_DEAD = "Dead"
+_CLASSIC_MEMBER = 0
+
+
+class GroupListing(NamedTuple):
+    """`state` and `type` are empty where an old broker does not tell."""
+
+    group_id: GroupId
+    type: str
+    protocol_type: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """`protocol` is classic or consumer; a consumer group may have members of both. The classic protocol has no epoch
+    of a member, and no target that differs from what it has."""
+
+    member_id: MemberId
+    instance_id: str | None
+    client_id: str
+    host: str
+    protocol: str
+    epoch: int | None
+    topics: tuple[str, ...]
+    topic_regex: str | None
+    assigned: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """`epoch` and `assignment_epoch` are None in a classic group, whose generation no API tells."""
+
+    group_id: GroupId
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    epoch: int | None
+    assignment_epoch: int | None
+    coordinator: CoordinatorNode
+    members: tuple[MemberDescription, ...]
+
+
+class GroupAdmin:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
+        """The groups of all brokers by name; with `states` or `types`, only those that have one of them."""
+        request = ListGroupsRequest(states_filter=sorted(states), types_filter=sorted(types))
+
+        def ask() -> dict[str, GroupListing]:
+            found: dict[str, GroupListing] = {}
+            for broker in self._cluster.metadata().brokers:
+                connection = self._cluster.connection(Endpoint(broker.host, broker.port))
+                response = connection.call(request, ListGroupsResponse)
+                check(response.error_code, f"the groups of the broker at {connection.endpoint}")
+                for group in response.groups:
+                    found[group.group_id] = GroupListing(
+                        GroupId(group.group_id), group.group_type.lower(), group.protocol_type, group.group_state
+                    )
+            return found
+
+        return sorted(self._cluster.retrying(ask).values())
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        coordinator = GroupCoordinator(self._cluster, group_id)
+        try:
+            return _describe_consumer(coordinator)
+        except (UnknownGroup, UnsupportedApi):
+            # A group that speaks the classic protocol, or none.
+            return _describe_classic(coordinator)
+
+    def delete_group(self, group_id: str) -> None:
+        """Deletes a group without members, and what it has committed."""
+        coordinator = GroupCoordinator(self._cluster, group_id)
+
+        def read(response: DeleteGroupsResponse) -> None:
+            coordinator.check(only(response.results).error_code)
+
+        coordinator.ask(DeleteGroupsRequest(groups_names=[group_id]), DeleteGroupsResponse, read)
+
+    # -- offsets
+
+    def committed(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed of these partitions, or of all; those without a commit are left out."""
+        return fetch_offsets(GroupCoordinator(self._cluster, group_id), partitions)
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commits for a group that has no members, and makes the group if there is none."""
+        commit_offsets(GroupCoordinator(self._cluster, group_id), offsets)
+
+    def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
+        """Forgets commits of partitions whose topics no member is subscribed to."""
+        delete_offsets(GroupCoordinator(self._cluster, group_id), partitions)
+
+
+# -- the next-generation protocol
+
+
+def _describe_consumer(coordinator: GroupCoordinator) -> GroupDescription:
+    request = ConsumerGroupDescribeRequest(group_ids=[coordinator.group_id], include_authorized_operations=False)
+
+    def read(response: ConsumerGroupDescribeResponse) -> GroupDescription:
+        group = only(response.groups)
+        coordinator.check(group.error_code, group.error_message)
+        return GroupDescription(
+            coordinator.group_id,
+            CONSUMER,
+            group.group_state,
+            CONSUMER,
+            group.assignor_name,
+            group.group_epoch,
+            group.assignment_epoch,
+            coordinator.node,
+            tuple(_consumer_member(member) for member in group.members),
+        )
+
+    return coordinator.ask(request, ConsumerGroupDescribeResponse, read)
+
+
+def _consumer_member(member: consumer_group_describe.Member) -> MemberDescription:
+    def partitions(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+        return _partitions((topic.topic_name, topic.partitions) for topic in assignment.topic_partitions)
+
+    return MemberDescription(
+        MemberId(member.member_id),
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        CLASSIC if member.member_type == _CLASSIC_MEMBER else CONSUMER,
+        member.member_epoch,
+        tuple(sorted(member.subscribed_topic_names)),
+        member.subscribed_topic_regex or None,
+        partitions(member.assignment),
+        partitions(member.target_assignment),
+    )
+
+
+# -- the classic protocol
+
+
+def _describe_classic(coordinator: GroupCoordinator) -> GroupDescription:
+    request = DescribeGroupsRequest(groups=[coordinator.group_id])
+
+    def read(response: DescribeGroupsResponse) -> GroupDescription:
+        group = only(response.groups)
+        coordinator.check(group.error_code, group.error_message)
+        if group.group_state == _DEAD:
+            # How versions before 6 say that there is none.
+            raise UnknownGroup(f"group {coordinator.group_id!r} does not exist")
+        return GroupDescription(
+            coordinator.group_id,
+            CLASSIC,
+            group.group_state,
+            group.protocol_type,
+            group.protocol_data,
+            None,
+            None,
+            coordinator.node,
+            tuple(_classic_member(member, group.protocol_type) for member in group.members),
+        )
+
+    return coordinator.ask(request, DescribeGroupsResponse, read)
+
+
+def _classic_member(member: describe_groups.DescribedGroupMember, protocol_type: str) -> MemberDescription:
+    topics: Sequence[str] = ()
+    assigned: tuple[TopicPartition, ...] = ()
+    if protocol_type == CONSUMER:
+        # Empty until the group is stable. The bytes are the members' own: what makes no sense counts as nothing.
+        with suppress(ProtocolError):
+            topics = consumer_protocol.read_subscription(member.member_metadata).topics
+        with suppress(ProtocolError):
+            assigned = _partitions(consumer_protocol.read_assignment(member.member_assignment).partitions.items())
+    return MemberDescription(
+        MemberId(member.member_id),
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        CLASSIC,
+        None,
+        tuple(sorted(topics)),
+        None,
+        assigned,
+        assigned,
+    )
+
+
+def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(TopicPartition(TopicName(topic), index) for topic, indexes in topics for index in indexes))

@@ -1,0 +1,199 @@
+"""One member of a group in the next-generation protocol (KIP-848): joins, heartbeats, lets go, takes up and leaves.
+
+Law: a partition that the group takes away is acknowledged only after the caller has let go of it. There is no thread:
+the member is alive as long as `poll` is called more often than the session time-out.
+"""
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import uuid4
+
+from headwater.client.errors import ClientError
+from headwater.client.groups.coordinator import GroupCoordinator
+from headwater.errors import ErrorCode
+from headwater.ids import MemberId, TopicId, TopicName, TopicPartition
+from headwater.protocol.messages.groups.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+REBALANCE_TIMEOUT_MS = 300_000
+# Whatever the coordinator says, heartbeats come no faster.
+HEARTBEAT_INTERVAL_MS_MIN = 100
+
+_JOINING = 0
+_LEAVING = -1
+_UNCHANGED = -1
+# The group goes on without this member, which may join it again.
+_FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND})
+
+
+class TopicIdPartition(NamedTuple):
+    topic_id: TopicId
+    partition: int
+
+
+class Rebalance(NamedTuple):
+    """What the group wants of a member: let go of `revoked`, then take up `assigned`, then acknowledge."""
+
+    revoked: frozenset[TopicPartition]
+    assigned: frozenset[TopicPartition]
+    # The group took them away without waiting: others may have them, so that no commit for them counts any more.
+    is_lost: bool
+
+
+class Membership:
+    def __init__(
+        self,
+        coordinator: GroupCoordinator,
+        *,
+        assignor: str | None = None,
+        rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS,
+    ) -> None:
+        """The group waits `rebalance_timeout_ms` for a member to let go of what it takes away. `assignor` is one of the
+        broker's, such as uniform or range; if none is named, the broker chooses."""
+        self.member_id = MemberId(str(uuid4()))
+        self.epoch = _JOINING
+        self._coordinator = coordinator
+        self._clock = coordinator.cluster.clock
+        self._assignor = assignor
+        self._rebalance_timeout_ms = rebalance_timeout_ms
+        self._topics: list[str] = []
+        # None until there is one: an empty one takes an earlier one back.
+        self._regex: str | None = None
+        self._heartbeat_at_ms = self._clock.monotonic_ms()
+        self._was_sent = False
+        # Whether the coordinator has what there is to tell; after an answer that never came, nobody knows.
+        self._is_told = False
+        self._is_owned_told = False
+        self._is_lost = False
+        self._owned: frozenset[TopicIdPartition] = frozenset()
+        self._target: frozenset[TopicIdPartition] = frozenset()
+        self._names: dict[TopicId, TopicName] = {}
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        return self._named(self._owned)
+
+    @property
+    def is_subscribed(self) -> bool:
+        return bool(self._topics or self._regex)
+
+    def subscribe(self, topics: Collection[str] = (), *, regex: str | None = None) -> None:
+        """Replaces what was subscribed to before. `regex`, in RE2 syntax, is matched by the broker."""
+        self._topics = sorted(set(topics))
+        self._regex = "" if regex is None and self._regex is not None else regex
+        self._is_told = False
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Lets the next poll heartbeat, whatever the interval."""
+        self._heartbeat_at_ms = self._clock.monotonic_ms()
+
+    def until_heartbeat_ms(self) -> int:
+        return max(self._heartbeat_at_ms - self._clock.monotonic_ms(), 0)
+
+    def poll(self) -> Rebalance | None:
+        """Heartbeats when it is time to. What the group wants is given again and again until it is acknowledged."""
+        if not self._is_lost and not self.until_heartbeat_ms():
+            self._heartbeat()
+        revoked, assigned = self._owned - self._target, self._known_target() - self._owned
+        if not revoked and not assigned:
+            return None
+        return Rebalance(self._named(revoked), self._named(assigned), self._is_lost)
+
+    def acknowledge(self) -> None:
+        """What the last poll asked for is done; the next one tells the coordinator."""
+        self._owned = self._known_target()
+        self._is_owned_told = False
+        self._is_lost = False
+        self.hurry()
+
+    def leave(self) -> None:
+        """Others need not wait for the session time-out then. That still is there if this fails."""
+        if not self._was_sent:
+            return
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._coordinator.group_id, member_id=self.member_id, member_epoch=_LEAVING
+        )
+        with suppress(ClientError):
+            self._coordinator.ask_once(
+                request,
+                ConsumerGroupHeartbeatResponse,
+                lambda response: self._coordinator.check(response.error_code, response.error_message),
+            )
+        self._start_anew()
+        self._owned = self._target
+        self._was_sent = False
+
+    # -- heartbeats
+
+    def _heartbeat(self) -> None:
+        try:
+            self._coordinator.ask(self._request, ConsumerGroupHeartbeatResponse, self._read)
+        except ClientError as error:
+            if error.code not in _FENCED or self.epoch == _JOINING:
+                raise
+            self._start_anew()
+            self._is_lost = bool(self._owned)
+            self.hurry()
+            return
+        # A topic may be younger than what the broker that is asked knows; then the next heartbeat asks again.
+        unknown = {partition.topic_id for partition in self._target} - self._names.keys()
+        if unknown:
+            self._names.update(self._coordinator.cluster.topic_names(unknown))
+
+    def _request(self) -> ConsumerGroupHeartbeatRequest:
+        everything = not self._is_told
+        # Until the answer is there, nobody knows what the coordinator has heard.
+        self._was_sent, self._is_told = True, False
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._coordinator.group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            rebalance_timeout_ms=self._rebalance_timeout_ms if everything else _UNCHANGED,
+            subscribed_topic_names=self._topics if everything else None,
+            subscribed_topic_regex=self._regex if everything else None,
+            server_assignor=self._assignor if everything else None,
+            topic_partitions=_pack(self._owned) if everything or not self._is_owned_told else None,
+        )
+
+    def _read(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        self._coordinator.check(response.error_code, response.error_message)
+        self.epoch = response.member_epoch
+        self._is_told = self._is_owned_told = True
+        interval_ms = max(response.heartbeat_interval_ms, HEARTBEAT_INTERVAL_MS_MIN)
+        self._heartbeat_at_ms = self._clock.monotonic_ms() + interval_ms
+        if response.assignment is not None:
+            self._target = _unpack(response.assignment)
+
+    def _start_anew(self) -> None:
+        self.epoch = _JOINING
+        self._is_told = False
+        self._target = frozenset()
+
+    # -- partitions
+
+    def _known_target(self) -> frozenset[TopicIdPartition]:
+        return frozenset(partition for partition in self._target if partition.topic_id in self._names)
+
+    def _named(self, partitions: Iterable[TopicIdPartition]) -> frozenset[TopicPartition]:
+        return frozenset(TopicPartition(self._names[each.topic_id], each.partition) for each in partitions)
+
+
+def _pack(partitions: Iterable[TopicIdPartition]) -> list[TopicPartitions]:
+    indexes: dict[TopicId, list[int]] = {}
+    for topic_id, index in sorted(partitions):
+        indexes.setdefault(topic_id, []).append(index)
+    return [TopicPartitions(topic_id=topic_id, partitions=found) for topic_id, found in indexes.items()]
+
+
+def _unpack(assignment: Assignment) -> frozenset[TopicIdPartition]:
+    return frozenset(
+        TopicIdPartition(TopicId(topic.topic_id), index)
+        for topic in assignment.topic_partitions
+        for index in topic.partitions
+    )

@@ -1,0 +1,259 @@
+"""What the settings `security.*`, `ssl.*` and `sasl.*` of Kafka's clients, Java's and librdkafka's, ask for.
+
+Law: one of these that is unknown, or that another makes useless, is refused by its name: nobody should believe that a
+connection is safer than it is.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headwater.client.security import jaas
+from headwater.client.security.sasl import MECHANISMS, PLAIN, Credentials
+from headwater.client.security.security import Security
+from headwater.config.declaration import nearest
+from headwater.errors import ConfigError
+from headwater.printable import printable
+
+if TYPE_CHECKING:
+    from ssl import TLSVersion
+
+    from headwater.client.security.tls import Pem, Tls
+
+PROTOCOL = "security.protocol"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISM = "sasl.mechanism"
+
+_TLS = frozenset(
+    {
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+        "ssl.truststore.certificates",
+        "ssl.keystore.location",
+        "ssl.keystore.type",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.protocol",
+        "ssl.enabled.protocols",
+    }
+)
+# librdkafka knows both names of the mechanism.
+_MECHANISMS = "sasl.mechanisms"
+_SASL = frozenset({MECHANISM, _MECHANISMS, "sasl.username", "sasl.password", jaas.SETTING})
+_MODULES = {"PlainLoginModule": (PLAIN,), "ScramLoginModule": MECHANISMS[1:]}
+_TLS_NAMES = ("TLS", "TLSv1.2", "TLSv1.3")
+
+
+def read(given: Mapping[str, str]) -> Security:
+    """All that is given must be known."""
+    for name in given:
+        _check_known(name)
+    protocol = _choice(given, PROTOCOL, PROTOCOLS, "PLAINTEXT")
+    _check_useful(given, protocol)
+    tls = _read_tls(given) if protocol.endswith("SSL") else None
+    return Security(tls, _read_credentials(given) if protocol.startswith("SASL_") else None)
+
+
+def _check_known(name: str) -> None:
+    known = {PROTOCOL, *_TLS, *_SASL}
+    if name in known:
+        return
+    if name in {"ssl.truststore.password", "ssl.keystore.password"}:
+        raise ConfigError(f"{name} has no meaning for PEM, which is the one kind of store that is read")
+    meant = nearest(name, known)
+    hint = f"; did you mean {meant!r}?" if meant else ""
+    raise ConfigError(f"the setting {printable(name)[:200]!r} is not known to this client{hint}")
+
+
+def _check_useful(given: Mapping[str, str], protocol: str) -> None:
+    for names, is_used, with_it in (
+        (_TLS, protocol.endswith("SSL"), "SSL or SASL_SSL"),
+        (_SASL, protocol.startswith("SASL_"), "SASL_SSL or SASL_PLAINTEXT"),
+    ):
+        useless = sorted(names & given.keys())
+        if useless and not is_used:
+            raise ConfigError(f"{useless[0]} has no use with {PROTOCOL}={protocol}: that should be {with_it}")
+
+
+def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
+    """As Kafka does, without regard to case."""
+    text = given.get(name, default).strip().upper()
+    for choice in choices:
+        if choice.upper() == text:
+            return choice
+    raise ConfigError(f"{name} is one of {', '.join(choices)}, not {_shown(given[name])}")
+
+
+def _shown(value: str) -> str:
+    return repr(printable(value)[:100])
+
+
+# -- TLS
+
+
+def _read_tls(given: Mapping[str, str]) -> "Tls":
+    # Imported by those who use it: Python's TLS takes longer to import than all else here.
+    from headwater.client.security.tls import Tls  # noqa: PLC0415
+
+    _choice(given, "ssl.protocol", _TLS_NAMES, "TLS")
+    certificate, key = _read_identity(given)
+    if "ssl.key.password" in given and certificate is None:
+        raise ConfigError(
+            "ssl.key.password is given, and no key: ssl.key.location, or ssl.keystore.location, is missing"
+        )
+    versions = _read_versions(given)
+    return Tls(
+        trusted=_read_trusted(given),
+        certificate=certificate,
+        key=key,
+        key_password=given.get("ssl.key.password"),
+        host_checked=_is_host_checked(given),
+        version_min=min(versions),
+        version_max=max(versions),
+    )
+
+
+def _read_trusted(given: Mapping[str, str]) -> "Pem | None":
+    _one_of(given, "ssl.ca.location", "ssl.truststore.location", "ssl.truststore.certificates")
+    _check_store(given, "ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates")
+    return (
+        _in_file(given, "ssl.ca.location")
+        or _in_file(given, "ssl.truststore.location")
+        or _in_text(given, "ssl.truststore.certificates")
+    )
+
+
+def _read_identity(given: Mapping[str, str]) -> "tuple[Pem | None, Pem | None]":
+    """The certificate, and its key where that stands elsewhere."""
+    _one_of(given, "ssl.certificate.location", "ssl.keystore.location", "ssl.keystore.certificate.chain")
+    _one_of(given, "ssl.key.location", "ssl.keystore.location", "ssl.keystore.key")
+    _check_store(given, "ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.key")
+    for key, certificate in (
+        ("ssl.key.location", "ssl.certificate.location"),
+        ("ssl.keystore.key", "ssl.keystore.certificate.chain"),
+    ):
+        if key in given and certificate not in given:
+            raise ConfigError(f"{key} is given without {certificate}, the certificate of the key")
+    if "ssl.keystore.certificate.chain" in given and "ssl.keystore.key" not in given:
+        raise ConfigError(
+            "ssl.keystore.certificate.chain is given without ssl.keystore.key, the key of the certificate"
+        )
+    certificate = (
+        _in_file(given, "ssl.certificate.location")
+        or _in_file(given, "ssl.keystore.location")
+        or _in_text(given, "ssl.keystore.certificate.chain")
+    )
+    return certificate, _in_file(given, "ssl.key.location") or _in_text(given, "ssl.keystore.key")
+
+
+def _one_of(given: Mapping[str, str], *names: str) -> None:
+    found = [name for name in names if name in given]
+    if len(found) > 1:
+        raise ConfigError(f"{found[0]} and {found[1]} say the same thing: give one of them")
+
+
+def _check_store(given: Mapping[str, str], kind: str, *names: str) -> None:
+    """Java's stores are of type JKS unless said otherwise, and PEM is the one that is read here."""
+    store = next((name for name in names if name in given), None)
+    if store is None:
+        if kind in given:
+            raise ConfigError(f"{kind} is given, and no store: {names[0]} is missing")
+        return
+    if given.get(kind, "JKS").strip().upper() != "PEM":
+        is_given = f"not {_shown(given[kind])}" if kind in given else "which is not the default"
+        raise ConfigError(
+            f"{store}: {kind} must be PEM, {is_given}; `keytool -exportcert -rfc` and `openssl pkcs12` turn other "
+            "stores into PEM"
+        )
+
+
+def _in_file(given: Mapping[str, str], name: str) -> "Pem | None":
+    from headwater.client.security.tls import Pem  # noqa: PLC0415
+
+    file = given.get(name)
+    if file is None:
+        return None
+    if not file:
+        raise ConfigError(f"{name} is empty")
+    return Pem(name, file=file)
+
+
+def _in_text(given: Mapping[str, str], name: str) -> "Pem | None":
+    from headwater.client.security.tls import Pem  # noqa: PLC0415
+
+    text = given.get(name)
+    return None if text is None else Pem(name, text=text)
+
+
+def _is_host_checked(given: Mapping[str, str]) -> bool:
+    """An empty text switches it off, as in Java; librdkafka says "none"."""
+    name = "ssl.endpoint.identification.algorithm"
+    text = given.get(name, "https").strip().lower()
+    if text not in {"https", "", "none"}:
+        raise ConfigError(f"{name} is https, or empty to accept any host name, not {_shown(text)}")
+    return text == "https"
+
+
+def _read_versions(given: Mapping[str, str]) -> "list[TLSVersion]":
+    from headwater.client.security.tls import VERSIONS  # noqa: PLC0415
+
+    name = "ssl.enabled.protocols"
+    named = [each.strip() for each in given.get(name, ",".join(VERSIONS)).split(",")]
+    unknown = [each for each in named if each not in VERSIONS]
+    if unknown:
+        raise ConfigError(f"{name} is made of {', '.join(VERSIONS)}, not {_shown(unknown[0])}")
+    return [VERSIONS[each] for each in named]
+
+
+# -- SASL
+
+
+def _read_credentials(given: Mapping[str, str]) -> Credentials:
+    _one_of(given, MECHANISM, _MECHANISMS)
+    named = MECHANISM if MECHANISM in given else _MECHANISMS
+    if named not in given:
+        raise ConfigError(f"{MECHANISM} is missing: one of {', '.join(MECHANISMS)}")
+    mechanism = _choice(given, named, MECHANISMS, "")
+    if jaas.SETTING in given:
+        _one_of(given, jaas.SETTING, "sasl.username")
+        _one_of(given, jaas.SETTING, "sasl.password")
+        username, password = _read_login(given[jaas.SETTING], mechanism)
+    else:
+        username, password = (_present(given, name) for name in ("sasl.username", "sasl.password"))
+    for text, name in ((username, "name"), (password, "password")):
+        if "\0" in text or not _is_unicode(text):
+            raise ConfigError(f"the {name} that SASL is given holds a character that cannot be sent")
+    return Credentials(mechanism, username, password)
+
+
+def _is_unicode(text: str) -> bool:
+    """False for halves of characters, which stand for bytes that are no UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _present(given: Mapping[str, str], name: str) -> str:
+    if not given.get(name):
+        raise ConfigError(f"{name} is missing, or give {jaas.SETTING}")
+    return given[name]
+
+
+def _read_login(text: str, mechanism: str) -> tuple[str, str]:
+    login = jaas.parse_jaas(text)
+    mechanisms = _MODULES.get(login.module)
+    if mechanisms is None:
+        raise ConfigError(
+            f"{jaas.SETTING}: the login module is one of {', '.join(_MODULES)}, not {_shown(login.module)}"
+        )
+    if mechanism not in mechanisms:
+        raise ConfigError(f"{jaas.SETTING}: {login.module} is not for {MECHANISM}={mechanism}")
+    unknown = sorted(login.options.keys() - {"username", "password"})
+    if unknown:
+        raise ConfigError(f"{jaas.SETTING}: the option {_shown(unknown[0])} is not known to this client")
+    for name in ("username", "password"):
+        if not login.options.get(name):
+            raise ConfigError(f"{jaas.SETTING}: the option {name} is missing")
+    return login.options["username"], login.options["password"]

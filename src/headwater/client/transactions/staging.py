@@ -1,0 +1,248 @@
+"""Exactly once from many tasks: each stages its part invisibly, and one request publishes all parts of a batch.
+
+A task's writer is a transactional producer that ends nothing. It says who it is, and whoever gathers the tasks has the
+broker publish them (PublishBatch, which Headwater alone offers); the broker remembers the batch in the same step.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from headwater.client.cluster import Cluster
+from headwater.client.delivery import ACKS_ALL, Delivered, Delivery, Encoded, Identity
+from headwater.client.errors import ClientError, UnsupportedApi
+from headwater.client.groups.coordinator import TransactionCoordinator
+from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.endpoint import Endpoint
+from headwater.errors import ErrorCode
+from headwater.ids import TopicPartition, application_of, staging_id
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
+from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.protocol.messages.transactions.publish_batch import (
+    PublishBatchRequest,
+    PublishBatchResponse,
+    PublishedWriter,
+)
+
+# The broker's own limit of a transaction's time, unless it was set up otherwise.
+STAGING_TIMEOUT_MS = 900_000
+# Far below what a broker takes (socket.request.max.bytes), and enough that the cost of a request no longer matters.
+REQUEST_BYTES_MAX = 8 * 1024 * 1024
+
+_FENCED = frozenset(
+    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
+_ABORTED_BATCH_ID = 0
+
+
+class WriterFenced(ClientError):
+    """Nothing that the writer staged will ever be seen: another has its place."""
+
+    code = ErrorCode.PRODUCER_FENCED
+
+
+class OutdatedBatch(ClientError):
+    """The application has published a later batch already."""
+
+    code = ErrorCode.INVALID_UPDATE_VERSION
+
+
+class Staged(NamedTuple):
+    """A writer that has staged its part, as `publish` names it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class Published(NamedTuple):
+    """`is_replay`: the batch had been published before, so that what was staged for it again is aborted. A request
+    whose answer was lost and which was sent again looks the same."""
+
+    is_replay: bool
+    # The application's last; None where there is none.
+    published_batch_id: int | None
+
+
+class StagingWriter:
+    """Writes under `transactional_id`, which `headwater.ids.staging_id` makes of an application's id and the task's.
+
+    Whoever comes with the same id fences this writer and aborts what it staged; `timeout_ms` after its first record the
+    broker does. An error ends it: what it staged is not to be published.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        timeout_ms: int = STAGING_TIMEOUT_MS,
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        on_delivered: Callable[[Delivered], None] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._coordinator = TransactionCoordinator(cluster, transactional_id)
+        self._timeout_ms = timeout_ms
+        self._failure: ClientError | None = None
+        self._staged: Staged | None = None
+        self._delivery = Delivery(
+            cluster,
+            acks=ACKS_ALL,
+            idempotent=True,
+            codec=codec,
+            level=level,
+            timeout_ms=cluster.timeout_ms,
+            on_delivered=on_delivered,
+            transactional_id=transactional_id,
+            new_identity=self._initialize,
+        )
+
+    @property
+    def identity(self) -> Staged | None:
+        """None where nothing was written: such a writer is not published."""
+        return self._staged
+
+    def write(self, batches: Iterable[Encoded]) -> None:
+        """Takes over batches that are encoded already; returns as soon as they are on their way."""
+        with self._checked():
+            for request in in_requests(batches):
+                self._delivery.make_room()
+                self._delivery.deliver_encoded(request)
+
+    def write_records(self, partition: TopicPartition, records: Sequence[Record]) -> None:
+        """As one batch. Offsets of records count from 0."""
+        if not records:
+            return
+        with self._checked():
+            self._delivery.make_room()
+            self._delivery.deliver([(partition, records)])
+
+    def flush(self) -> Staged | None:
+        """Returns when all that was written is staged: from then on it may be published."""
+        with self._checked():
+            self._delivery.drain()
+        return self._staged
+
+    def abort(self) -> None:
+        """Gives up what was staged, also after an error. Without it, readers of committed records wait for the end of
+        the time-out, or for the next batch of the application."""
+        self._failure = self._failure or ClientError(f"{self._name} was aborted")
+        if self._staged is not None:
+            application_id = application_of(self._coordinator.transactional_id)
+            publish(self._cluster, application_id, _ABORTED_BATCH_ID, [self._staged], committed=False)
+
+    @property
+    def _name(self) -> str:
+        return f"the staging writer {self._coordinator.transactional_id!r}"
+
+    def _initialize(self) -> Identity:
+        """Who this writer is. Whatever its id has left open is aborted first, which it waits for."""
+
+        def read(response: InitProducerIdResponse) -> Identity:
+            self._coordinator.check(response.error_code)
+            return Identity(response.producer_id, response.producer_epoch)
+
+        transactional_id = self._coordinator.transactional_id
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=self._timeout_ms)
+        identity = self._coordinator.ask(request, InitProducerIdResponse, read)
+        self._staged = Staged(transactional_id, identity.producer_id, identity.producer_epoch)
+        return identity
+
+    @contextmanager
+    def _checked(self) -> Generator[None]:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            yield
+        except ClientError as error:
+            if error.code in _FENCED:
+                self._failure = WriterFenced(
+                    f"{self._name} has lost its place: a later attempt of its task took it, its batch was published "
+                    f"without it, or it was open for longer than {self._timeout_ms} ms ({error})"
+                )
+                raise self._failure from error
+            self._failure = error
+            raise
+
+
+def publish(
+    cluster: Cluster, application_id: str, batch_id: int, writers: Iterable[Staged], *, committed: bool = True
+) -> Published:
+    """Makes visible at once what the writers staged, and has the broker remember the batch; or aborts what they staged.
+
+    Asked again, it publishes nothing twice. A writer that is not there any more, timed out for one, is an error and
+    nothing is published; so is a batch that is older than the last one (OutdatedBatch).
+    """
+    coordinator = TransactionCoordinator(cluster, application_id)
+
+    def read(response: PublishBatchResponse) -> Published:
+        if response.error_code == ErrorCode.INVALID_UPDATE_VERSION:
+            raise OutdatedBatch(response.error_message or f"{application_id!r} published a later batch than {batch_id}")
+        coordinator.check(response.error_code, response.error_message)
+        last_id = response.published_batch_id
+        return Published(response.is_replay, last_id if last_id >= 0 else None)
+
+    request = PublishBatchRequest(
+        application_id=application_id,
+        batch_id=batch_id,
+        committed=committed,
+        writers=[
+            PublishedWriter(
+                transactional_id=writer.transactional_id,
+                producer_id=writer.producer_id,
+                producer_epoch=writer.producer_epoch,
+            )
+            for writer in writers
+        ],
+    )
+    return coordinator.ask(request, PublishBatchResponse, read)
+
+
+def abort_all(cluster: Cluster, application_id: str) -> None:
+    """Aborts what all writers of an application have staged, also those that nobody knows of any more."""
+    transactions = TransactionAdmin(cluster)
+    pattern = re.escape(staging_id(application_id, "")) + ".*"
+    found = transactions.list_transactions(states=["Ongoing"], pattern=pattern)
+    described = [transactions.describe_transaction(each.transactional_id) for each in found]
+    writers = [Staged(each.transactional_id, each.producer_id, each.producer_epoch) for each in described]
+    if writers:
+        publish(cluster, application_id, _ABORTED_BATCH_ID, writers, committed=False)
+
+
+def applications(cluster: Cluster, prefix: str) -> set[str]:
+    """Those whose id begins so and which have published something that the broker remembers."""
+    listed = TransactionAdmin(cluster).list_transactions(pattern=re.escape(prefix) + ".*")
+    return {each.transactional_id for each in listed if application_of(each.transactional_id) == each.transactional_id}
+
+
+def supports_publish(cluster: Cluster) -> bool:
+    """Whether all brokers offer it; those of Apache Kafka do not."""
+
+    def ask() -> bool:
+        for broker in cluster.metadata().brokers:
+            try:
+                cluster.connection(Endpoint(broker.host, broker.port)).version(PublishBatchRequest)
+            except UnsupportedApi:
+                return False
+        return True
+
+    return cluster.retrying(ask)
+
+
+def in_requests(batches: Iterable[Encoded]) -> Generator[list[Encoded]]:
+    """A request has one batch for each partition, and is not too large."""
+    gathered: dict[TopicPartition, Encoded] = {}
+    byte_count = 0
+    for each in batches:
+        if not each.record_count:
+            continue
+        if gathered and (each.partition in gathered or byte_count + len(each.payload) > REQUEST_BYTES_MAX):
+            yield list(gathered.values())
+            gathered, byte_count = {}, 0
+        gathered[each.partition] = each
+        byte_count += len(each.payload)
+    if gathered:
+        yield list(gathered.values())

@@ -1,0 +1,94 @@
+"""Settings of the broker, and what topics and groups take from them: whatever they do not set themselves.
+
+Each value knows where it came from, to tell whoever asks.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, dataclass_transform
+
+from headwater.config.declaration import (
+    ConfigEntry,
+    ConfigSource,
+    ConfigSynonym,
+    Setting,
+    Settings,
+    Value,
+    attribute_of,
+    find_setting,
+    in_milliseconds,
+    settings_of,
+)
+
+NO_EFFECT = "Accepted for compatibility; it has no effect yet."
+
+Declaring = TypeVar("Declaring", bound=type["BrokerSettings"])
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def broker_settings_class(declaring: Declaring) -> Declaring:
+    """As `settings_class`, without slots: BrokerConfig is made of several classes, and Python combines none with slots.
+    There is one such object in a process, so it may be large."""
+    decorate = dataclasses.dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+    return decorate(declaring)
+
+
+@broker_settings_class
+class BrokerSettings(Settings):
+    # Where values that were set on purpose came from. A value that differs from its default without being named here
+    # was given to the constructor, which counts as static.
+    origins: Mapping[str, ConfigSource] = dataclasses.field(
+        default_factory=dict[str, ConfigSource], compare=False, repr=False
+    )
+
+    def value_of(self, name: str) -> Value:
+        """The value of the setting with Kafka's name `name`."""
+        return getattr(self, attribute_of(name))
+
+    def origin_of(self, name: str) -> ConfigSource:
+        unset = self.value_of(name) == settings_of(type(self))[name].default
+        return self.origins.get(name, ConfigSource.DEFAULT if unset else ConfigSource.STATIC_BROKER)
+
+    def lookups(self, names: Sequence[str]) -> tuple[ConfigSynonym, ...]:
+        """Everything that settings of one meaning are set to, strongest first: the first one is in force."""
+        explicit: list[ConfigSynonym] = []
+        defaults: list[ConfigSynonym] = []
+        for name in names:
+            declared = settings_of(type(self))[name]
+            origin = self.origin_of(name)
+            if origin is not ConfigSource.DEFAULT:
+                explicit.append(ConfigSynonym(name, declared.disclosed(self.value_of(name)), origin))
+            if declared.default is not None:
+                defaults.append(ConfigSynonym(name, declared.disclosed(declared.default), ConfigSource.DEFAULT))
+        return (*explicit, *defaults)
+
+    def resolve(self, declaring: type[Settings], overrides: Mapping[str, str], kind: str) -> dict[str, Any]:
+        """The values, by attribute, of something that sets `overrides` itself and takes the rest from here."""
+        values: dict[str, Any] = {each.attribute: self._inherited(each) for each in settings_of(declaring).values()}
+        for name, text in overrides.items():
+            declared = find_setting(declaring, name, kind)
+            values[declared.attribute] = declared.parse(text)
+        return values
+
+    def entries(
+        self, declaring: type[Settings], overrides: Mapping[str, str], source: ConfigSource
+    ) -> list[ConfigEntry]:
+        """What DescribeConfigs tells about something that sets `overrides` itself, which is what `source` calls it."""
+        return [self._entry(declared, overrides.get(name), source) for name, declared in settings_of(declaring).items()]
+
+    def _entry(self, declared: Setting, override: str | None, source: ConfigSource) -> ConfigEntry:
+        synonyms = self.lookups(declared.synonyms)
+        value = declared.disclosed(self._inherited(declared))
+        if override is not None:
+            value = declared.normalize(override)
+            synonyms = (ConfigSynonym(declared.name, value, source), *synonyms)
+        return declared.entry(
+            value, synonyms[0].source if synonyms else ConfigSource.DEFAULT, synonyms, read_only=False
+        )
+
+    def _inherited(self, declared: Setting) -> Value:
+        for synonym in declared.synonyms:
+            value = self.value_of(synonym)
+            if value is not None:
+                return in_milliseconds(synonym, value)
+        return declared.default

@@ -1,0 +1,179 @@
+"""A topic's settings: Kafka's names, defaults and rules, and two of our own.
+
+What a topic does not set itself comes from the broker's setting of the same meaning, as in Kafka.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Self
+
+from headwater.config.broker_settings import NO_EFFECT
+from headwater.config.declaration import (
+    BOOLEAN,
+    LIST,
+    STRING,
+    ConfigEntry,
+    ConfigSource,
+    Settings,
+    declare,
+    derived,
+    in_milliseconds,
+    setting,
+    settings_class,
+    settings_of,
+)
+from headwater.config.topic_defaults import TopicDefaults
+from headwater.errors import ConfigError
+
+# The codec numbers of record batches, by the names that compression.type gives them.
+_CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+_THROTTLED_REPLICA = r"\*|[0-9]{1,10}:[0-9]{1,10}"
+
+
+def _inherited(name: str, *synonyms: str, minimum: int | None = None) -> Any:
+    """A topic setting that is declared by its broker synonyms, strongest first; only the last always has a value."""
+    strongest, weakest = (settings_of(TopicDefaults)[synonym] for synonym in (synonyms[0], synonyms[-1]))
+    bounds: dict[str, Any] = {} if minimum is None else {"minimum": minimum, "also": ()}
+    default = in_milliseconds(weakest.name, weakest.default)
+    return declare(strongest._replace(name=name, default=default, synonyms=synonyms, **bounds))
+
+
+@settings_class
+class TopicConfig(Settings):
+    cleanup_policy: frozenset[str] = _inherited("cleanup.policy", "log.cleanup.policy")
+    compression_gzip_level: int = _inherited("compression.gzip.level", "compression.gzip.level")
+    compression_lz4_level: int = _inherited("compression.lz4.level", "compression.lz4.level")
+    compression_type: str = _inherited("compression.type", "compression.type")
+    compression_zstd_level: int = _inherited("compression.zstd.level", "compression.zstd.level")
+    delete_retention_ms: int = _inherited("delete.retention.ms", "log.cleaner.delete.retention.ms")
+    file_delete_delay_ms: int = _inherited("file.delete.delay.ms", "log.segment.delete.delay.ms")
+    flush_messages: int = _inherited("flush.messages", "log.flush.interval.messages")
+    flush_ms: int = _inherited("flush.ms", "log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+    follower_replication_throttled_replicas: frozenset[str] = setting(
+        LIST,
+        "follower.replication.throttled.replicas",
+        frozenset(),
+        f"Replicas (partition:broker, or * for all) throttled on the follower's side. {NO_EFFECT}",
+        pattern=_THROTTLED_REPLICA,
+    )
+    headwater_flush: str = _inherited("headwater.flush", "headwater.flush")
+    headwater_record_validation: str = setting(
+        STRING,
+        "headwater.record.validation",
+        "full",
+        "How far a produced batch is checked: full walks every record, header trusts the checksum and the header.",
+        allowed=("full", "header"),
+    )
+    index_interval_bytes: int = _inherited("index.interval.bytes", "log.index.interval.bytes")
+    leader_replication_throttled_replicas: frozenset[str] = setting(
+        LIST,
+        "leader.replication.throttled.replicas",
+        frozenset(),
+        f"Replicas (partition:broker, or * for all) throttled on the leader's side. {NO_EFFECT}",
+        pattern=_THROTTLED_REPLICA,
+    )
+    local_retention_bytes: int = _inherited("local.retention.bytes", "log.local.retention.bytes")
+    local_retention_ms: int = _inherited("local.retention.ms", "log.local.retention.ms")
+    max_compaction_lag_ms: int = _inherited("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
+    max_message_bytes: int = _inherited("max.message.bytes", "message.max.bytes")
+    message_timestamp_after_max_ms: int = _inherited(
+        "message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"
+    )
+    message_timestamp_before_max_ms: int = _inherited(
+        "message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"
+    )
+    message_timestamp_type: str = _inherited("message.timestamp.type", "log.message.timestamp.type")
+    min_cleanable_dirty_ratio: float = _inherited("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio")
+    min_compaction_lag_ms: int = _inherited("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms")
+    min_insync_replicas: int = _inherited("min.insync.replicas", "min.insync.replicas")
+    preallocate: bool = _inherited("preallocate", "log.preallocate")
+    remote_log_copy_disable: bool = setting(
+        BOOLEAN,
+        "remote.log.copy.disable",
+        False,
+        f"Whether tiered storage stops copying and becomes read-only. {NO_EFFECT}",
+    )
+    remote_log_delete_on_disable: bool = setting(
+        BOOLEAN,
+        "remote.log.delete.on.disable",
+        False,
+        f"Whether switching tiered storage off deletes what it held. {NO_EFFECT}",
+    )
+    remote_storage_enable: bool = setting(
+        BOOLEAN,
+        "remote.storage.enable",
+        False,
+        "Whether old segments move to tiered storage. Only false is accepted, because there is none yet.",
+    )
+    retention_bytes: int = _inherited("retention.bytes", "log.retention.bytes")
+    # A topic may ask for 0, which deletes whatever is closed; a broker may not.
+    retention_ms: int = _inherited(
+        "retention.ms", "log.retention.ms", "log.retention.minutes", "log.retention.hours", minimum=-1
+    )
+    segment_bytes: int = _inherited("segment.bytes", "log.segment.bytes")
+    segment_index_bytes: int = _inherited("segment.index.bytes", "log.index.size.max.bytes")
+    segment_jitter_ms: int = _inherited("segment.jitter.ms", "log.roll.jitter.ms", "log.roll.jitter.hours")
+    segment_ms: int = _inherited("segment.ms", "log.roll.ms", "log.roll.hours")
+    unclean_leader_election_enable: bool = _inherited(
+        "unclean.leader.election.enable", "unclean.leader.election.enable"
+    )
+
+    # Known from then on, because every produced batch asks.
+    is_compacted: bool = derived()
+    is_log_append_time: bool = derived()
+    # The codec that batches are stored in; None keeps the producer's.
+    stored_codec: int | None = derived()
+
+    def __init__(self, **values: Any) -> None:
+        Settings.__init__(self, **values)
+        derive = partial(object.__setattr__, self)
+        derive("is_compacted", "compact" in self.cleanup_policy)
+        derive("is_log_append_time", self.message_timestamp_type == "LogAppendTime")
+        derive("stored_codec", _CODECS.get(self.compression_type))
+
+    @property
+    def is_deleted_by_retention(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level for `stored_codec`; None where that codec has none."""
+        match self.compression_type:
+            case "gzip":
+                return self.compression_gzip_level
+            case "lz4":
+                return self.compression_lz4_level
+            case "zstd":
+                return self.compression_zstd_level
+            case _:
+                return None
+
+    @classmethod
+    def from_overrides(cls, overrides: Mapping[str, str], broker: TopicDefaults) -> Self:
+        """The settings of a topic that sets `overrides` itself and takes the rest from the broker."""
+        config = cls(**broker.resolve(cls, overrides, "topic"))
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Refuses values that contradict each other, or ask for what is not there."""
+        if self.remote_storage_enable:
+            raise ConfigError("remote.storage.enable: true is refused because there is no tiered storage yet")
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise ConfigError(
+                f"min.compaction.lag.ms ({self.min_compaction_lag_ms}) is more than max.compaction.lag.ms "
+                f"({self.max_compaction_lag_ms})"
+            )
+        _check_local("retention.ms", self.local_retention_ms, self.retention_ms)
+        _check_local("retention.bytes", self.local_retention_bytes, self.retention_bytes)
+
+
+def describe(overrides: Mapping[str, str], broker: TopicDefaults) -> list[ConfigEntry]:
+    """What DescribeConfigs tells about a topic that sets `overrides` itself."""
+    return broker.entries(TopicConfig, overrides, ConfigSource.DYNAMIC_TOPIC)
+
+
+def _check_local(name: str, local: int, whole: int) -> None:
+    """What stays on local disk cannot outlast the topic. -1 is no limit, and -2 follows the topic."""
+    if local != -2 and whole != -1 and (local == -1 or local > whole):
+        raise ConfigError(f"local.{name} ({local}) is more than {name} ({whole})")

@@ -1,0 +1,223 @@
+"""The catalog: which topics there are, their ids, partition counts and settings, and the settings of broker and groups,
+as a fold over its own log.
+
+Pure: no clock, no I/O. `decide_*` checks a command against the state and returns events; `apply` is the only writer,
+live and in recovery. An event carries the whole state of its key, so that the log may be compacted by key.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from headwater.errors import ErrorCode, Refusal
+from headwater.ids import GroupId, TopicId, TopicName
+
+TOPIC_NAME_LENGTH_MAX = 249
+PRODUCER_ID_BLOCK = 1000
+RESERVED_PREFIX = "__headwater_"
+# Where groups and what they committed are kept.
+OFFSETS_TOPIC = TopicName("__consumer_offsets")
+# Where transactional ids and the state of their transactions are kept.
+TRANSACTIONS_TOPIC = TopicName("__transaction_state")
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+
+_LEGAL_NAME = r"[a-zA-Z0-9._-]+"
+
+
+class Topic(NamedTuple):
+    """A topic as it stands, and the event that says so."""
+
+    name: TopicName
+    id: TopicId
+    partition_count: int
+    overrides: Mapping[str, str]
+
+
+class TopicDeleted(NamedTuple):
+    name: TopicName
+
+
+class BrokerOverrides(NamedTuple):
+    """Settings of the broker that were changed while it ran."""
+
+    values: Mapping[str, str]
+
+
+class GroupOverrides(NamedTuple):
+    """Settings of a group, which need not exist; none at all where they were unset."""
+
+    group_id: GroupId
+    values: Mapping[str, str]
+
+
+class ProducerIdsReserved(NamedTuple):
+    """Every producer id below `next_id` may be in use."""
+
+    next_id: int
+
+
+Event: TypeAlias = Topic | TopicDeleted | BrokerOverrides | GroupOverrides | ProducerIdsReserved
+
+
+class Topics:
+    def __init__(
+        self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000, rack: str | None = None
+    ) -> None:
+        # Rises with every change of a topic, so that whoever has looked at the topics knows when to look again.
+        self.version = 0
+        self.by_name: dict[TopicName, Topic] = {}
+        self.by_id: dict[TopicId, Topic] = {}
+        self._by_metric_name: dict[str, TopicName] = {}
+        self.broker_overrides: Mapping[str, str] = {}
+        self.group_overrides: dict[GroupId, Mapping[str, str]] = {}
+        self.next_producer_id = 0
+        self.partition_total = 0
+        self.topics_max = topics_max
+        self.partitions_max = partitions_max
+        # How many groups may have settings of their own.
+        self.groups_max = groups_max
+        # One node has every replica.
+        self._racks = frozenset({rack}) if rack else frozenset[str]()
+
+    # -- decisions
+
+    def decide_create(
+        self, name: str, topic_id: UUID, partition_count: int, overrides: Mapping[str, str]
+    ) -> Sequence[Event]:
+        self.check_name(name)
+        if name in self.by_name:
+            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{name}' already exists")
+        collision = self._by_metric_name.get(_metric_name(name))
+        if collision is not None:
+            raise Refusal(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"topic '{name}' collides with '{collision}': '.' and '_' count as the same character",
+            )
+        if partition_count < 1:
+            raise Refusal(ErrorCode.INVALID_PARTITIONS, "the number of partitions must be larger than 0")
+        if len(self.by_name) >= self.topics_max:
+            raise Refusal(
+                ErrorCode.POLICY_VIOLATION, f"there are {len(self.by_name)} topics already (headwater.topics.max)"
+            )
+        self._check_room(partition_count)
+        return [Topic(TopicName(name), TopicId(topic_id), partition_count, dict(overrides))]
+
+    def decide_delete(self, name: str) -> Sequence[Event]:
+        return [TopicDeleted(self.existing(name).name)]
+
+    def decide_add_partitions(self, name: str, partition_count: int) -> Sequence[Event]:
+        topic = self.existing(name)
+        if partition_count == topic.partition_count:
+            raise Refusal(ErrorCode.INVALID_PARTITIONS, f"topic '{name}' already has {partition_count} partitions")
+        if partition_count < topic.partition_count:
+            raise Refusal(
+                ErrorCode.INVALID_PARTITIONS,
+                f"topic '{name}' has {topic.partition_count} partitions, which cannot be reduced to {partition_count}",
+            )
+        self._check_room(partition_count - topic.partition_count)
+        return [Topic(topic.name, topic.id, partition_count, topic.overrides)]
+
+    def decide_configure(self, name: str, overrides: Mapping[str, str]) -> Sequence[Event]:
+        topic = self.existing(name)
+        if topic.overrides == overrides:
+            return []
+        return [Topic(topic.name, topic.id, topic.partition_count, dict(overrides))]
+
+    def decide_configure_broker(self, values: Mapping[str, str]) -> Sequence[Event]:
+        return [] if self.broker_overrides == values else [BrokerOverrides(dict(values))]
+
+    def decide_configure_group(self, group_id: GroupId, values: Mapping[str, str]) -> Sequence[Event]:
+        self.check_group_id(group_id)
+        if self.group_overrides.get(group_id, {}) == values:
+            return []
+        if group_id not in self.group_overrides and len(self.group_overrides) >= self.groups_max:
+            raise Refusal(
+                ErrorCode.POLICY_VIOLATION,
+                f"{len(self.group_overrides)} groups have settings already (headwater.groups.max)",
+            )
+        return [GroupOverrides(group_id, dict(values))]
+
+    def decide_reserve_producer_ids(self) -> Sequence[Event]:
+        return [ProducerIdsReserved(self.next_producer_id + PRODUCER_ID_BLOCK)]
+
+    # -- state
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case Topic():
+                self.version += 1
+                before = self.by_name.get(event.name)
+                if before is not None:
+                    self._remove(before)
+                self.by_name[event.name] = event
+                self.by_id[event.id] = event
+                self._by_metric_name[_metric_name(event.name)] = event.name
+                self.partition_total += event.partition_count
+            case TopicDeleted(name):
+                self.version += 1
+                before = self.by_name.get(name)
+                if before is not None:
+                    self._remove(before)
+            case BrokerOverrides(values):
+                self.broker_overrides = values
+            case GroupOverrides(group_id, values):
+                if values:
+                    self.group_overrides[group_id] = values
+                else:
+                    self.group_overrides.pop(group_id, None)
+            case ProducerIdsReserved(next_id):
+                self.next_producer_id = next_id
+
+    def existing(self, name: str) -> Topic:
+        topic = self.by_name.get(TopicName(name))
+        if topic is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' does not exist")
+        return topic
+
+    def racks(self, topic_id: TopicId, partition: int) -> frozenset[str]:
+        """Where the partition's replicas are; nothing where that is not known."""
+        topic = self.by_id.get(topic_id)
+        return self._racks if topic is not None and 0 <= partition < topic.partition_count else frozenset()
+
+    def check_group_id(self, group_id: str) -> None:
+        if not group_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "the name of a group must not be empty")
+
+    def check_name(self, name: str) -> None:
+        """Kafka's rules: the name becomes a directory, and '.' and '_' are one character in metric names."""
+        if not name:
+            problem = "the empty string is not allowed"
+        elif name in (".", ".."):
+            problem = "'.' and '..' are not allowed"
+        elif len(name) > TOPIC_NAME_LENGTH_MAX:
+            problem = f"it is longer than {TOPIC_NAME_LENGTH_MAX} characters"
+        elif not re.fullmatch(_LEGAL_NAME, name):
+            problem = "only ASCII letters, digits, '.', '_' and '-' are allowed"
+        elif name.startswith(RESERVED_PREFIX):
+            problem = f"the prefix '{RESERVED_PREFIX}' is reserved"
+        else:
+            return
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name '{name[:TOPIC_NAME_LENGTH_MAX]}': {problem}")
+
+    def _remove(self, topic: Topic) -> None:
+        del self.by_name[topic.name]
+        del self.by_id[topic.id]
+        del self._by_metric_name[_metric_name(topic.name)]
+        self.partition_total -= topic.partition_count
+
+    def _check_room(self, more: int) -> None:
+        if self.partition_total + more > self.partitions_max:
+            raise Refusal(
+                ErrorCode.POLICY_VIOLATION,
+                f"{more} more partitions would exceed {self.partitions_max} (headwater.partitions.max)",
+            )
+
+
+def is_internal(name: str) -> bool:
+    """Written by the broker alone, and no part of "all topics" for a subscription."""
+    return name in INTERNAL_TOPICS or name.startswith(RESERVED_PREFIX)
+
+
+def _metric_name(name: str) -> str:
+    return name.replace(".", "_")

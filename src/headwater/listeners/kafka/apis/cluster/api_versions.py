@@ -1,0 +1,63 @@
+"""ApiVersions (key 18): what is served here, in which versions."""
+
+import re
+from functools import cache
+
+from headwater.errors import ErrorCode
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.cluster.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+REQUEST = ApiVersionsRequest
+
+FIRST_VERSION_WITH_SOFTWARE = 3
+# Java clients 3.3 to 3.7 cannot decode a supported feature whose minimum level is 0, as that of each of ours is. Like
+# Kafka (KAFKA-17011, KAFKA-17492), leave them out below this version; the finalized levels are what clients act on.
+FIRST_VERSION_WITH_SUPPORTED_FEATURES = 4
+# What clients go by: the protocol of groups (KIP-848), and that of transactions, in which every end raises the epoch
+# (KIP-890).
+FEATURES = (("group.version", 1), ("transaction.version", 2))
+# They never change while a broker runs.
+FEATURES_EPOCH = 0
+# As Kafka checks it: the names end up in metrics and logs.
+_SOFTWARE = r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?"
+
+
+def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    if context.api_version >= FIRST_VERSION_WITH_SOFTWARE and not (
+        re.fullmatch(_SOFTWARE, request.client_software_name)
+        and re.fullmatch(_SOFTWARE, request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    return ApiVersionsResponse(
+        api_keys=_served(),
+        supported_features=_supported_features(context.api_version),
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in FEATURES
+        ],
+    )
+
+
+def _supported_features(api_version: int) -> list[SupportedFeatureKey]:
+    if api_version < FIRST_VERSION_WITH_SUPPORTED_FEATURES:
+        return []
+    return [SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in FEATURES]
+
+
+def unsupported() -> ApiVersionsResponse:
+    """The answer to a version that is not known here: the client reads it in version 0 and asks again."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
+
+
+@cache
+def _served() -> list[ApiVersion]:
+    # Imported late, because the table of APIs imports this module as one of its entries.
+    from headwater.listeners.kafka.dispatch import advertised_apis  # noqa: PLC0415
+
+    return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, first, last in advertised_apis()]

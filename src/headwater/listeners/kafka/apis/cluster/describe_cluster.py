@@ -1,0 +1,37 @@
+"""DescribeCluster (key 60): the brokers there are."""
+
+from headwater.errors import ErrorCode
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.cluster.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+REQUEST = DescribeClusterRequest
+
+BROKER_ENDPOINT = 1
+CONTROLLER_ENDPOINT = 2
+
+
+def handle(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
+    broker = context.broker
+    if request.endpoint_type != BROKER_ENDPOINT:
+        code = (
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if request.endpoint_type == CONTROLLER_ENDPOINT
+            else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        )
+        return DescribeClusterResponse(
+            error_code=code,
+            error_message=f"endpoint type {request.endpoint_type} is not served by a broker",
+            cluster_id=broker.cluster_id,
+            brokers=[],
+        )
+    host, port = context.advertised
+    node_id = broker.config.node_id
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=node_id,
+        brokers=[DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=broker.config.broker_rack)],
+    )

@@ -1,0 +1,58 @@
+"""FindCoordinator (key 10): this node, for every group and transaction. Who asks first has their topic made.
+
+librdkafka takes a broker without it for one that cannot read LZ4, and sends such batches uncompressed.
+"""
+
+from enum import IntEnum
+
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.cluster.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+REQUEST = FindCoordinatorRequest
+
+FIRST_VERSION_WITH_MANY = 4
+NO_NODE = -1
+
+
+class KeyType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+    is_single = context.api_version < FIRST_VERSION_WITH_MANY
+    keys = [request.key] if is_single else request.coordinator_keys
+    coordinators = [await _find(key, request.key_type, context) for key in keys]
+    if not is_single:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (found,) = coordinators
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+async def _find(key: str, key_type: int, context: Context) -> Coordinator:
+    try:
+        match key_type:
+            case KeyType.GROUP:
+                await context.broker.groups.prepare()
+            case KeyType.TRANSACTION:
+                await context.broker.transactions.prepare()
+            case _:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served here")
+    except HeadwaterError as error:
+        return Coordinator(
+            key=key, node_id=NO_NODE, host="", port=NO_NODE, error_code=error.code, error_message=str(error)
+        )
+    host, port = context.advertised
+    return Coordinator(key=key, node_id=context.broker.config.node_id, host=host, port=port)

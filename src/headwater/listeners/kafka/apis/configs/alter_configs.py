@@ -1,0 +1,47 @@
+"""AlterConfigs (key 33): replaces all settings of a resource; those not named fall back to their defaults."""
+
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.listeners.kafka.config_resources import (
+    change_overrides,
+    check_named_once,
+    current_overrides,
+    once_each,
+)
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.configs.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+REQUEST = AlterConfigsRequest
+
+
+async def handle(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            await _alter(resource, times_named, context, validate_only=request.validate_only)
+            async for resource, times_named in once_each(request.resources)
+        ]
+    )
+
+
+async def _alter(
+    resource: AlterConfigsResource, times_named: int, context: Context, *, validate_only: bool
+) -> AlterConfigsResourceResponse:
+    resource_type, name = resource.resource_type, resource.resource_name
+    try:
+        check_named_once(resource, times_named)
+        current_overrides(context.broker, resource_type, name)
+        overrides: dict[str, str] = {}
+        for config in resource.configs:
+            if config.value is None:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"{config.name} has no value")
+            overrides[config.name] = config.value
+        await change_overrides(context.broker, resource_type, name, lambda _: overrides, validate_only=validate_only)
+    except HeadwaterError as error:
+        return AlterConfigsResourceResponse(
+            error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name
+        )
+    return AlterConfigsResourceResponse(error_message=None, resource_type=resource_type, resource_name=name)

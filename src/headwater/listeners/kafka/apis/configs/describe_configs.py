@@ -1,0 +1,64 @@
+"""DescribeConfigs (key 32): settings in effect, where each comes from and what it means."""
+
+from headwater.config.declaration import ConfigEntry
+from headwater.errors import HeadwaterError
+from headwater.listeners.kafka.config_resources import current_overrides, describe, once_each
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.configs.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+REQUEST = DescribeConfigsRequest
+
+
+async def handle(request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(resource, request, context) async for resource, _ in once_each(request.resources)]
+    )
+
+
+def _describe(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
+) -> DescribeConfigsResult:
+    broker = context.broker
+    try:
+        overrides = current_overrides(broker, resource.resource_type, resource.resource_name)
+    except HeadwaterError as error:
+        return DescribeConfigsResult(
+            error_code=error.code,
+            error_message=str(error),
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=[],
+        )
+    entries = describe(broker, resource.resource_type, overrides)
+    wanted = resource.configuration_keys
+    return DescribeConfigsResult(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_result(entry, request) for entry in entries if not wanted or entry.name in wanted],
+    )
+
+
+def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in entry.synonyms
+        ]
+        if request.include_synonyms
+        else [],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )

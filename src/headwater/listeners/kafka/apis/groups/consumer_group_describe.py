@@ -1,0 +1,71 @@
+"""ConsumerGroupDescribe (key 69): groups of the next-generation protocol, and how far each member has come."""
+
+from headwater.broker.broker import Broker
+from headwater.coordination.groups.assignment import Assignment as Partitions
+from headwater.coordination.groups.commands import ConsumerDescription, ConsumerMemberDescription
+from headwater.errors import HeadwaterError
+from headwater.ids import GroupId
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.groups.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+REQUEST = ConsumerGroupDescribeRequest
+
+CLASSIC_MEMBER = 0
+CONSUMER_MEMBER = 1
+
+
+async def handle(request: ConsumerGroupDescribeRequest, context: Context) -> ConsumerGroupDescribeResponse:
+    groups = context.broker.groups
+    # Once each: whoever names a group a thousand times would get its members a thousand times.
+    names = dict.fromkeys(request.group_ids)
+    asked = [(group_id, groups.describe_consumer(GroupId(group_id))) for group_id in names]
+    return ConsumerGroupDescribeResponse(
+        groups=[_described(group_id, await outcome.wait(), context.broker) for group_id, outcome in asked]
+    )
+
+
+def _described(group_id: str, outcome: ConsumerDescription | HeadwaterError, broker: Broker) -> DescribedGroup:
+    if isinstance(outcome, HeadwaterError):
+        return DescribedGroup(error_code=outcome.code, error_message=str(outcome), group_id=group_id, members=[])
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=outcome.state.value,
+        group_epoch=outcome.epoch,
+        assignment_epoch=outcome.assignment_epoch,
+        assignor_name=outcome.assignor,
+        members=[_member(member, broker) for member in outcome.members],
+    )
+
+
+def _member(member: ConsumerMemberDescription, broker: Broker) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(member.assigned, broker),
+        target_assignment=_assignment(member.target, broker),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(partitions: Partitions, broker: Broker) -> Assignment:
+    """Without topics that have been deleted since."""
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+            for topic_id, indexes in partitions.items()
+            if (topic := broker.topic_by_id(topic_id)) is not None
+        ]
+    )

@@ -1,0 +1,65 @@
+"""ConsumerGroupHeartbeat (key 68): the whole of the next-generation protocol (KIP-848): join, own, revoke, leave."""
+
+from collections.abc import Iterable
+from uuid import uuid4
+
+from headwater.broker.pending import Pending
+from headwater.coordination.groups import assignment as assignments
+from headwater.coordination.groups.assignment import Assignment as Partitions
+from headwater.coordination.groups.commands import MemberAnswer, MemberHeartbeat
+from headwater.errors import HeadwaterError
+from headwater.ids import GroupId, MemberId, TopicId, TopicName
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.groups.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+REQUEST = ConsumerGroupHeartbeatRequest
+
+FIRST_VERSION_WITH_OWN_MEMBER_ID = 1
+
+
+def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> Pending[ConsumerGroupHeartbeatResponse]:
+    names = request.subscribed_topic_names
+    makes_own_id = context.api_version >= FIRST_VERSION_WITH_OWN_MEMBER_ID
+    heartbeat = MemberHeartbeat(
+        member_id=MemberId(request.member_id),
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=None if names is None else tuple(map(TopicName, names)),
+        topic_regex=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=None if request.topic_partitions is None else _owned(request.topic_partitions),
+        client_id=context.client_id or "",
+        client_host=context.client_host,
+        new_member_id=MemberId("" if makes_own_id else str(uuid4())),
+    )
+    return context.broker.groups.member_heartbeat(GroupId(request.group_id), heartbeat).map(_response)
+
+
+def _owned(topics: Iterable[TopicPartitions]) -> Partitions:
+    return assignments.of((TopicId(topic.topic_id), partition) for topic in topics for partition in topic.partitions)
+
+
+def _response(outcome: MemberAnswer | HeadwaterError) -> ConsumerGroupHeartbeatResponse:
+    if isinstance(outcome, HeadwaterError):
+        return ConsumerGroupHeartbeatResponse(error_code=outcome.code, error_message=str(outcome))
+    return ConsumerGroupHeartbeatResponse(
+        member_id=outcome.member_id,
+        member_epoch=outcome.epoch,
+        heartbeat_interval_ms=outcome.heartbeat_interval_ms,
+        assignment=None if outcome.assignment is None else _assignment(outcome.assignment),
+    )
+
+
+def _assignment(partitions: Partitions) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(indexes)) for topic_id, indexes in partitions.items()
+        ]
+    )

@@ -1,0 +1,43 @@
+"""LeaveGroup (key 13): one member, or from version 3 on several at once, static ones by their instance."""
+
+from collections.abc import Sequence
+
+from headwater.broker.pending import Pending
+from headwater.coordination.groups.commands import Leaving, Left
+from headwater.errors import HeadwaterError
+from headwater.ids import GroupId, MemberId
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+REQUEST = LeaveGroupRequest
+
+FIRST_VERSION_WITH_MANY = 3
+
+
+def handle(request: LeaveGroupRequest, context: Context) -> Pending[LeaveGroupResponse]:
+    is_single = context.api_version < FIRST_VERSION_WITH_MANY
+    leaving = (
+        [Leaving(MemberId(request.member_id), None)]
+        if is_single
+        else [
+            Leaving(MemberId(member.member_id), member.group_instance_id, member.reason or "")
+            for member in request.members
+        ]
+    )
+    outcome = context.broker.groups.leave(GroupId(request.group_id), leaving)
+    return outcome.map(_single_response if is_single else _response)
+
+
+def _single_response(outcome: Sequence[Left] | HeadwaterError) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=outcome.code if isinstance(outcome, HeadwaterError) else outcome[0].error)
+
+
+def _response(outcome: Sequence[Left] | HeadwaterError) -> LeaveGroupResponse:
+    if isinstance(outcome, HeadwaterError):
+        return LeaveGroupResponse(error_code=outcome.code, members=[])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(member_id=left.member_id, group_instance_id=left.instance_id, error_code=left.error)
+            for left in outcome
+        ]
+    )

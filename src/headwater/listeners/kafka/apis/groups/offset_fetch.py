@@ -1,0 +1,155 @@
+"""OffsetFetch (key 9): what a group, or from version 8 on several, have committed."""
+
+from collections.abc import Iterable, Sequence
+
+from headwater.broker.broker import Broker
+from headwater.coordination.groups.commands import FoundOffset, OffsetsAsked
+from headwater.coordination.groups.events import CommittedOffset
+from headwater.errors import ErrorCode, HeadwaterError
+from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName, TopicPartition
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.groups.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+REQUEST = OffsetFetchRequest
+
+FIRST_VERSION_WITH_GROUP_ERROR = 2
+FIRST_VERSION_WITH_MANY_GROUPS = 8
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+NOTHING_COMMITTED = CommittedOffset(-1, -1, "", -1)
+
+
+async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    if context.api_version >= FIRST_VERSION_WITH_MANY_GROUPS:
+        # Once each: whoever names a group a thousand times would get its offsets a thousand times.
+        once = {asked.group_id: asked for asked in request.groups}
+        groups = [await _group(asked, request.require_stable, context) for asked in once.values()]
+        return OffsetFetchResponse(groups=groups)
+    asked = None
+    if request.topics is not None:
+        asked = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    group = await _group(
+        OffsetFetchRequestGroup(group_id=request.group_id, topics=asked), request.require_stable, context
+    )
+    topics = group.topics
+    if group.error_code and context.api_version < FIRST_VERSION_WITH_GROUP_ERROR:
+        topics = [_refused(topic, group.error_code) for topic in asked or ()]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error_code,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+async def _group(asked: OffsetFetchRequestGroup, require_stable: bool, context: Context) -> OffsetFetchResponseGroup:
+    has_ids = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    broker = context.broker
+    names = [] if asked.topics is None else [_name(topic, has_ids, broker) for topic in asked.topics]
+    partitions = None
+    if asked.topics is not None:
+        partitions = [
+            TopicPartition(name, index)
+            for name, topic in zip(names, asked.topics, strict=True)
+            if name is not None
+            for index in topic.partition_indexes
+        ]
+    outcome = await broker.groups.committed(
+        GroupId(asked.group_id),
+        OffsetsAsked(
+            partitions,
+            None if asked.member_id is None else MemberId(asked.member_id),
+            asked.member_epoch,
+            require_stable,
+        ),
+    ).wait()
+    if isinstance(outcome, HeadwaterError):
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=outcome.code)
+    if asked.topics is None:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=_all_topics(outcome, has_ids, broker))
+    offsets = iter(outcome)
+    return OffsetFetchResponseGroup(
+        group_id=asked.group_id,
+        topics=[
+            _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+            if name is None
+            else _topic(topic, [next(offsets) for _ in topic.partition_indexes])
+            for name, topic in zip(names, asked.topics, strict=True)
+        ],
+    )
+
+
+def _name(asked: OffsetFetchRequestTopics, has_ids: bool, broker: Broker) -> TopicName | None:
+    if not has_ids:
+        return TopicName(asked.name)
+    topic = broker.topic_by_id(TopicId(asked.topic_id))
+    return None if topic is None else topic.name
+
+
+def _all_topics(offsets: Iterable[FoundOffset], has_ids: bool, broker: Broker) -> list[OffsetFetchResponseTopics]:
+    by_topic: dict[TopicName, list[FoundOffset]] = {}
+    for found in offsets:
+        by_topic.setdefault(found.partition.topic, []).append(found)
+    topics: list[OffsetFetchResponseTopics] = []
+    for name, partitions in by_topic.items():
+        topic = broker.topic(name)
+        if topic is not None or not has_ids:
+            topic_id = NO_TOPIC_ID if topic is None else topic.id
+            asked = OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[])
+            topics.append(_topic(asked, partitions))
+    return topics
+
+
+def _topic(asked: OffsetFetchRequestTopics, offsets: Sequence[FoundOffset]) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=asked.name,
+        topic_id=asked.topic_id,
+        partitions=[
+            _partition(found.partition.partition, found.committed or NOTHING_COMMITTED, found.error)
+            for found in offsets
+        ],
+    )
+
+
+def _refused(asked: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=asked.name,
+        topic_id=asked.topic_id,
+        partitions=[_partition(index, NOTHING_COMMITTED, code) for index in asked.partition_indexes],
+    )
+
+
+def _partition(index: int, committed: CommittedOffset, code: int = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=code,
+    )

@@ -1,0 +1,33 @@
+"""SyncGroup (key 14): the leader hands in what each member shall have, and each member waits for its part."""
+
+from headwater.broker.pending import Pending
+from headwater.coordination.groups.commands import Sync, SyncResult
+from headwater.errors import HeadwaterError
+from headwater.ids import GroupId, MemberId
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+
+REQUEST = SyncGroupRequest
+
+
+def handle(request: SyncGroupRequest, context: Context) -> Pending[SyncGroupResponse]:
+    sync = Sync(
+        member_id=MemberId(request.member_id),
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments={MemberId(each.member_id): bytes(each.assignment) for each in request.assignments},
+    )
+    return context.broker.groups.sync(GroupId(request.group_id), sync).map(_response, is_abandonable=True)
+
+
+def _response(outcome: SyncResult | HeadwaterError) -> SyncGroupResponse:
+    if isinstance(outcome, HeadwaterError):
+        return SyncGroupResponse(error_code=outcome.code)
+    return SyncGroupResponse(
+        error_code=outcome.error,
+        protocol_type=outcome.protocol_type,
+        protocol_name=outcome.protocol,
+        assignment=outcome.assignment,
+    )

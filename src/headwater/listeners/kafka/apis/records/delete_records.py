@@ -1,0 +1,37 @@
+"""DeleteRecords (key 21): moves the start of a log."""
+
+from headwater.errors import HeadwaterError
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.records.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+REQUEST = DeleteRecordsRequest
+
+NO_LOW_WATERMARK = -1
+
+
+async def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[await _delete(topic.name, asked, context) for asked in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def _delete(topic: str, asked: DeleteRecordsPartition, context: Context) -> DeleteRecordsPartitionResult:
+    index = asked.partition_index
+    try:
+        start_offset = await context.broker.delete_records(topic, index, asked.offset)
+    except HeadwaterError as error:
+        return DeleteRecordsPartitionResult(
+            partition_index=index, low_watermark=NO_LOW_WATERMARK, error_code=error.code
+        )
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=start_offset)

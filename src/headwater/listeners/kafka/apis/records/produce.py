@@ -1,0 +1,182 @@
+"""Produce (key 0): each partition's batch is checked and staged at once, the reply leaves when all are acknowledged."""
+
+from collections.abc import Iterable
+
+from headwater.broker.partition import ACKS_ALL, Append
+from headwater.broker.pending import Pending
+from headwater.broker.transactions.coordinator import Joining
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.ids import TopicId, TransactionalId
+from headwater.listeners.kafka.context import Context, HangUp
+from headwater.listeners.kafka.reply_templates import Templates
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.messages.records.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+REQUEST = ProduceRequest
+
+FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+_ATTRIBUTES_LOW_BYTE = 22
+_CODEC_MASK = 7
+
+_templates = Templates()
+
+
+def _partition_response(index: int, append: Append) -> PartitionProduceResponse:
+    error = append.error
+    if error is not None:
+        return PartitionProduceResponse(
+            index=index,
+            error_code=error.code,
+            base_offset=-1,
+            record_errors=_record_errors(error),
+            error_message=str(error),
+        )
+    return PartitionProduceResponse(
+        index=index,
+        base_offset=append.base_offset,
+        log_append_time_ms=append.log_append_time_ms,
+        log_start_offset=append.log_start_offset,
+    )
+
+
+def _record_errors(error: HeadwaterError) -> list[BatchIndexAndErrorMessage]:
+    """A client drops the record that is to blame and learns that the others were innocent."""
+    if isinstance(error, InvalidRecord) and error.index >= 0:
+        return [BatchIndexAndErrorMessage(batch_index=error.index, batch_index_error_message=str(error))]
+    return []
+
+
+class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
+    """Collects the outcomes of one request. Nothing is sent for acks=0, but the order of replies is kept; and a
+    failure ends the connection, for a client that waits for no answer has no other way to notice."""
+
+    __slots__ = ("_appends", "_outstanding", "_request", "_version", "shape")
+
+    def __init__(self, request: ProduceRequest, version: int) -> None:
+        super().__init__()
+        self._request = request
+        self._version = version
+        self.shape: list[str | bytes | int] = [version]
+        self._appends: list[Append] = []  # in the order of the request's partitions
+        self._outstanding = 1  # the request itself, until all of it is staged
+
+    def expect(self, index: int) -> Append:
+        self.shape.append(index)
+        append = Append(self.settled)
+        self._appends.append(append)
+        self._outstanding += 1
+        return append
+
+    def settled(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
+        self._outstanding -= 1
+        if not self._outstanding:
+            response = self._answer() if self._request.acks else self._failure()
+            # Each of them refers back to this reply; left so, both would wait for the collector.
+            self._appends.clear()
+            self.resolve(response)
+
+    def _failure(self) -> HangUp | None:
+        errors = (append.error for append in self._appends if append.error is not None)
+        return next((HangUp(f"produce with acks=0 failed: {error}") for error in errors), None)
+
+    def _answer(self) -> ProduceResponse | bytearray:
+        for append in self._appends:
+            if append.error is not None:
+                return self._response(self._appends)
+        shape = tuple(self.shape)
+        template = _templates.find(shape)
+        if template is not None:
+            return template.filled(self._appends)
+        _templates.learn(shape, self._version, len(self._appends), self._response)
+        return self._response(self._appends)
+
+    def _response(self, appends: Iterable[Append]) -> ProduceResponse:
+        appends = iter(appends)
+        return ProduceResponse(
+            responses=[
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=[
+                        _partition_response(data.index, next(appends)) for data in topic.partition_data
+                    ],
+                )
+                for topic in self._request.topic_data
+            ]
+        )
+
+
+def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | bytearray | HangUp | None]:
+    reply = _Reply(request, context.api_version)
+    refusal = _refuse_whole(request)
+    joining = None if request.transactional_id is None else _joining(request.transactional_id, context)
+    for topic in request.topic_data:
+        name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
+        # Nothing that a partition's index could be taken for.
+        reply.shape.append(topic.name or topic.topic_id.bytes)
+        for data in topic.partition_data:
+            append = reply.expect(data.index)
+            try:
+                if refusal is not None:
+                    raise refusal
+                if name is None:
+                    raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
+                partition = context.broker.partition(name, data.index)
+                records = _records(data, context.api_version)
+                if joining is None:
+                    context.broker.produce(partition, records, append, acks=request.acks)
+                else:
+                    context.broker.produce_in_transaction(
+                        partition, records, append, acks=request.acks, joining=joining
+                    )
+            except HeadwaterError as error:
+                append.fail(error)
+    reply.settled()
+    return reply
+
+
+def _refuse_whole(request: ProduceRequest) -> Refusal | None:
+    if request.acks not in (0, 1, ACKS_ALL):
+        return Refusal(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: only 0, 1 and -1 (all) exist")
+    return None
+
+
+def _joining(transactional_id: str, context: Context) -> Joining:
+    return Joining(
+        TransactionalId(transactional_id),
+        adds_partitions=context.api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
+        knows_abortable=context.api_version >= FIRST_VERSION_WITH_ABORTABLE,
+    )
+
+
+def _topic_name(topic: TopicProduceData, context: Context) -> str | None:
+    found = context.broker.topic_by_id(TopicId(topic.topic_id))
+    return found.name if found is not None else None
+
+
+def _records(data: PartitionProduceData, version: int) -> memoryview:
+    records: memoryview | None = data.records
+    if records is None:
+        raise Refusal(ErrorCode.INVALID_RECORD, "a produce request must hold one record batch for each partition")
+    if version < FIRST_VERSION_WITH_ZSTD and _is_zstd(records):
+        raise Refusal(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"produce version {version} may not carry zstd, only {FIRST_VERSION_WITH_ZSTD} and later",
+        )
+    return records
+
+
+def _is_zstd(records: memoryview) -> bool:
+    return len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK == Codec.ZSTD

@@ -1,0 +1,115 @@
+"""AddPartitionsToTxn (key 24): a transaction is about to write to these partitions, or: is it?"""
+
+# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+
+from headwater.broker.pending import Pending
+from headwater.broker.shards.shard import Outcome
+from headwater.coordination.catalog.machine import OFFSETS_TOPIC, is_internal
+from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
+from headwater.errors import ErrorCode, HeadwaterError
+from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
+from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.transaction_codes import KnownFrom
+from headwater.protocol.messages.transactions.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+REQUEST = AddPartitionsToTxnRequest
+
+FIRST_VERSION_WITH_MANY = 4
+KNOWN_FROM = KnownFrom(fenced=2, abortable=5)
+
+
+def handle(
+    request: AddPartitionsToTxnRequest, context: Context
+) -> Pending[AddPartitionsToTxnResponse] | Awaitable[AddPartitionsToTxnResponse]:
+    if context.api_version >= FIRST_VERSION_WITH_MANY:
+        return _handle_many(request, context)
+    asked = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return _results(asked, context).map(
+        lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    )
+
+
+async def _handle_many(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=asked.transactional_id, topic_results=await _results(asked, context).wait()
+            )
+            for asked in request.transactions
+        ]
+    )
+
+
+def _results(asked: AddPartitionsToTxnTransaction, context: Context) -> Pending[list[AddPartitionsToTxnTopicResult]]:
+    partitions = [TopicPartition(TopicName(topic.name), index) for topic in asked.topics for index in topic.partitions]
+    refused = {each: code for each in partitions if (code := _refusal(each, context)) is not None}
+    codes: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
+    if refused:
+        # All or nothing, as a transaction is.
+        codes.resolve({**dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED), **refused})
+    else:
+        codes = _codes(asked, partitions, context)
+    return codes.map(lambda known: [_topic_result(topic, known) for topic in asked.topics])
+
+
+def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
+    # The broker alone writes to internal topics; offsets of groups are added by requests of their own, or by brokers.
+    is_from_client = context.api_version < FIRST_VERSION_WITH_MANY
+    if is_internal(where.topic) and (is_from_client or where.topic != OFFSETS_TOPIC):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topic = context.broker.topic(where.topic)
+    if topic is None or not 0 <= where.partition < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None
+
+
+def _codes(
+    asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition], context: Context
+) -> Pending[Mapping[TopicPartition, ErrorCode]]:
+    transactions, version = context.broker.transactions, context.api_version
+    transactional_id = TransactionalId(asked.transactional_id)
+    producer = ProducerIdentity(ProducerId(asked.producer_id), asked.producer_epoch)
+
+    def added(refusal: HeadwaterError | None) -> Mapping[TopicPartition, ErrorCode]:
+        return dict.fromkeys(partitions, KNOWN_FROM.code(refusal, version))
+
+    def verified(outcome: Outcome[Sequence[ErrorCode]]) -> Mapping[TopicPartition, ErrorCode]:
+        if isinstance(outcome, HeadwaterError):
+            return added(outcome)
+        return {each: KNOWN_FROM.translated(code, version) for each, code in zip(partitions, outcome, strict=True)}
+
+    if asked.verify_only:
+        return transactions.verify(transactional_id, producer, partitions).map(verified)
+    # A broker that adds them for its clients does so in the second protocol.
+    protocol_version = PROTOCOL_1 if version < FIRST_VERSION_WITH_MANY else PROTOCOL_2
+    return transactions.add_partitions(transactional_id, producer, partitions, protocol_version).map(added)
+
+
+def _topic_result(
+    topic: AddPartitionsToTxnTopic, codes: Mapping[TopicPartition, ErrorCode]
+) -> AddPartitionsToTxnTopicResult:
+    return AddPartitionsToTxnTopicResult(
+        name=topic.name,
+        results_by_partition=[
+            AddPartitionsToTxnPartitionResult(
+                partition_index=index, partition_error_code=codes[TopicPartition(TopicName(topic.name), index)]
+            )
+            for index in topic.partitions
+        ],
+    )

@@ -1,0 +1,52 @@
+"""DescribeProducers (key 61): who writes to a partition, and who has a transaction open there."""
+
+from headwater.broker.partition import Partition
+from headwater.errors import HeadwaterError
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.transactions.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+REQUEST = DescribeProducersRequest
+
+
+def handle(request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
+    # Once each: whoever names a partition a thousand times would get its producers a thousand times.
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(name=name, partitions=[_partition(name, index, context) for index in indexes])
+            for name, indexes in asked.items()
+        ]
+    )
+
+
+def _partition(topic: str, index: int, context: Context) -> PartitionResponse:
+    try:
+        partition = context.broker.partition(topic, index)
+        partition.check_online()
+    except HeadwaterError as error:
+        return PartitionResponse(
+            partition_index=index, error_code=error.code, error_message=str(error), active_producers=[]
+        )
+    return PartitionResponse(partition_index=index, active_producers=_producers(partition))
+
+
+def _producers(partition: Partition) -> list[ProducerState]:
+    return [
+        ProducerState(
+            producer_id=state.producer_id,
+            producer_epoch=state.producer_epoch,
+            last_sequence=state.last_sequence,
+            last_timestamp=state.last_timestamp,
+            coordinator_epoch=state.coordinator_epoch,
+            current_txn_start_offset=state.current_txn_first_offset,
+        )
+        for state in partition.log.producers
+    ]

@@ -1,0 +1,39 @@
+"""InitProducerId (key 22): an id for an idempotent producer, or the next epoch of a transactional one."""
+
+from headwater.coordination.transactions.commands import ProducerIdentity
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.ids import NO_PRODUCER_ID, ProducerId, TransactionalId
+from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.transaction_codes import KnownFrom
+from headwater.protocol.batches.batch import NO_PRODUCER_EPOCH
+from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+REQUEST = InitProducerIdRequest
+
+KNOWN_FROM = KnownFrom(fenced=4, abortable=5)
+
+
+async def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
+    broker = context.broker
+    try:
+        expected = _expected(request)
+        if request.transactional_id is None:
+            # An epoch belongs to a transactional id: an idempotent producer that names its old one gets a new id.
+            return InitProducerIdResponse(producer_id=await broker.catalog.new_producer_id(), producer_epoch=0)
+        await broker.transactions.prepare()
+        producer = await broker.transactions.init_producer(
+            TransactionalId(request.transactional_id), request.transaction_timeout_ms, expected
+        )
+    except HeadwaterError as error:
+        return InitProducerIdResponse(error_code=KNOWN_FROM.code(error, context.api_version))
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+
+
+def _expected(request: InitProducerIdRequest) -> ProducerIdentity | None:
+    """Who the client has been so far."""
+    named = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
+    if not any(named):
+        return None
+    if not all(named):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are told together, or neither")
+    return ProducerIdentity(ProducerId(request.producer_id), request.producer_epoch)

@@ -1,0 +1,27 @@
+"""PublishBatch (key 10000): what many writers staged becomes visible at once. Answered when the decision is on disk."""
+
+from headwater.coordination.transactions.commands import ProducerIdentity, Writer
+from headwater.errors import HeadwaterError
+from headwater.ids import ProducerId, TransactionalId
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.transactions.publish_batch import PublishBatchRequest, PublishBatchResponse
+
+REQUEST = PublishBatchRequest
+
+
+async def handle(request: PublishBatchRequest, context: Context) -> PublishBatchResponse:
+    transactions = context.broker.transactions
+    writers = [
+        Writer(
+            TransactionalId(each.transactional_id), ProducerIdentity(ProducerId(each.producer_id), each.producer_epoch)
+        )
+        for each in request.writers
+    ]
+    try:
+        await transactions.prepare()
+        published = await transactions.publish(
+            TransactionalId(request.application_id), request.batch_id, writers, is_commit=request.committed
+        )
+    except HeadwaterError as error:
+        return PublishBatchResponse(error_code=error.code, error_message=str(error))
+    return PublishBatchResponse(is_replay=published.is_replay, published_batch_id=published.published_batch_id)

@@ -1,0 +1,340 @@
+"""One client: bytes in, requests out, replies back in the order of the requests.
+
+Back-pressure instead of failure: while a reply cannot be sent, too many requests are under way, or memory for requests
+is used up, the socket is not read.
+"""
+
+import logging
+import select
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from headwater.broker.writes.reply_batch import ReplyBatch
+from headwater.config.broker import BrokerConfig
+from headwater.errors import ProtocolError
+from headwater.listeners.kafka.context import Context
+from headwater.listeners.tcp.output import Output, Part
+from headwater.listeners.tcp.poller import Poller
+from headwater.listeners.tcp.request_memory import RequestMemory
+from headwater.protocol.wire.framing import FrameReader
+
+logger = logging.getLogger(__name__)
+
+# A large request may take its time as long as it flows faster than this.
+SLOWEST_BYTES_PER_S = 64 * 1024
+
+
+class Slot:
+    """The place of one reply in the order of replies. Filled with no parts, it sends nothing."""
+
+    __slots__ = ("_connection", "abandon", "parts")
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self.parts: list[Part] | None = None
+        # What to call when the client goes away before its reply is there.
+        self.abandon: Callable[[], object] | None = None
+
+    def fill(self, parts: list[Part]) -> None:
+        self.parts = parts
+        self.abandon = None
+        self._connection.reply_ready()
+
+    def hang_up(self, reason: str) -> None:
+        self._connection.hang_up(reason)
+
+
+class Requests(Protocol):
+    """Whoever answers requests: takes one frame and fills the slot, now or later."""
+
+    def serve(self, frame: memoryview, slot: Slot, connection: "Connection") -> None: ...
+
+
+class Connection:
+    __slots__ = (
+        "_config",
+        "_frame_count_seen",
+        "_frames",
+        "_gathering",
+        "_is_advancing",
+        "_is_draining",
+        "_is_reading",
+        "_memory",
+        "_on_closed",
+        "_output",
+        "_partial_bytes_seen",
+        "_poller",
+        "_progress_seen",
+        "_quiet_since_ms",
+        "_requests",
+        "_slots",
+        "_slow_since_ms",
+        "_socket",
+        "_swept_ms",
+        "_was_active",
+        "contexts",
+        "is_closed",
+        "peer",
+        "peer_host",
+    )
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        config: BrokerConfig,
+        requests: Requests,
+        memory: RequestMemory,
+        poller: Poller,
+        gathering: ReplyBatch,
+        on_closed: Callable[["Connection"], None],
+        now_ms: int,
+    ) -> None:
+        self._socket = connected
+        self._config = config
+        self._requests = requests
+        self._memory = memory
+        self._on_closed = on_closed
+        self._poller = poller
+        self._gathering = gathering
+        self._frames = FrameReader(
+            memory,
+            frame_bytes_max=config.socket_request_max_bytes,
+            idle_bytes=config.headwater_socket_buffer_idle_bytes,
+        )
+        self._output = Output(connected, self.advance, self._broken)
+        self._slots: deque[Slot] = deque()
+        self._is_reading = False
+        self._is_advancing = False
+        self._is_draining = False
+        self._was_active = True
+        self._quiet_since_ms = now_ms
+        self._progress_seen = 0
+        self._slow_since_ms = now_ms
+        self._swept_ms = now_ms
+        self._partial_bytes_seen = 0
+        self._frame_count_seen = 0
+        # What handlers know about this client, by the API version that it speaks.
+        self.contexts: dict[int, Context] = {}
+        self.is_closed = False
+        self.peer = connected.getpeername()
+        self.peer_host = str(self.peer[0])
+        self._resume()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._slots and not self._output.parts
+
+    # -- requests and replies
+
+    def _readable(self) -> None:
+        space = self._frames.space()
+        if space is None:
+            self._pause()
+            self._memory.wait(self._resume)
+            return
+        try:
+            count = self._socket.recv_into(space)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._broken(error)
+            return
+        finally:
+            space.release()
+        if count == 0:
+            self._end_of_requests()
+            return
+        self._was_active = True
+        self._frames.received(count)
+        self.advance()
+
+    def advance(self) -> None:
+        """Serves the frames that are here, sends the replies that are ready, and reads on only if both kept up.
+
+        Comes here when bytes have arrived, and when the client has taken its replies.
+        """
+        if self._is_advancing or self.is_closed:
+            return
+        self._is_advancing = True
+        is_caught_up = False
+        try:
+            is_caught_up = self._serve_frames()
+            while self._send_replies() and not is_caught_up:
+                is_caught_up = self._serve_frames()
+        except ProtocolError as error:
+            self.hang_up(str(error))
+        except Exception:
+            logger.exception("a request of %s:%s failed, its connection is closed", *self.peer[:2])
+            self.close()
+        finally:
+            self._is_advancing = False
+        if self.is_closed:
+            return
+        if self._memory.waiting:
+            self.relax()
+        if is_caught_up and self._is_reading and not self._output.parts:
+            return
+        if self._is_draining and self.is_idle:
+            self.close()
+        elif self._may_serve():
+            self._resume()
+        else:
+            self._pause()
+
+    def reply_ready(self) -> None:
+        if not self._is_advancing and not self._gathering.takes(self):
+            self.send_ready()
+
+    def send_ready(self) -> None:
+        if self.is_closed:
+            return
+        if not self._is_reading or self._is_draining:
+            self.advance()
+            return
+        # While the socket is read, every whole frame has been served: only replies are left to send.
+        self._send_replies()
+        if self._output.parts:
+            self._pause()
+
+    def _may_serve(self) -> bool:
+        # A client that does not take its replies need not be given more of them.
+        return (
+            not self._output.parts
+            and len(self._slots) < self._config.headwater_connection_requests_max
+            and not self._is_draining
+            and not self.is_closed
+        )
+
+    def _serve_frames(self) -> bool:
+        """Whether every whole frame that is here was served."""
+        while self._may_serve():
+            frame = self._frames.next_frame()
+            if frame is None:
+                return True
+            slot = Slot(self)
+            self._slots.append(slot)
+            self._requests.serve(frame, slot, self)
+        return False
+
+    def _send_replies(self) -> int:
+        """How many: those that are ready and have none before them that is not."""
+        slots = self._slots
+        ready: list[list[Part]] = []
+        while slots and (parts := slots[0].parts) is not None:
+            slots.popleft()
+            ready.append(parts)
+        if ready:
+            self._output.send(ready[0] if len(ready) == 1 else [part for parts in ready for part in parts])
+        return len(ready)
+
+    def _pause(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._poller.ignore(self._socket)
+
+    def _resume(self) -> None:
+        if not (self._is_reading or self.is_closed or self._is_draining):
+            self._is_reading = True
+            self._poller.watch(self._socket, self._readable)
+
+    def hang_up(self, reason: str) -> None:
+        logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], reason)
+        self.close()
+
+    def _broken(self, error: OSError) -> None:
+        logger.debug("connection of %s:%s broke: %s", *self.peer[:2], error)
+        self.close()
+
+    def relax(self) -> None:
+        """Gives back the memory of a buffer with nothing in it."""
+        self._frames.relax()
+
+    def use_config(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._frames.frame_bytes_max = config.socket_request_max_bytes
+
+    # -- time-outs and the end
+
+    def _end_of_requests(self) -> None:
+        """The client sends no more. It may have gone, or still listen for what it asked; a long poll is not worth
+        finding out."""
+        if self._waits_for_nothing_but_news():
+            self.close()
+        else:
+            self.drain()
+
+    def sweep(self, now_ms: int) -> None:
+        """Called every second or so: finds connections that hang, at no cost for those that do not."""
+        if self._slots and not self._is_reading and self._has_gone():
+            self.close()
+            return
+        if self._is_request_late(now_ms):
+            self._give_up(now_ms, "did not finish its request", "headwater.request.read.timeout.ms")
+            return
+        progress = self._output.progress
+        if self._was_active or progress != self._progress_seen:
+            self._was_active = False
+            self._progress_seen = progress
+            self._quiet_since_ms = now_ms
+            return
+        quiet_ms = now_ms - self._quiet_since_ms
+        if self._output.parts:
+            if quiet_ms >= self._config.headwater_response_write_timeout_ms:
+                self._give_up(now_ms, "did not take its reply", "headwater.response.write.timeout.ms")
+        elif not self._slots:
+            self._frames.relax()
+            if 0 <= self._config.connections_max_idle_ms <= quiet_ms:
+                self._give_up(now_ms, "was idle", "connections.max.idle.ms")
+
+    def _has_gone(self) -> bool:
+        """Whether the client has gone while its socket is not read, so that nobody is told of it. One that has only
+        ended its requests may still listen for what it asked, as above."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLRDHUP)
+        for _, event in poll.poll(0):
+            return bool(event & (select.POLLHUP | select.POLLERR)) or self._waits_for_nothing_but_news()
+        return False
+
+    def _waits_for_nothing_but_news(self) -> bool:
+        return all(slot.abandon is not None for slot in self._slots)
+
+    def _is_request_late(self, now_ms: int) -> bool:
+        """A request that has begun must arrive whole, or at least keep flowing: one that drips is given up."""
+        frames = self._frames
+        is_same = frames.frame_count == self._frame_count_seen and self._is_reading
+        flowed = frames.partial_bytes - self._partial_bytes_seen
+        needed = (now_ms - self._swept_ms) * SLOWEST_BYTES_PER_S // 1000
+        if not frames.partial_bytes or not is_same or flowed >= max(needed, 1):
+            self._slow_since_ms = now_ms
+        self._frame_count_seen = frames.frame_count
+        self._partial_bytes_seen = frames.partial_bytes
+        self._swept_ms = now_ms
+        return now_ms - self._slow_since_ms >= self._config.headwater_request_read_timeout_ms
+
+    def _give_up(self, now_ms: int, what: str, setting: str) -> None:
+        since_ms = now_ms - self._quiet_since_ms
+        logger.info("closing the connection of %s:%s, which %s for %d ms (%s)", *self.peer[:2], what, since_ms, setting)
+        self.close()
+
+    def drain(self) -> None:
+        """Takes no more requests, answers those under way, then closes."""
+        self._is_draining = True
+        self._pause()
+        if self.is_idle:
+            self.close()
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._pause()
+        self._output.stop()
+        for slot in self._slots:
+            if slot.abandon is not None:
+                slot.abandon()
+        self._slots.clear()
+        self._frames.close()
+        self._socket.close()
+        self._on_closed(self)

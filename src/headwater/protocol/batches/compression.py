@@ -1,0 +1,67 @@
+"""Kafka's compression codecs.
+
+Law: output is bounded before it is allocated, for a batch of 1 KiB may claim to hold 1 GiB.
+"""
+
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
+
+from headwater.errors import CorruptBatch, ErrorCode
+from headwater.protocol.batches.compressors.bounds import FRAMES_MAX, Buffer, DecompressedTooLarge
+from headwater.protocol.batches.records import InvalidRecord
+
+__all__ = ["FRAMES_MAX", "Buffer", "Codec", "DecompressedTooLarge", "UnsupportedCodec", "compress", "decompress"]
+
+
+class Codec(IntEnum):
+    """The codec's number in a batch's attributes; the lower-case name is the one in settings, and of its module."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class UnsupportedCodec(CorruptBatch):
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+    def __init__(self, codec: int) -> None:
+        super().__init__(f"compression codec {codec} is not known")
+
+
+class _Library(Protocol):
+    @property
+    def DAMAGE(self) -> type[Exception]: ...  # noqa: N802
+    def compress(self, data: Buffer, level: int | None) -> bytes: ...
+    def decompress(self, data: Buffer, bytes_max: int) -> bytes: ...
+
+
+@cache
+def _library(codec: int) -> _Library:
+    if codec not in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        raise UnsupportedCodec(codec)
+    return cast("_Library", import_module(f"headwater.protocol.batches.compressors.{Codec(codec).name.lower()}"))
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`level` is in the codec's own scale; snappy has none."""
+    return bytes(data) if codec == Codec.NONE else _library(codec).compress(data, level)
+
+
+def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
+    """More than `bytes_max` bytes, or bytes that are not what the codec writes, are refused.
+
+    The checksum has already vouched for the bytes, so that a retry would not help: the code is not CORRUPT_MESSAGE.
+    """
+    if codec == Codec.NONE:
+        if len(data) > bytes_max:
+            raise DecompressedTooLarge(bytes_max)
+        return bytes(data)
+    library = _library(codec)
+    try:
+        return library.decompress(data, bytes_max)
+    except library.DAMAGE as error:
+        raise InvalidRecord(f"batch is not {Codec(codec).name.lower()}: {error}") from error

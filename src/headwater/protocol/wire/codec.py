@@ -1,0 +1,79 @@
+"""Messages to bytes and back. A reader and a writer are compiled for each message and version when first used."""
+
+from typing import Any, TypeVar
+
+from headwater.errors import ProtocolError
+from headwater.protocol.wire.primitives import ReadableBuffer
+from headwater.protocol.wire.reader import compile_reader
+from headwater.protocol.wire.schema import (
+    Data,
+    Message,
+    Records,
+    Request,
+    Response,
+    Struct,
+    field,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint16,
+    uint32,
+)
+from headwater.protocol.wire.writer import compile_writer
+
+__all__ = [
+    "Data",
+    "Message",
+    "Records",
+    "Request",
+    "Response",
+    "Struct",
+    "decode",
+    "encode",
+    "encode_parts",
+    "field",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint16",
+    "uint32",
+]
+
+M = TypeVar("M", bound=Message)
+
+
+def decode(message: type[M], version: int, buffer: ReadableBuffer, position: int = 0, *, exact: bool = True) -> M:
+    """The message that fills `buffer` from `position` to its end; anything else raises ProtocolError. With `exact` off,
+    bytes behind the message are ignored, as Kafka's broker ignores them: librdkafka's Metadata request has some."""
+    read = message.__readers__.get(version)
+    if read is None:
+        _check_version(message, version)
+        read = message.__readers__[version] = compile_reader(message, version)
+    return read(buffer, position, exact)
+
+
+def encode_parts(message: Message, version: int, out: bytearray) -> list[Any]:
+    """Appends to `out`, the first part. Records that are not bytes-like are parts themselves, in their place."""
+    write = message.__writers__.get(version)
+    if write is None:
+        _check_version(type(message), version)
+        write = message.__writers__[version] = compile_writer(type(message), version)
+    parts: list[Any] = [out]
+    write(message, out, parts)
+    return parts
+
+
+def encode(message: Message, version: int) -> bytes:
+    out = bytearray()
+    parts = encode_parts(message, version, out)
+    assert len(parts) == 1, "records that are not bytes-like need encode_parts"
+    return bytes(out)
+
+
+def _check_version(message: type[Message], version: int) -> None:
+    if version not in message.versions:
+        raise ProtocolError(f"{message.__name__} has no version {version}")

@@ -1,0 +1,95 @@
+"""Request and response headers, both sides: what stands between a frame's length and the message itself.
+
+Header versions follow from the API's: flexible versions add tagged fields, except to the response of ApiVersions, which
+a client must be able to read before it knows what the broker speaks.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headwater.errors import ProtocolError
+from headwater.protocol.wire.primitives import ReadableBuffer, read_unsigned_varint, skip_tagged_fields
+from headwater.protocol.wire.schema import ELEMENTS_MAX, Request, Response
+
+API_VERSIONS_KEY = 18
+
+_REQUEST = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_position: int
+
+
+def read_request_header(buffer: ReadableBuffer, flexible_from: Mapping[int, int | None]) -> RequestHeader:
+    """Reads the header of a frame without its length; `flexible_from` gives each API's first flexible version.
+
+    The header of an API that is not in the mapping is read as inflexible: such a request is refused by its key anyway.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _REQUEST.unpack_from(buffer)
+        position = _REQUEST.size
+        client_id = None
+        if length >= 0:
+            end = position + length
+            if end > len(buffer):
+                raise ValueError("the client id runs past the end")
+            client_id = str(buffer[position:end], "utf-8")
+            position = end
+        elif length != -1:
+            raise ValueError("the client id has a negative length")
+        first_flexible = flexible_from.get(api_key)
+        if first_flexible is not None and api_version >= first_flexible:
+            # Clients send no tags here, so that the general case is worth a call of its own.
+            position = _skip_tags(buffer, position) if buffer[position] else position + 1
+        return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+    except (struct.error, IndexError):
+        raise ProtocolError("request header: the frame ends early") from None
+    except ValueError as error:
+        raise ProtocolError(f"request header: {error}") from None
+
+
+def write_request_header(
+    out: bytearray, request: type[Request], api_version: int, correlation_id: int, client_id: str | None
+) -> None:
+    encoded = b"" if client_id is None else client_id.encode()
+    out += _REQUEST.pack(request.api_key, api_version, correlation_id, -1 if client_id is None else len(encoded))
+    out += encoded
+    if request.is_flexible(api_version):
+        out.append(0)
+
+
+def response_header_version(response: type[Response], api_version: int) -> int:
+    return 1 if response.is_flexible(api_version) and response.api_key != API_VERSIONS_KEY else 0
+
+
+def read_response_header(buffer: ReadableBuffer, response: type[Response], api_version: int) -> tuple[int, int]:
+    """The correlation id, and the position of the body."""
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(buffer)
+        position = _CORRELATION_ID.size
+        if response_header_version(response, api_version) == 1:
+            position = _skip_tags(buffer, position)
+        return correlation_id, position
+    except (struct.error, IndexError):
+        raise ProtocolError("response header: the frame ends early") from None
+    except ValueError as error:
+        raise ProtocolError(f"response header: {error}") from None
+
+
+def write_response_header(out: bytearray, response: type[Response], api_version: int, correlation_id: int) -> None:
+    out += _CORRELATION_ID.pack(correlation_id)
+    if response_header_version(response, api_version) == 1:
+        out.append(0)
+
+
+def _skip_tags(buffer: ReadableBuffer, position: int) -> int:
+    count, position = read_unsigned_varint(buffer, position)
+    if count > ELEMENTS_MAX:
+        raise ValueError(f"more than {ELEMENTS_MAX} tagged fields")
+    return skip_tagged_fields(buffer, position, count)

@@ -1,0 +1,62 @@
+"""`key.format`, `value.format` and what belongs to them: how bytes become typed columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from headwater.errors import ConfigError
+from headwater.spark.formats.avro import AvroFormat
+from headwater.spark.formats.decoding import Format
+from headwater.spark.formats.json import JsonFormat
+from headwater.spark.formats.proto_schema import compiled
+from headwater.spark.formats.protobuf import ProtobufFormat
+from headwater.spark.formats.string import StringFormat
+from headwater.spark.options.options import Options
+from headwater.spark.reads.bad_records import OPTION, BadRecords, bad_records
+
+_COLUMNS: Final = ("key", "value")
+_FORMATS: Final = ("json", "string", "avro", "protobuf", "binary")
+NAMES: Final = (*(f"{column}.{each}" for column in _COLUMNS for each in ("format", "schema", "message")), OPTION)
+
+
+@dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """Columns that are not in `formats` stay bytes."""
+
+    formats: Mapping[str, Format] = field(default_factory=dict[str, Format])
+    bad_records: BadRecords = field(default_factory=BadRecords)
+
+
+def format_options(options: Options) -> FormatOptions:
+    formats: dict[str, Format] = {}
+    for column in _COLUMNS:
+        found = _format(options, column)
+        if found is not None:
+            formats[column] = found
+    if not formats and options.text(OPTION) is not None:
+        raise ConfigError(f"option {OPTION!r} has no meaning without 'key.format' or 'value.format'")
+    return FormatOptions(formats, bad_records(options))
+
+
+def _format(options: Options, column: str) -> Format | None:
+    kind = options.choice(f"{column}.format", _FORMATS, "binary")
+    option = f"{column}.schema"
+    schema = options.text(option)
+    message = options.text(f"{column}.message")
+    if message is not None and kind != "protobuf":
+        raise ConfigError(f"option '{column}.message' has no meaning without '{column}.format' = 'protobuf'")
+    if schema is not None and kind in ("binary", "string"):
+        raise ConfigError(f"option {option!r} has no meaning where '{column}.format' is {kind!r}")
+    match kind:
+        case "binary":
+            return None
+        case "string":
+            return StringFormat()
+        case "json":
+            return JsonFormat(option, schema)
+        case _ if schema is None or not schema.strip():
+            raise ConfigError(f"option {option!r} is missing: '{column}.format' = {kind!r} needs a schema")
+        case "avro":
+            return AvroFormat(option, schema)
+        case _:
+            return ProtobufFormat(option, compiled(option, schema), message)

@@ -1,0 +1,90 @@
+"""What may be asked of a write, under the names that Spark's Kafka sink and Kafka's producers have for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.client.delivery import ACKS_ALL
+from headwater.errors import ConfigError
+from headwater.ids import STAGING_INFIX, TopicName
+from headwater.protocol.batches.compression import Codec
+from headwater.spark.options.broker_address import BOOTSTRAP, BrokerAddress, connecting
+from headwater.spark.options.options import Options
+
+EXACTLY_ONCE: Final = "exactly-once"
+AT_LEAST_ONCE: Final = "at-least-once"
+
+_NAMES: Final = (
+    BOOTSTRAP,
+    "topic",
+    "includeHeaders",
+    "includeTimestamp",
+    "delivery",
+    "applicationId",
+    "applicationVersion",
+    "stagingTimeoutMs",
+    "compression.type",
+    "acks",
+)
+_CODECS: Final = {codec.name.lower(): codec for codec in Codec}
+_ACKS: Final = {"0": 0, "1": 1, "-1": ACKS_ALL, "all": ACKS_ALL}
+# As long as brokers let a transaction last by default.
+_STAGING_TIMEOUT_MS: Final = 15 * 60_000
+_INT32_MAX: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """`delivery` is None where the user leaves it to what the broker can do. `application_id` and
+    `application_version` are None where the query, or nobody, gives them."""
+
+    connecting: BrokerAddress
+    topic: TopicName | None
+    includes_headers: bool
+    includes_timestamp: bool
+    delivery: str | None
+    application_id: str | None
+    application_version: int | None
+    staging_timeout_ms: int
+    codec: Codec
+    acks: int
+
+
+def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptions:
+    options = Options(given, _NAMES)
+    connection = connecting(options)
+    settings = dict(connection.settings)
+    delivery = options.text("delivery")
+    if delivery is not None:
+        delivery = options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE)
+    application_id = options.text("applicationId")
+    version = options.integer("applicationVersion", minimum=0)
+    if is_streaming and version is not None:
+        raise ConfigError("option 'applicationVersion' is for batch writes only: a stream counts its batches itself")
+    if not is_streaming and (application_id is None) != (version is None):
+        raise ConfigError("options 'applicationId' and 'applicationVersion' go together in a batch write")
+    if application_id == "":
+        raise ConfigError("option 'applicationId' is empty")
+    if application_id is not None and STAGING_INFIX in application_id:
+        raise ConfigError(f"option 'applicationId' must not contain {STAGING_INFIX!r}")
+    staging_timeout_ms = options.integer("stagingTimeoutMs") or _STAGING_TIMEOUT_MS
+    if staging_timeout_ms > _INT32_MAX:
+        raise ConfigError(f"option 'stagingTimeoutMs' is at most {_INT32_MAX}, not {staging_timeout_ms}")
+    acks = _ACKS[options.choice("acks", tuple(_ACKS), settings.get("acks", "all"))]
+    if acks != ACKS_ALL and delivery == EXACTLY_ONCE:
+        raise ConfigError("option 'acks' must be 'all' for exactly-once delivery")
+    topic = options.text("topic")
+    if topic == "":
+        raise ConfigError("option 'topic' is empty")
+    return WriteOptions(
+        connecting=connection,
+        topic=TopicName(topic) if topic else None,
+        includes_headers=options.boolean("includeHeaders", default=True),
+        includes_timestamp=options.boolean("includeTimestamp", default=False),
+        delivery=delivery,
+        application_id=application_id,
+        application_version=version,
+        staging_timeout_ms=staging_timeout_ms,
+        codec=_CODECS[options.choice("compression.type", tuple(_CODECS), settings.get("compression.type", "none"))],
+        acks=acks,
+    )

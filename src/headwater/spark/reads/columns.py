@@ -1,0 +1,97 @@
+"""The columns of a read: names, types and order of Spark's Kafka source, and those of them that a user wants.
+
+With a format, `key` and `value` keep their names and places, and have the type that their schema says.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from headwater.errors import ConfigError
+from headwater.spark.formats.types import check_readable, check_same, ddl
+from headwater.spark.options.format_options import FormatOptions, format_options
+from headwater.spark.options.options import Options
+from headwater.spark.options.read_options import INCLUDE_HEADERS, NAMES
+from headwater.spark.reads import bad_records
+
+HEADERS: Final = "headers"
+HEADERS_TYPE: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+_TYPES: Final[dict[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    HEADERS: HEADERS_TYPE,
+}
+
+
+def columns_of(given: Mapping[str, str]) -> StructType | str:
+    """What a read with these options gives, if the user does not say what to read. As DDL, where Spark has to parse a
+    part of it."""
+    types: dict[str, DataType | str] = {}
+    for name, kind in _known(given).items():
+        if kind is None:
+            raise ConfigError(f"option '{name}.schema' is missing: give it, or give the reader a `.schema(...)`")
+        if not isinstance(kind, str):
+            check_readable(name, kind)
+        types[name] = kind
+    if not any(isinstance(kind, str) for kind in types.values()):
+        return StructType([StructField(name, kind) for name, kind in types.items() if not isinstance(kind, str)])
+    return ", ".join(f"{name} {kind if isinstance(kind, str) else ddl(kind)}" for name, kind in types.items())
+
+
+def check_columns(schema: StructType, given: Mapping[str, str]) -> None:
+    """A schema of the user's picks columns; it does not convert them. But it may say what a JSON document holds."""
+    known = _known(given)
+    formats = _formats(given)
+    for column in schema.fields:
+        if column.name not in known:
+            raise _unknown(column.name, list(known))
+        chosen = formats.formats.get(column.name)
+        kind = known[column.name]
+        if chosen is not None:
+            chosen.check(column.name, column.dataType)
+        elif kind is not None and not isinstance(kind, str):
+            check_same(column.name, column.dataType, kind)
+    names = set(schema.names)
+    if bad_records.COLUMN in names and not names & formats.formats.keys():
+        raise ConfigError(f"column {bad_records.COLUMN!r} tells nothing without one that has a format: read that, too")
+
+
+def _known(given: Mapping[str, str]) -> dict[str, DataType | str | None]:
+    includes_headers = Options(given, NAMES).boolean(INCLUDE_HEADERS, default=False)
+    types: dict[str, DataType | str | None] = {
+        name: kind for name, kind in _TYPES.items() if includes_headers or name != HEADERS
+    }
+    options = _formats(given)
+    for name, chosen in options.formats.items():
+        types[name] = chosen.column_type()
+    if options.bad_records.in_column:
+        types[bad_records.COLUMN] = bad_records.COLUMN_TYPE
+    return types
+
+
+def _formats(given: Mapping[str, str]) -> FormatOptions:
+    return format_options(Options(given, NAMES))
+
+
+def _unknown(name: str, known: list[str]) -> ConfigError:
+    hints = {
+        HEADERS: f"; set the option {INCLUDE_HEADERS!r}",
+        bad_records.COLUMN: f"; set the option {bad_records.OPTION!r} to 'column'",
+    }
+    return ConfigError(f"there is no column {name!r} to read{hints.get(name, '')}. There are: {', '.join(known)}")

@@ -1,0 +1,148 @@
+"""A streaming read: where the next micro-batch ends, and its tasks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from headwater.clock import Clock, SystemClock
+from headwater.ids import TopicPartition
+from headwater.spark.options.read_options import ReadOptions, read_options
+from headwater.spark.reads import loss
+from headwater.spark.reads.columns import check_columns
+from headwater.spark.reads.offsets import Finder, Offsets, from_json, to_json
+from headwater.spark.reads.plan import count_between, limited, ranges_between, split
+from headwater.spark.reads.progress import Progress
+from headwater.spark.reads.range_reader import RangePartition, read_range
+
+
+def stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    options = read_options(given, is_streaming=True)
+    check_columns(schema, given)
+    return HeadwaterStreamReader(options, schema)
+
+
+class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark makes one for the driver, where it lives as long as the query, and sends a copy of another to tasks."""
+
+    def __init__(self, options: ReadOptions, schema: StructType, clock: Clock | None = None) -> None:
+        self._options = options
+        self._schema = schema
+        self._clock = clock or SystemClock()
+        self._progress = Progress(options)
+        self._initial: Offsets | None = None
+        # Where a query that shall read what is there now, and no more, ends.
+        self._target: Offsets | None = None
+        # None before the first batch, which waits for nothing.
+        self._last_batch_ms: int | None = None
+
+    # -- the driver
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Spark asks more than once before the first batch is done; "latest" must stay what it was."""
+        if self._initial is None:
+            options = self._options
+            finder = self._finder()
+            partitions = options.topics.find(options.connecting.cluster())
+            self._initial = finder.resolve(
+                options.starting, partitions, late_times_allowed=options.is_latest_for_late_times
+            )
+        return to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        offsets_max = self._options.offsets_per_trigger_max
+        return ReadAllAvailable() if offsets_max is None else ReadMaxRows(offsets_max)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begun = from_json(start)
+        # Spark asks for the next batch when the one before is done, so all before its start is processed.
+        self._progress.reached(self._options.connecting.cluster(), begun)
+        if self._last_batch_ms is None and self._begins_at_end(begun):
+            # Spark keeps where batches end, and not where the first begins. An empty one makes that known, so that
+            # records which come from now on are read even if the query stops before it has done anything.
+            self._last_batch_ms = self._clock.monotonic_ms()
+            return start
+        available = self._available(begun)
+        starts = self._with_new(begun, available)
+        if self._shall_wait(count_between(starts, available)):
+            return start
+        self._last_batch_ms = self._clock.monotonic_ms()
+        return to_json(limited(starts, available, limit.max_rows) if isinstance(limit, ReadMaxRows) else available)
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        return to_json(self._finder().latest(self._find()))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._finder().latest(self._find())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        options = self._options
+        begun, ends = from_json(start), from_json(end)
+        starts = self._with_new(begun, ends)
+        # A query that stopped in the empty batch that it had first has it again, and the end has moved on meanwhile.
+        if options.fails_on_data_loss and not self._begins_at_end(begun):
+            for partition, offset in starts.items():
+                if partition in ends and ends[partition] < offset:
+                    raise loss.shortened(partition, offset, ends[partition])
+        ranges = split(ranges_between(starts, ends), options.partitions_min, options.records_per_partition_max)
+        return [
+            RangePartition(each, self._progress.introduction() if index == 0 else None)
+            for index, each in enumerate(ranges)
+        ]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._progress.reached(self._options.connecting.cluster(), from_json(end))
+
+    # -- a task
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition), "Spark hands back what was planned"
+        return read_range(partition, self._options, self._schema)
+
+    # -- offsets
+
+    def _available(self, begun: Offsets) -> Offsets:
+        """How far each partition can be read, or shall be."""
+        latest = self._finder().latest(self._find())
+        if self._options.fails_on_data_loss:
+            for partition, offset in begun.items():
+                if partition not in latest:
+                    raise loss.deleted(partition, offset)
+                if latest[partition] < offset:
+                    raise loss.shortened(partition, offset, latest[partition])
+        if self._target is None:
+            return latest
+        return {each: min(offset, self._target[each]) for each, offset in latest.items() if each in self._target}
+
+    def _with_new(self, begun: Offsets, available: Offsets) -> Offsets:
+        """Partitions that were not there before are read from their first record on."""
+        new = [partition for partition in available if partition not in begun]
+        if not new:
+            return begun
+        first = self._finder().earliest(new)
+        if self._options.fails_on_data_loss:
+            for partition, offset in first.items():
+                if offset > 0:
+                    raise loss.removed(partition, 0, offset)
+        return begun | first
+
+    def _begins_at_end(self, begun: Offsets) -> bool:
+        """Whether this is where a new query begins, and an offset that would be another one now."""
+        options = self._options
+        return begun == self._initial and (options.starting.has_latest or options.is_latest_for_late_times)
+
+    def _shall_wait(self, waiting: int) -> bool:
+        """Whether so few records are left for a later batch; not for ever, and not where none will come."""
+        offsets_min = self._options.offsets_per_trigger_min
+        if offsets_min is None or self._target is not None or self._last_batch_ms is None or waiting >= offsets_min:
+            return False
+        return self._clock.monotonic_ms() - self._last_batch_ms < self._options.trigger_delay_max_ms
+
+    def _find(self) -> list[TopicPartition]:
+        return self._options.topics.find(self._options.connecting.cluster(), missing_allowed=True)
+
+    def _finder(self) -> Finder:
+        return Finder(self._options.connecting.cluster(), committed_only=self._options.committed_only)

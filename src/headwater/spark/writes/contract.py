@@ -1,0 +1,51 @@
+"""The columns that a write takes: those of Spark's Kafka sink, by the same names. Others are left alone."""
+
+from typing import Final
+
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
+
+from headwater.errors import ConfigError
+from headwater.spark.options.write_options import WriteOptions
+
+_BYTES: Final = (StringType, BinaryType)
+
+
+def check_columns(schema: StructType, options: WriteOptions) -> None:
+    types = {column.name: column.dataType for column in schema.fields}
+    if "value" not in types:
+        raise ConfigError(f"a write needs a column 'value', there are: {', '.join(types)}")
+    for name in ("key", "value"):
+        if name in types and not isinstance(types[name], _BYTES):
+            raise _refusal(name, types[name], "string or binary: cast it, or make it one with to_json(struct(...))")
+    if options.topic is None:
+        if "topic" not in types:
+            raise ConfigError("where to write? Set the option 'topic', or give each row a column 'topic'")
+        if not isinstance(types["topic"], StringType):
+            raise _refusal("topic", types["topic"], "string")
+    if "partition" in types and not isinstance(types["partition"], IntegerType):
+        raise _refusal("partition", types["partition"], "int")
+    if options.includes_headers and "headers" in types and not _is_headers(types["headers"]):
+        raise _refusal("headers", types["headers"], "array<struct<key:string,value:binary>>")
+    if options.includes_timestamp and not isinstance(types.get("timestamp"), TimestampType):
+        raise ConfigError("option 'includeTimestamp' needs a column 'timestamp' of type timestamp")
+
+
+def written_columns(options: WriteOptions) -> frozenset[str]:
+    """What of each row becomes part of its record."""
+    columns = {"key", "value"}
+    if options.includes_headers:
+        columns.add("headers")
+    if options.includes_timestamp:
+        columns.add("timestamp")
+    return frozenset(columns)
+
+
+def _is_headers(given: DataType) -> bool:
+    if not isinstance(given, ArrayType) or not isinstance(given.elementType, StructType):
+        return False
+    kinds = [(field.name, type(field.dataType)) for field in given.elementType.fields]
+    return kinds == [("key", StringType), ("value", BinaryType)]
+
+
+def _refusal(name: str, given: DataType, wanted: str) -> ConfigError:
+    return ConfigError(f"column {name!r} is {given.simpleString()}; a write takes it as {wanted}")

@@ -1,0 +1,242 @@
+"""Compaction: keeps the latest record of every key, and a deleted key's tombstone for a while.
+
+Planned on the loop, run in a thread, installed on the loop. Sealed and flushed segments before the last stable offset
+alone are touched, offsets stay, and the cleaned files count for nothing until they are installed. Aborted data is
+dropped and supersedes nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from headwater.config.topic import TopicConfig
+from headwater.errors import CorruptBatch
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import BatchHeader, Buffer
+from headwater.storage import names
+from headwater.storage.cleaning.batch_filter import BatchFilter, LastBatches
+from headwater.storage.cleaning.cleaned_transactions import CleanedTransactions
+from headwater.storage.cleaning.offset_map import OffsetMap
+from headwater.storage.cleaning.swap import Replacement
+from headwater.storage.disk import Disk, File
+from headwater.storage.errors import DiskFull, is_disk_full
+from headwater.storage.flush import flush_task
+from headwater.storage.log import Log
+from headwater.storage.producers import transaction_index
+from headwater.storage.producers.transaction_index import AbortedTransaction
+from headwater.storage.recovery.replay import read_marker
+from headwater.storage.recovery.scan import DECOMPRESSED_BYTES_MAX, Scan, ends_early
+from headwater.storage.segment import Segment
+
+_INT32_MAX: Final = 2**31 - 1
+_WRITE_BYTES: Final = 1024 * 1024
+
+
+class Source(NamedTuple):
+    """A segment to be cleaned. Its file was opened on the loop and outlives whatever retention does meanwhile."""
+
+    segment: Segment
+    file: File
+    index_bytes: int
+
+
+def plan(log: Log, now_ms: int, limit_offset: int) -> "CleaningTask | None":
+    """None if the log is clean enough. `limit_offset` is the last stable offset: nothing beyond it is looked at."""
+    config = log.config
+    if "compact" not in config.cleanup_policy or log.failure is not None:
+        return None
+    segments = _cleanable(log, config, now_ms, limit_offset)
+    dirty = [segment for segment in segments if segment.next_offset > log.first_dirty_offset]
+    dirty_bytes = sum(segment.size for segment in dirty)
+    if dirty_bytes == 0:
+        return None
+    ratio = dirty_bytes / sum(segment.size for segment in segments)
+    if ratio <= config.min_cleanable_dirty_ratio and not _is_overdue(dirty, config, now_ms):
+        return None
+    return CleaningTask(
+        log.disk,
+        log.directory,
+        config,
+        [Source(segment, segment.file, segment.index_bytes) for segment in segments],
+        log.first_dirty_offset,
+        log.truncations,
+        now_ms,
+        LastBatches(log.producers),
+        log.aborted.stored_from(segments[0].base_offset),
+    )
+
+
+def _cleanable(log: Log, config: TopicConfig, now_ms: int, limit_offset: int) -> list[Segment]:
+    segments: list[Segment] = []
+    limit_offset = min(limit_offset, log.flushed_offset)
+    for segment in log.segments[:-1]:
+        if segment.next_offset > limit_offset or segment.has_pending_entries:
+            break
+        if segment.next_offset > log.first_dirty_offset and _is_too_young(segment, config, now_ms):
+            break
+        segments.append(segment)
+    return segments
+
+
+def _is_too_young(segment: Segment, config: TopicConfig, now_ms: int) -> bool:
+    lag_ms = config.min_compaction_lag_ms
+    return lag_ms > 0 and segment.largest_timestamp > now_ms - lag_ms
+
+
+def _is_overdue(dirty: Sequence[Segment], config: TopicConfig, now_ms: int) -> bool:
+    # The first batch of each segment is read for this, so it is not asked for nothing.
+    latest = now_ms - config.max_compaction_lag_ms
+    return latest > 0 and any(0 < segment.first_timestamp < latest for segment in dirty)
+
+
+class _Cancelled(Exception):
+    pass
+
+
+@dataclass(slots=True)
+class CleaningTask:
+    """One round of compaction over the closed segments of one log."""
+
+    disk: Disk
+    directory: Path
+    config: TopicConfig
+    sources: Sequence[Source]
+    first_dirty_offset: int
+    truncations: int
+    now_ms: int
+    last_batches: LastBatches
+    aborted: Sequence[bytes]
+    replacements: list[Replacement] = field(default_factory=list[Replacement])
+
+    def run(self, memory_bytes_max: int, cancelled: Callable[[], bool]) -> None:
+        """Writes the `.cleaned` files. When cancelled, or on an error, none is left and nothing will be installed."""
+        groups: list[list[Source]] = []
+        try:
+            aborted = [one for entries in self.aborted for one in transaction_index.decode(entries)]
+            offset_map, mapped_end = self._map(memory_bytes_max, aborted, cancelled)
+            groups = self._groups(mapped_end)
+            keep = BatchFilter(
+                offset_map,
+                mapped_end,
+                CleanedTransactions(aborted),
+                self.last_batches,
+                self.now_ms,
+                self.config.delete_retention_ms,
+            )
+            self.replacements = [self._clean(group, keep, cancelled) for group in groups]
+            self.first_dirty_offset = mapped_end
+        except _Cancelled:
+            return
+        except OSError as error:
+            if is_disk_full(error):
+                raise DiskFull(f"{self.directory.name}: no space for compaction") from error
+            raise
+        finally:
+            if not self.replacements:
+                for group in groups:
+                    for path in self.cleaned_paths(group[0].segment):
+                        self.disk.remove(path)
+
+    def cleaned_paths(self, segment: Segment) -> list[Path]:
+        return [segment.path(suffix + names.CLEANED) for suffix in names.SEGMENT_FILES]
+
+    def _map(
+        self, memory_bytes_max: int, aborted: Sequence[AbortedTransaction], cancelled: Callable[[], bool]
+    ) -> tuple[OffsetMap, int]:
+        """The latest offsets of the dirty part, and how far they go: as many whole batches as there is memory for."""
+        offset_map, mapped_end = OffsetMap(memory_bytes_max), self.first_dirty_offset
+        dirty = [source for source in self.sources if source.segment.next_offset > self.first_dirty_offset]
+        dirty_base = dirty[0].segment.base_offset
+        transactions = CleanedTransactions(one for one in aborted if one.last_offset >= dirty_base)
+        for source in dirty:
+            for header, batch in _batches(source, cancelled):
+                if header.is_control:
+                    marker = read_marker(batch, header)
+                    if marker is not None:
+                        transactions.end(header, marker)
+                elif not transactions.is_aborted(header) and header.next_offset > mapped_end:
+                    # The first batch is mapped whatever it takes, or a small memory would never get past it.
+                    is_first = mapped_end == self.first_dirty_offset
+                    for record in batches.read_records(batch, header, DECOMPRESSED_BYTES_MAX):
+                        if record.key is not None and not offset_map.put(record.key, record.offset, is_forced=is_first):
+                            return offset_map, mapped_end
+                mapped_end = max(mapped_end, header.next_offset)
+        return offset_map, mapped_end
+
+    def _groups(self, mapped_end: int) -> list[list[Source]]:
+        """Neighbours that fit into one segment together, so that cleaning does not leave ever smaller ones."""
+        groups: list[list[Source]] = []
+        size = index_bytes = 0
+        for source in self.sources:
+            segment = source.segment
+            if segment.base_offset >= mapped_end or mapped_end == self.first_dirty_offset:
+                break
+            size += segment.size
+            index_bytes += source.index_bytes
+            if (
+                not groups
+                or size > self.config.segment_bytes
+                or index_bytes > self.config.segment_index_bytes
+                or segment.next_offset - groups[-1][0].segment.base_offset > _INT32_MAX
+            ):
+                groups.append([])
+                size, index_bytes = segment.size, source.index_bytes
+            groups[-1].append(source)
+        return groups
+
+    def _clean(self, group: Sequence[Source], keep: BatchFilter, cancelled: Callable[[], bool]) -> Replacement:
+        end_offset = group[-1].segment.next_offset
+        cleaned = Segment(
+            self.disk,
+            self.directory,
+            group[0].segment.base_offset,
+            extension=names.CLEANED,
+            is_new=True,
+            now_ms=self.now_ms,
+            interval_bytes=self.config.index_interval_bytes,
+            report=_say_nothing,
+        )
+        cleaned.file.truncate(0)
+        pending: list[tuple[BatchHeader, Buffer]] = []
+        pending_bytes = 0
+        for source in group:
+            for header, batch in _batches(source, cancelled):
+                # The end of the last batch is the end of all that is replaced, so it stays even when nothing else does.
+                kept = keep.filter(header, batch, is_last=header.next_offset == end_offset)
+                if kept is None:
+                    continue
+                pending.append((batches.read_header(kept), kept))
+                pending_bytes += len(kept)
+                if pending_bytes >= _WRITE_BYTES:
+                    cleaned.append(pending)
+                    pending, pending_bytes = [], 0
+        if pending:
+            cleaned.append(pending)
+        cleaned.seal()
+        for aborted in keep.transactions.take_needed():
+            cleaned.note_aborted(aborted)
+        cleaned.file.sync_data()
+        for chunk in flush_task.chunks([cleaned]):
+            chunk.write(self.disk)
+        replaced = [source.segment for source in group]
+        return Replacement(replaced, cleaned.size, end_offset, has_aborted=cleaned.aborted is not None)
+
+
+def _batches(source: Source, cancelled: Callable[[], bool]) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Verified, so that a damaged batch is never laundered into a valid one; it stops the cleaning."""
+    segment = source.segment
+    scan = Scan(source.file, 0, segment.size, segment.base_offset, segment.next_offset)
+    for _, header, batch in scan:
+        if cancelled():
+            raise _Cancelled
+        yield header, batch
+    problem = scan.problem
+    if problem is None and scan.next_offset != segment.next_offset:
+        problem = ends_early(scan.next_offset, segment.next_offset)
+    if problem is not None:
+        raise CorruptBatch(f"{segment.path(names.LOG).name}: {problem}")
+
+
+def _say_nothing(_: str) -> None:
+    return

@@ -1,0 +1,115 @@
+"""Puts a compacted segment in the place of those it was made from, so that a crash at any step is completed or undone.
+
+`.cleaned` files are whole but count for nothing. The rename of `<base>.log.cleaned` to `<base>.log.swap` decides: from
+then on the swap is what the log consists of. Indexes go before their `.log`, in and out: those beside an old `.log` are
+old, those without one are new.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headwater.storage import checkpoints, names
+from headwater.storage.cleaning.garbage import Garbage
+from headwater.storage.disk import Disk
+from headwater.storage.errors import LogFailed
+from headwater.storage.recovery import scan
+from headwater.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from headwater.storage.cleaning.compaction import CleaningTask
+    from headwater.storage.log import Log
+
+_INDEXES_FIRST: Final = tuple(reversed(names.SEGMENT_FILES))
+
+
+class Replacement(NamedTuple):
+    """A cleaned segment, whole on disk, and the segments whose place it takes."""
+
+    replaced: Sequence[Segment]
+    size: int
+    next_offset: int
+    has_aborted: bool
+
+
+def install(log: "Log", task: "CleaningTask") -> Garbage:
+    """Segments that are gone since the task was planned stay gone."""
+    discarded: list[Path] = []
+    is_current = log.failure is None and task.truncations == log.truncations
+    try:
+        if is_current and task.replacements:
+            # Snapshots from before the end of what was cleaned may know of open transactions whose markers are gone.
+            for path in log.snapshots.cut_before(task.replacements[-1].next_offset):
+                log.disk.remove(path)
+        for replacement in task.replacements:
+            if is_current and replacement.replaced[0] in log.segments:
+                discarded += _replace(log.segments, replacement)
+            else:
+                discarded += task.cleaned_paths(replacement.replaced[0])
+    except OSError as error:
+        log.fail(f"installing a compacted segment failed: {error}")
+        raise LogFailed(f"{log.directory.name}: {log.failure}") from error
+    log.aborted.refresh(log.segments)
+    if not is_current or not task.replacements:
+        return Garbage(log.disk, discarded)
+    log.first_dirty_offset = max(log.first_dirty_offset, task.first_dirty_offset)
+    checkpoint = checkpoints.encode([str(log.first_dirty_offset)])
+    return Garbage(log.disk, discarded, checkpoint=(log.directory / names.CLEANER_CHECKPOINT, checkpoint))
+
+
+def _replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
+    """Gives the files of the segments that were replaced, renamed to be removed."""
+    head, last = replacement.replaced[0], replacement.replaced[-1]
+    place = slice(segments.index(head), segments.index(last) + 1)
+    assert segments[place] == list(replacement.replaced), "only the head of a log is ever removed"
+    offsets = [segment.base_offset for segment in replacement.replaced]
+    discarded = _swap(head.disk, head.directory, head.base_offset, offsets)
+    segments[place] = [head.successor(replacement.size, replacement.next_offset, has_aborted=replacement.has_aborted)]
+    return discarded
+
+
+def _swap(disk: Disk, directory: Path, base_offset: int, replaced: Sequence[int]) -> list[Path]:
+    _rename_all(disk, directory, base_offset, names.CLEANED, names.SWAP)
+    discarded: list[Path] = []
+    for offset in replaced:
+        for suffix in _INDEXES_FIRST:
+            path = directory / names.file_name(offset, suffix)
+            if disk.exists(path):
+                discarded.append(path.with_name(path.name + names.DELETED))
+                disk.rename(path, discarded[-1])
+    _rename_all(disk, directory, base_offset, names.SWAP, "")
+    return discarded
+
+
+def finish_swaps(disk: Disk, directory: Path, files: Sequence[str]) -> list[int]:
+    """After a crash: completes the swaps that were decided. Gives their base offsets."""
+    finished: list[int] = []
+    for name in files:
+        base_offset = names.offset_of(name, names.LOG + names.SWAP)
+        if base_offset is None:
+            continue
+        end_offset = _end_offset(disk, directory / name, base_offset)
+        for other in files:
+            offset = names.offset_of(other, names.LOG)
+            if offset is not None and base_offset <= offset < end_offset:
+                for suffix in _INDEXES_FIRST:
+                    disk.remove(directory / names.file_name(offset, suffix))
+        _rename_all(disk, directory, base_offset, names.SWAP, "")
+        finished.append(base_offset)
+    return finished
+
+
+def _rename_all(disk: Disk, directory: Path, base_offset: int, extension: str, target: str) -> None:
+    for suffix in _INDEXES_FIRST:
+        path = directory / names.file_name(base_offset, suffix + extension)
+        if disk.exists(path):
+            disk.rename(path, path.with_name(names.file_name(base_offset, suffix + target)))
+
+
+def _end_offset(disk: Disk, path: Path, base_offset: int) -> int:
+    # A cleaned segment keeps the last batch of those it replaces, if need be without its records, so its own end
+    # tells which segments they were.
+    end_offset = base_offset + 1
+    for _, header in scan.headers(disk.open(path), 0, disk.size(path)):
+        end_offset = header.next_offset
+    return end_offset

@@ -1,0 +1,121 @@
+"""Walks over the batches of a segment's file: headers alone, or whole batches with their checksums verified."""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from headwater.errors import CorruptBatch, HeadwaterError
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
+from headwater.storage.disk import File
+
+HEADER_BLOCK_BYTES: Final = 16 * 1024
+SCAN_BLOCK_BYTES: Final = 4 * 1024 * 1024
+# No batch that was ever admitted holds more; a damaged one must not take all the memory.
+DECOMPRESSED_BYTES_MAX: Final = 1024 * 1024 * 1024
+_SPAN: Final = Struct(">qi4xb6xi")
+
+
+def headers(
+    file: File, position: int, end: int, block_bytes: int = HEADER_BLOCK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Positions and headers of the batches in [position, end), unverified but for what the walk itself needs."""
+    block, block_start, size = b"", position, 0
+    while position + HEADER_SIZE <= end:
+        if position + HEADER_SIZE > block_start + len(block):
+            # Among large batches a block would hold little more than the header that is wanted.
+            length = HEADER_SIZE if size > block_bytes // 4 else min(block_bytes, end - position)
+            block, block_start = file.pread(length, position), position
+            if len(block) < HEADER_SIZE:
+                return  # the file was cut while we walked
+        header = batches.read_header(block, position - block_start)
+        if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptBatch(f"{file.path.name} has no batch at position {position}")
+        yield position, header
+        size = header.batch_length + LOG_OVERHEAD
+        position += size
+
+
+def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """As `headers`, but only where each batch begins and ends, its first and its last offset: the walk of every cold
+    read."""
+    block, block_start, unpack_from = b"", position, _SPAN.unpack_from
+    while position + HEADER_SIZE <= end:
+        relative = position - block_start
+        if relative + HEADER_SIZE > len(block):
+            block, block_start, relative = file.pread(min(HEADER_BLOCK_BYTES, end - position), position), position, 0
+            if len(block) < HEADER_SIZE:
+                return
+        base_offset, batch_length, magic, last_offset_delta = unpack_from(block, relative)
+        if magic != MAGIC or batch_length < HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptBatch(f"{file.path.name} has no batch at position {position}")
+        batch_end = position + LOG_OVERHEAD + batch_length
+        yield position, batch_end, base_offset, base_offset + last_offset_delta
+        position = batch_end
+
+
+def ends_early(next_offset: int, end_offset: int) -> str:
+    """The problem of a segment whose last batches are gone."""
+    return f"it ends at offset {next_offset}, and once went on to offset {end_offset}"
+
+
+class Scan:
+    """Verified batches in order; afterwards `position` is where the last valid one ends, `problem` why it stopped."""
+
+    def __init__(
+        self, file: File, position: int, end: int, next_offset: int, limit_offset: int, synced_offset: int = 0
+    ) -> None:
+        """Where the log once ended, at `synced_offset`, some batch does, unless compaction has been there."""
+        self.position = position
+        self.next_offset = next_offset
+        self._limit_offset = limit_offset
+        self._synced_offset = synced_offset
+        self.problem: str | None = None
+        self._file = file
+        self._end = end
+        self._block = memoryview(bytearray(min(SCAN_BLOCK_BYTES, end - position)))
+        self._block_start = position
+        self._block_end = position
+
+    def __iter__(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """The bytes given with a batch are valid until the next one is asked for."""
+        try:
+            while self.position < self._end:
+                position = self.position
+                header = batches.read_header(self._block, self._have(HEADER_SIZE))
+                size = header.batch_length + LOG_OVERHEAD
+                start = self._have(size)
+                batch = self._block[start : start + size]
+                batches.verify(batch, header)
+                self._verify_offsets(header)
+                self.position = position + size
+                self.next_offset = header.next_offset
+                yield position, header, batch
+        except HeadwaterError as error:
+            self.problem = f"{error} at position {self.position}"
+
+    def _verify_offsets(self, header: BatchHeader) -> None:
+        # Gaps are what compaction leaves; an offset that was there already is not, nor one of another segment.
+        if not self.next_offset <= header.base_offset <= header.last_offset < self._limit_offset:
+            raise CorruptBatch(
+                f"offsets {header.base_offset} to {header.last_offset} outside [{self.next_offset}, "
+                f"{self._limit_offset})"
+            )
+        if self.next_offset < self._synced_offset < header.next_offset:
+            raise CorruptBatch(f"offset {header.last_offset}, and the log once ended at {self._synced_offset},")
+
+    def _have(self, length: int) -> int:
+        """Where in the block the current position is, once `length` bytes from it are there."""
+        end = self.position + length
+        if end > self._block_end or length < 0:
+            available = self._end - self.position
+            if not 0 <= length <= available:
+                raise CorruptBatch(f"{available} bytes are left of a batch of {length}")
+            if length > len(self._block):
+                self._block = memoryview(bytearray(length))
+            window = self._block[: min(len(self._block), available)]
+            self._block_start = self.position
+            self._block_end = self.position + self._file.pread_into(window, self.position)
+            if end > self._block_end:
+                raise CorruptBatch(f"{self._block_end - self.position} bytes are left of a batch of {length}")
+        return self.position - self._block_start

@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from headwater.broker.broker import Broker
-from headwater.broker.groups.coordinator import Groups
+from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import partition_of
@@ -42,7 +42,7 @@ async def refusal(pending: Pending[Any]) -> ErrorCode:
     return outcome.code
 
 
-async def loaded(broker: Broker) -> Groups:
+async def loaded(broker: Broker) -> GroupCoordinator:
     assert broker.groups._loading is not None
     await run(broker.groups._loading)
     return broker.groups
@@ -59,23 +59,23 @@ def commit_of(
     return Commit(MemberId(member_id), None, generation, [committed])
 
 
-async def commit(groups: Groups, group_id: GroupId, offset: int) -> None:
+async def commit(groups: GroupCoordinator, group_id: GroupId, offset: int) -> None:
     assert await done(groups.commit(group_id, commit_of(offset))) == [ErrorCode.NONE]
 
 
-async def committed(groups: Groups, group_id: GroupId) -> int | None:
+async def committed(groups: GroupCoordinator, group_id: GroupId) -> int | None:
     ((partition, found, error),) = await done(groups.committed(group_id, OffsetsAsked([ORDERS])))
     assert (partition, error) == (ORDERS, ErrorCode.NONE)
     return None if found is None else found.offset
 
 
-async def prepared(broker: Broker) -> Groups:
+async def prepared(broker: Broker) -> GroupCoordinator:
     await create(broker, ORDERS.topic)
     await run(broker.groups.prepare())
     return broker.groups
 
 
-async def stable_classic(groups: Groups, group_id: GroupId) -> None:
+async def stable_classic(groups: GroupCoordinator, group_id: GroupId) -> None:
     """A group of bob alone, at generation 1."""
     joined = await done(groups.join(group_id, join_request(new_member_id=BOB, topics=[ORDERS.topic])))
     assert joined.generation == 1

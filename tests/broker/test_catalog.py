@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.broker.catalog.format import CatalogFormat, DamagedCatalog
-from headwater.coordination.catalog.machine import (
+from headwater.coordination.catalog.events import (
     BrokerOverrides,
     Event,
     GroupOverrides,

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.broker.broker import Broker
 from headwater.clock import ManualClock
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.groups.commands import OffsetsAsked
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from tests.broker.faulty_disk import FaultyDisk, FaultyFile

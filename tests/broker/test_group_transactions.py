@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.groups.coordinator import Groups
+from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Outcome
 from headwater.coordination.groups.commands import FoundOffset, OffsetsAsked
@@ -31,16 +31,18 @@ from tests.broker.running import crash, running, start
 PRODUCER = ProducerId(7)
 
 
-async def commit_in_transaction(groups: Groups, group_id: GroupId, offset: int, *, epoch: int = 0) -> None:
+async def commit_in_transaction(groups: GroupCoordinator, group_id: GroupId, offset: int, *, epoch: int = 0) -> None:
     codes = await done(groups.commit_in_transaction(group_id, commit_of(offset), PRODUCER, epoch))
     assert codes == [ErrorCode.NONE]
 
 
-def end_transaction(groups: Groups, shard: int, *, epoch: int = 0, is_committed: bool = True) -> Pending[Outcome[None]]:
+def end_transaction(
+    groups: GroupCoordinator, shard: int, *, epoch: int = 0, is_committed: bool = True
+) -> Pending[Outcome[None]]:
     return groups.end_transaction(shard, PRODUCER, epoch, 0, is_committed, 1)
 
 
-async def stable(groups: Groups, group_id: GroupId) -> FoundOffset:
+async def stable(groups: GroupCoordinator, group_id: GroupId) -> FoundOffset:
     (found,) = await done(groups.committed(group_id, OffsetsAsked([ORDERS], require_stable=True)))
     return found
 

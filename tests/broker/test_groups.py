@@ -9,7 +9,7 @@ import pytest
 from headwater.broker.shards import sharded_topic
 from headwater.broker.shards.sharded_topic import partition_of
 from headwater.clock import ManualClock
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.groups.commands import LEAVE_EPOCH, GroupState, GroupType, Leaving, Left, OffsetsAsked, Sync
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId

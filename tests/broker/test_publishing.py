@@ -9,10 +9,10 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.broker.shards import shard as shard_module
 from headwater.broker.transactions import coordinator as transactions_module
-from headwater.broker.transactions.coordinator import Joining
+from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.broker.transactions.format import TransactionFormat
 from headwater.clock import ManualClock
-from headwater.coordination.catalog.machine import TRANSACTIONS_TOPIC
+from headwater.coordination.catalog.topic_names import TRANSACTIONS_TOPIC
 from headwater.coordination.transactions.commands import Published, Writer
 from headwater.coordination.transactions.events import TransactionState, TransactionStored
 from headwater.errors import HeadwaterError
@@ -38,8 +38,8 @@ async def staged(broker: Broker, partition: Partition, *transactional_ids: Trans
     writers: list[Writer] = []
     for transactional_id in transactional_ids:
         producer = await initialized(broker, transactional_id)
-        joining = Joining(transactional_id, adds_partitions=True, knows_abortable=True)
-        append = await settled(stage(broker, partition, producer, transactional_id.encode(), joining))
+        membership = TransactionMembership(transactional_id, adds_partitions=True, knows_abortable=True)
+        append = await settled(stage(broker, partition, producer, transactional_id.encode(), membership))
         assert append.error is None
         writers.append(Writer(transactional_id, producer))
     return writers

@@ -9,7 +9,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.shards import shard as shard_module
 from headwater.broker.transactions import coordinator as transactions_module
 from headwater.clock import ManualClock
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit
 from headwater.coordination.transactions.commands import PROTOCOL_1
 from headwater.errors import ErrorCode, Refusal

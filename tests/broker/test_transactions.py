@@ -8,10 +8,10 @@ import pytest
 from headwater.broker.pending import Pending
 from headwater.broker.transactions import coordinator as transactions_module
 from headwater.broker.transactions import sequence_guard as first_sequences_module
-from headwater.broker.transactions.coordinator import Joining
+from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.clock import ManualClock
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit
 from headwater.coordination.transactions.commands import PROTOCOL_1, ProducerIdentity
 from headwater.coordination.transactions.listing import TransactionFilter
@@ -69,8 +69,8 @@ async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(
         assert await refused(transactions.add_partitions(TX, producer, [where], 1)) is ErrorCode.NOT_COORDINATOR
         # A producer that asks to write knows no coordinator: it tries again.
         for adds_partitions in (True, False):
-            joining = Joining(TX, adds_partitions, knows_abortable=True)
-            assert await refused(transactions.join(joining, producer, where)) is ErrorCode.NOT_ENOUGH_REPLICAS
+            membership = TransactionMembership(TX, adds_partitions, knows_abortable=True)
+            assert await refused(transactions.join(membership, producer, where)) is ErrorCode.NOT_ENOUGH_REPLICAS
         assert await transactions.list(TransactionFilter()) == []
         await transactions.expire()
         transactions.end_waits()

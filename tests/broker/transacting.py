@@ -11,7 +11,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Shard
-from headwater.broker.transactions.coordinator import Joining, Transactions
+from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
 from headwater.coordination.transactions.events import TransactionState
 from headwater.coordination.transactions.machine import TransactionMachine
@@ -24,8 +24,8 @@ from tests.broker.running import TIMEOUT_S, batch_of, crash, create, run, runnin
 SETTINGS = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.partitions": "1"}
 TX = TransactionalId("tx")
 TIMEOUT_MS = 60_000
-FIRST_PROTOCOL = Joining(TX, adds_partitions=False, knows_abortable=True)
-SECOND_PROTOCOL = Joining(TX, adds_partitions=True, knows_abortable=True)
+FIRST_PROTOCOL = TransactionMembership(TX, adds_partitions=False, knows_abortable=True)
+SECOND_PROTOCOL = TransactionMembership(TX, adds_partitions=True, knows_abortable=True)
 PROTOCOLS = pytest.mark.parametrize("protocol_version", [PROTOCOL_1, PROTOCOL_2])
 ENDS = pytest.mark.parametrize("is_commit", [True, False])
 EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING
@@ -51,14 +51,14 @@ def stage(
     partition: Partition,
     producer: ProducerIdentity,
     value: bytes,
-    joining: Joining = SECOND_PROTOCOL,
+    membership: TransactionMembership = SECOND_PROTOCOL,
     sequence: int = 0,
 ) -> Pending[Append]:
     producer_id, epoch = producer
     batch = batch_of(value, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True)
     outcome: Pending[Append] = Pending()
     records = memoryview(bytearray(batch))
-    broker.produce_in_transaction(partition, records, Append(outcome.resolve), acks=ACKS_ALL, joining=joining)
+    broker.produce_in_transaction(partition, records, Append(outcome.resolve), acks=ACKS_ALL, membership=membership)
     return outcome
 
 
@@ -131,7 +131,7 @@ async def refused(outcome: Pending[HeadwaterError | None]) -> ErrorCode:
     return error.code
 
 
-async def loaded(broker: Broker) -> Transactions:
+async def loaded(broker: Broker) -> TransactionCoordinator:
     assert broker.transactions._loading is not None
     await run(broker.transactions._loading)
     return broker.transactions

@@ -10,16 +10,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from headwater.coordination.catalog.machine import (
-    PRODUCER_ID_BLOCK,
+from headwater.coordination.catalog.events import (
     BrokerOverrides,
     Event,
     GroupOverrides,
     ProducerIdsReserved,
     Topic,
     TopicDeleted,
-    Topics,
 )
+from headwater.coordination.catalog.machine import PRODUCER_ID_BLOCK, CatalogMachine
+from headwater.coordination.catalog.topic_names import check_topic_name
 from headwater.coordination.groups.commands import TopicImage
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, TopicId, TopicName
@@ -32,18 +32,18 @@ BOB = GroupId("bob")
 
 def topics_of(
     *events: Event, topics_max: int = 10, partitions_max: int = 20, groups_max: int = 2, rack: str | None = None
-) -> Topics:
-    topics = Topics(topics_max=topics_max, partitions_max=partitions_max, groups_max=groups_max, rack=rack)
+) -> CatalogMachine:
+    topics = CatalogMachine(topics_max=topics_max, partitions_max=partitions_max, groups_max=groups_max, rack=rack)
     for event in events:
         topics.apply(event)
     return topics
 
 
-def state(topics: Topics) -> dict[str, Any]:
+def state(topics: CatalogMachine) -> dict[str, Any]:
     return copy.deepcopy(vars(topics))
 
 
-def refusal(topics: Topics, decide: str, *arguments: object) -> ErrorCode:
+def refusal(topics: CatalogMachine, decide: str, *arguments: object) -> ErrorCode:
     before = state(topics)
     with pytest.raises(Refusal) as refused:
         getattr(topics, decide)(*arguments)
@@ -128,7 +128,7 @@ def test_so_many_groups_have_settings_and_no_more() -> None:
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-1", "x" * 249, "...", "__consumer_offsets", "_", "0"])
 def test_names_that_a_topic_may_have(name: str) -> None:
-    topics_of().check_name(name)
+    check_topic_name(name)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,9 @@ def test_names_that_a_topic_may_have(name: str) -> None:
     ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "a\x00", "Ⅷ", "٣", "__headwater_", "__headwater_catalog"],
 )
 def test_names_that_no_topic_may_have(name: str) -> None:
-    assert refusal(topics_of(), "check_name", name) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    with pytest.raises(Refusal) as refused:
+        check_topic_name(name)
+    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_dot_and_underscore_are_one_character() -> None:
@@ -300,7 +302,7 @@ TestLife = Life.TestCase
 @given(st.text(max_size=300))
 def test_a_name_is_accepted_or_refused_and_an_accepted_one_is_a_safe_file_name(name: str) -> None:
     try:
-        topics_of().check_name(name)
+        check_topic_name(name)
     except Refusal:
         return
     assert name.isascii()

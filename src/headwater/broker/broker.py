@@ -7,19 +7,20 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from headwater.broker.catalog.catalog import Catalog, Change
-from headwater.broker.groups.coordinator import Groups
+from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
 from headwater.broker.reads.fetch import Fetch, PartitionFetch
 from headwater.broker.shards.shard import Outcome
-from headwater.broker.transactions.coordinator import Joining, Transactions
+from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.broker.writes import intake
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC, Topic, is_internal
+from headwater.coordination.catalog.events import Topic
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, is_internal
 from headwater.coordination.groups.commands import Commit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -51,8 +52,8 @@ class Broker:
         except BaseException:
             self.journal.close()
             raise
-        self.groups = Groups(self.catalog, lambda: self.config, self.journal, clock)
-        self.transactions = Transactions(self.catalog, self.groups, lambda: self.config, self.journal, clock)
+        self.groups = GroupCoordinator(self.catalog, lambda: self.config, self.journal, clock)
+        self.transactions = TransactionCoordinator(self.catalog, self.groups, lambda: self.config, self.journal, clock)
         self._first_sequences = SequenceGuard()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
@@ -102,7 +103,7 @@ class Broker:
         partition.stage(header, batch, append, acks=acks, now_ms=now_ms)
 
     def produce_in_transaction(
-        self, partition: Partition, records: memoryview, append: Append, *, acks: int, joining: Joining
+        self, partition: Partition, records: memoryview, append: Append, *, acks: int, membership: TransactionMembership
     ) -> None:
         """The first batch that a transaction writes to a partition waits until the coordinator knows of the partition:
         otherwise a batch that comes too late would open a transaction there that nobody ends."""
@@ -114,13 +115,13 @@ class Broker:
             and state.producer_epoch == header.producer_epoch
             and state.current_txn_first_offset != NO_OFFSET
         )
-        must_join = joining.adds_partitions or self.config.transaction_partition_verification_enable
+        must_join = membership.adds_partitions or self.config.transaction_partition_verification_enable
         may_enter = (is_open or not must_join) and not self.transactions.is_joining(producer.producer_id, partition.id)
         # A plain batch joins nothing: it is refused.
         if may_enter or not header.is_transactional:
             self.produce(partition, records, append, acks=acks, in_transaction=True)
             return
-        joins = self.transactions.join(joining, producer, partition.id)
+        joins = self.transactions.join(membership, producer, partition.id)
         if not joins.is_done:
             # What was received stays where it is only until the end of the turn.
             records = memoryview(bytearray(records))
@@ -134,7 +135,7 @@ class Broker:
                     raise refusal
                 if is_stranger:
                     # In protocol 2 each transaction begins at sequence 0.
-                    self._first_sequences.begin(header, partition.id, at_zero=joining.adds_partitions)
+                    self._first_sequences.begin(header, partition.id, at_zero=membership.adds_partitions)
                 self.produce(partition, records, append, acks=acks, in_transaction=True)
             except HeadwaterError as error:
                 append.fail(error)
@@ -142,7 +143,7 @@ class Broker:
         joins.then(joined)
 
     def commit_in_transaction(
-        self, group_id: GroupId, commit: Commit, producer: ProducerIdentity, joining: Joining
+        self, group_id: GroupId, commit: Commit, producer: ProducerIdentity, membership: TransactionMembership
     ) -> Pending[Outcome[Sequence[ErrorCode]]]:
         """Offsets of a group that count when the transaction is committed: an error code for each, in their order."""
         outcome: Pending[Outcome[Sequence[ErrorCode]]] = Pending()
@@ -156,7 +157,7 @@ class Broker:
             self.groups.commit_in_transaction(group_id, commit, *producer).then(outcome.resolve)
 
         where = TopicPartition(OFFSETS_TOPIC, self.groups.partition_of(group_id))
-        self.transactions.join(joining, producer, where).then(joined)
+        self.transactions.join(membership, producer, where).then(joined)
         return outcome
 
     def fetch(

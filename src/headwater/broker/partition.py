@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headwater.config.topic import TopicConfig
-from headwater.coordination.catalog.machine import is_internal
+from headwater.coordination.catalog.topic_names import is_internal
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicPartition
 from headwater.protocol.batches import batch as batches

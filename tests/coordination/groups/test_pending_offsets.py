@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.catalog.machine import Topic
+from headwater.coordination.catalog.events import Topic
 from headwater.coordination.groups.commands import GroupState
 from headwater.coordination.groups.events import (
     ClassicGroupForgotten,

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headwater.broker.groups.coordinator import Groups
+from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.partition import Append, Partition
 from headwater.broker.pending import Pending
 from headwater.coordination.groups.classic.roster import Roster
@@ -246,29 +246,29 @@ def _show_what_was_aborted() -> None:
 
 
 def _forget_offsets_of_transactions() -> None:
-    right = Groups.end_transaction
+    right = GroupCoordinator.end_transaction
 
-    def wrong(self: Groups, partition: int, producer: Any, epoch: int, coordinator: int, *_: object) -> Any:
+    def wrong(self: GroupCoordinator, partition: int, producer: Any, epoch: int, coordinator: int, *_: object) -> Any:
         return right(self, partition, producer, epoch, coordinator, False, 1)
 
-    Groups.end_transaction = wrong  # pyright: ignore[reportAttributeAccessIssue]
+    GroupCoordinator.end_transaction = wrong  # pyright: ignore[reportAttributeAccessIssue]
 
 
 # -- groups
 
 
 def _forget_commits() -> None:
-    right = Groups.commit
+    right = GroupCoordinator.commit
     is_due = _now_and_then(4)
 
-    def wrong(self: Groups, group_id: GroupId, commit: Commit) -> Any:
+    def wrong(self: GroupCoordinator, group_id: GroupId, commit: Commit) -> Any:
         if not is_due():
             return right(self, group_id, commit)
         done: Pending[Sequence[ErrorCode]] = Pending()
         done.resolve([ErrorCode.NONE] * len(commit.offsets))
         return done
 
-    Groups.commit = wrong
+    GroupCoordinator.commit = wrong
 
 
 def _take_any_generation() -> None:
@@ -280,14 +280,14 @@ def _take_any_epoch() -> None:
 
 
 def _assign_all_to_everybody() -> None:
-    right = Groups.sync
+    right = GroupCoordinator.sync
 
-    def wrong(self: Groups, group_id: GroupId, sync: Sync) -> Any:
+    def wrong(self: GroupCoordinator, group_id: GroupId, sync: Sync) -> Any:
         # What the leader meant for the last is for all; some are given nothing where there are many.
         longest = max(sync.assignments.values(), key=len, default=b"")
         return right(self, group_id, sync._replace(assignments=dict.fromkeys(sync.assignments, longest)))
 
-    Groups.sync = wrong
+    GroupCoordinator.sync = wrong
 
 
 def _let_two_own_it() -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.clock import ManualClock
-from headwater.coordination.catalog.machine import is_internal
+from headwater.coordination.catalog.topic_names import is_internal
 from headwater.coordination.groups.commands import OffsetsAsked
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, TopicName, TopicPartition

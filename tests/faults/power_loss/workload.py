@@ -8,7 +8,7 @@ from typing import Any
 from headwater.broker.broker import Broker
 from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
-from headwater.broker.transactions.coordinator import Joining
+from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.clock import ManualClock
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetToCommit
 from headwater.coordination.transactions.commands import PROTOCOL_2, ProducerIdentity
@@ -33,7 +33,7 @@ KEPT = "kept"
 KEYS = 4
 TRANSACTIONAL_ID = TransactionalId("transactional")
 TRANSACTION_TIMEOUT_MS = 60_000
-JOINING = Joining(TRANSACTIONAL_ID, adds_partitions=True, knows_abortable=True)
+JOINING = TransactionMembership(TRANSACTIONAL_ID, adds_partitions=True, knows_abortable=True)
 
 
 class Life:
@@ -132,7 +132,7 @@ class Life:
             outcome: Pending[Append] = Pending()
             partition, records = self.broker.partition(topic.name, index), memoryview(bytearray(batch))
             self.broker.produce_in_transaction(
-                partition, records, Append(outcome.resolve), acks=ACKS_ALL, joining=JOINING
+                partition, records, Append(outcome.resolve), acks=ACKS_ALL, membership=JOINING
             )
             self._sent(await settled(outcome), topic, index, sent)
 

@@ -19,7 +19,9 @@ from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.config.group import GroupConfig
 from headwater.config.topic import TopicConfig
-from headwater.coordination.catalog.machine import PRODUCER_ID_BLOCK, Event, Topic, Topics, is_internal
+from headwater.coordination.catalog.events import Event, Topic
+from headwater.coordination.catalog.machine import PRODUCER_ID_BLOCK, CatalogMachine
+from headwater.coordination.catalog.topic_names import is_internal
 from headwater.errors import ConfigError, ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, ProducerId, TopicId, TopicName, TopicPartition
 from headwater.storage.cleaning.garbage import Garbage
@@ -50,7 +52,7 @@ class Catalog:
         # deleted and created again would give the new one the offsets of the old. Files are also written by one alone.
         self.checkpointing = asyncio.Lock()
         self._producer_ids = range(0)
-        self.topics = Topics(
+        self.topics = CatalogMachine(
             topics_max=config.headwater_topics_max,
             partitions_max=config.headwater_partitions_max,
             groups_max=config.headwater_groups_max,

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import orjson
 
-from headwater.coordination.catalog.machine import (
+from headwater.coordination.catalog.events import (
     BrokerOverrides,
     Event,
     GroupOverrides,

@@ -18,7 +18,7 @@ from headwater.broker.shards.sharded_topic import Kind, ShardedTopic, refused
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.groups.commands import (
     ClassicDescription,
@@ -45,7 +45,7 @@ ResultT = TypeVar("ResultT")
 GROUP_ID_LENGTH_MAX = 1000
 
 
-class Groups(ShardedTopic[GroupMachine]):
+class GroupCoordinator(ShardedTopic[GroupMachine]):
     def __init__(self, catalog: Catalog, config: Callable[[], BrokerConfig], journal: Journal, clock: Clock) -> None:
         self._config = config
 

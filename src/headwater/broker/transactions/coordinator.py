@@ -16,7 +16,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from headwater.broker.catalog.catalog import Catalog
-from headwater.broker.groups.coordinator import Groups
+from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.partition import Append
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Outcome
@@ -26,7 +26,7 @@ from headwater.broker.transactions.markers import MarkerWriter
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.transactions.commands import (
     PROTOCOL_2,
@@ -70,7 +70,7 @@ _PRODUCE_CODES = {
 }
 
 
-class Joining(NamedTuple):
+class TransactionMembership(NamedTuple):
     """How a request brings its partition into a transaction: by saying so (protocol 2), or by having said so before."""
 
     transactional_id: TransactionalId
@@ -104,9 +104,14 @@ class _Held:
         return True
 
 
-class Transactions(ShardedTopic[TransactionMachine]):
+class TransactionCoordinator(ShardedTopic[TransactionMachine]):
     def __init__(
-        self, catalog: Catalog, groups: Groups, config: Callable[[], BrokerConfig], journal: Journal, clock: Clock
+        self,
+        catalog: Catalog,
+        groups: GroupCoordinator,
+        config: Callable[[], BrokerConfig],
+        journal: Journal,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._groups = groups
@@ -191,7 +196,7 @@ class Transactions(ShardedTopic[TransactionMachine]):
         )
 
     def join(
-        self, joining: Joining, producer: ProducerIdentity, where: TopicPartition
+        self, membership: TransactionMembership, producer: ProducerIdentity, where: TopicPartition
     ) -> Pending[HeadwaterError | None]:
         """None once the coordinator knows, on disk, that the transaction writes to the partition."""
         key = producer.producer_id, where
@@ -201,19 +206,19 @@ class Transactions(ShardedTopic[TransactionMachine]):
             self._joining[key] -= 1
             if not self._joining[key]:
                 del self._joining[key]
-            return refusal and _as_producer_sees(refusal, joining)
+            return refusal and _as_producer_sees(refusal, membership)
 
-        return self._join(joining, producer, where).map(joined)
+        return self._join(membership, producer, where).map(joined)
 
     def is_joining(self, producer_id: ProducerId, where: TopicPartition) -> bool:
         """Whether batches of the producer still wait there: none that comes later may overtake them."""
         return (producer_id, where) in self._joining
 
     def _join(
-        self, joining: Joining, producer: ProducerIdentity, where: TopicPartition
+        self, membership: TransactionMembership, producer: ProducerIdentity, where: TopicPartition
     ) -> Pending[HeadwaterError | None]:
-        transactional_id = joining.transactional_id
-        if joining.adds_partitions:
+        transactional_id = membership.transactional_id
+        if membership.adds_partitions:
             return self.add_partitions(transactional_id, producer, [where], PROTOCOL_2)
 
         def verified(outcome: Outcome[Sequence[ErrorCode]]) -> HeadwaterError | None:
@@ -364,11 +369,11 @@ class Transactions(ShardedTopic[TransactionMachine]):
         await super().stop()
 
 
-def _as_producer_sees(refusal: HeadwaterError, joining: Joining) -> HeadwaterError:
+def _as_producer_sees(refusal: HeadwaterError, membership: TransactionMembership) -> HeadwaterError:
     """A produce has its own codes for what the coordinator says, which depend on what the client understands."""
     code = _PRODUCE_CODES.get(refusal.code, refusal.code)
-    if code is ErrorCode.CONCURRENT_TRANSACTIONS and not joining.adds_partitions:
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS and not membership.adds_partitions:
         code = ErrorCode.NOT_ENOUGH_REPLICAS
-    elif code is ErrorCode.TRANSACTION_ABORTABLE and not joining.knows_abortable:
+    elif code is ErrorCode.TRANSACTION_ABORTABLE and not membership.knows_abortable:
         code = ErrorCode.INVALID_TXN_STATE
     return Refusal(code, str(refusal))

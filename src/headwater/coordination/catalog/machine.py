@@ -5,62 +5,25 @@ Pure: no clock, no I/O. `decide_*` checks a command against the state and return
 live and in recovery. An event carries the whole state of its key, so that the log may be compacted by key.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
+from headwater.coordination.catalog.events import (
+    BrokerOverrides,
+    Event,
+    GroupOverrides,
+    ProducerIdsReserved,
+    Topic,
+    TopicDeleted,
+)
+from headwater.coordination.catalog.topic_names import check_topic_name, metric_name
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, TopicId, TopicName
 
-TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000
-RESERVED_PREFIX = "__headwater_"
-# Where groups and what they committed are kept.
-OFFSETS_TOPIC = TopicName("__consumer_offsets")
-# Where transactional ids and the state of their transactions are kept.
-TRANSACTIONS_TOPIC = TopicName("__transaction_state")
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
-
-_LEGAL_NAME = r"[a-zA-Z0-9._-]+"
 
 
-class Topic(NamedTuple):
-    """A topic as it stands, and the event that says so."""
-
-    name: TopicName
-    id: TopicId
-    partition_count: int
-    overrides: Mapping[str, str]
-
-
-class TopicDeleted(NamedTuple):
-    name: TopicName
-
-
-class BrokerOverrides(NamedTuple):
-    """Settings of the broker that were changed while it ran."""
-
-    values: Mapping[str, str]
-
-
-class GroupOverrides(NamedTuple):
-    """Settings of a group, which need not exist; none at all where they were unset."""
-
-    group_id: GroupId
-    values: Mapping[str, str]
-
-
-class ProducerIdsReserved(NamedTuple):
-    """Every producer id below `next_id` may be in use."""
-
-    next_id: int
-
-
-Event: TypeAlias = Topic | TopicDeleted | BrokerOverrides | GroupOverrides | ProducerIdsReserved
-
-
-class Topics:
+class CatalogMachine:
     def __init__(
         self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000, rack: str | None = None
     ) -> None:
@@ -85,10 +48,10 @@ class Topics:
     def decide_create(
         self, name: str, topic_id: UUID, partition_count: int, overrides: Mapping[str, str]
     ) -> Sequence[Event]:
-        self.check_name(name)
+        check_topic_name(name)
         if name in self.by_name:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{name}' already exists")
-        collision = self._by_metric_name.get(_metric_name(name))
+        collision = self._by_metric_name.get(metric_name(name))
         if collision is not None:
             raise Refusal(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -152,7 +115,7 @@ class Topics:
                     self._remove(before)
                 self.by_name[event.name] = event
                 self.by_id[event.id] = event
-                self._by_metric_name[_metric_name(event.name)] = event.name
+                self._by_metric_name[metric_name(event.name)] = event.name
                 self.partition_total += event.partition_count
             case TopicDeleted(name):
                 self.version += 1
@@ -184,26 +147,10 @@ class Topics:
         if not group_id:
             raise Refusal(ErrorCode.INVALID_REQUEST, "the name of a group must not be empty")
 
-    def check_name(self, name: str) -> None:
-        """Kafka's rules: the name becomes a directory, and '.' and '_' are one character in metric names."""
-        if not name:
-            problem = "the empty string is not allowed"
-        elif name in (".", ".."):
-            problem = "'.' and '..' are not allowed"
-        elif len(name) > TOPIC_NAME_LENGTH_MAX:
-            problem = f"it is longer than {TOPIC_NAME_LENGTH_MAX} characters"
-        elif not re.fullmatch(_LEGAL_NAME, name):
-            problem = "only ASCII letters, digits, '.', '_' and '-' are allowed"
-        elif name.startswith(RESERVED_PREFIX):
-            problem = f"the prefix '{RESERVED_PREFIX}' is reserved"
-        else:
-            return
-        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name '{name[:TOPIC_NAME_LENGTH_MAX]}': {problem}")
-
     def _remove(self, topic: Topic) -> None:
         del self.by_name[topic.name]
         del self.by_id[topic.id]
-        del self._by_metric_name[_metric_name(topic.name)]
+        del self._by_metric_name[metric_name(topic.name)]
         self.partition_total -= topic.partition_count
 
     def _check_room(self, more: int) -> None:
@@ -212,12 +159,3 @@ class Topics:
                 ErrorCode.POLICY_VIOLATION,
                 f"{more} more partitions would exceed {self.partitions_max} (headwater.partitions.max)",
             )
-
-
-def is_internal(name: str) -> bool:
-    """Written by the broker alone, and no part of "all topics" for a subscription."""
-    return name in INTERNAL_TOPICS or name.startswith(RESERVED_PREFIX)
-
-
-def _metric_name(name: str) -> str:
-    return name.replace(".", "_")

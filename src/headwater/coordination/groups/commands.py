@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
-from headwater.coordination.catalog.machine import Topic
+from headwater.coordination.catalog.events import Topic
 from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.events import ClassicProtocol, CommittedOffset
 from headwater.errors import ErrorCode

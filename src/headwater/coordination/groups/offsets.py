@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headwater.config.declaration import INT64_MAX
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.catalog.machine import Topic
+from headwater.coordination.catalog.events import Topic
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.groups.commands import OffsetToCommit
 from headwater.coordination.groups.events import (

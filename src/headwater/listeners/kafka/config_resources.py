@@ -14,6 +14,7 @@ from headwater.config.broker import BrokerConfig
 from headwater.config.declaration import ConfigEntry, Setting, find_setting
 from headwater.config.group import GroupConfig
 from headwater.config.topic import TopicConfig
+from headwater.coordination.catalog.topic_names import check_topic_name
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId
 
@@ -61,7 +62,7 @@ def current_overrides(broker: Broker, resource_type: int, name: str) -> Mapping[
     topics = broker.catalog.topics
     match resource_type:
         case ResourceType.TOPIC:
-            topics.check_name(name)
+            check_topic_name(name)
             return topics.existing(name).overrides
         case ResourceType.BROKER:
             check_broker_name(broker, name)

@@ -1,7 +1,7 @@
 """Which transactions of a log are undecided, and so how far a read_committed consumer may read.
 
 A transaction is open from its first batch to its marker, and decided once that marker lies below the high watermark.
-Transactions begin in the order of their first offsets, so the first of those that are open is always at hand.
+OpenTransactions begin in the order of their first offsets, so the first of those that are open is always at hand.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ class Ended(NamedTuple):
     past: ProducerState  # as it was before the marker
 
 
-class Transactions:
+class OpenTransactions:
     __slots__ = ("decided_before", "ended", "open")
 
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
@@ -59,7 +59,7 @@ class Transactions:
         """As `take_back` gives them, and nothing is taken back."""
         return [ended.past for ended in reversed(self.ended) if ended.marker_offset >= offset]
 
-    def carry_over(self, earlier: "Transactions", end_offset: int) -> None:
+    def carry_over(self, earlier: "OpenTransactions", end_offset: int) -> None:
         """These were read back from a log that ends at `end_offset`, which does not say what consumers see of it."""
         self.ended = [ended for ended in earlier.ended if ended.marker_offset < end_offset]
         self.decided_before = min(earlier.decided_before, end_offset)

@@ -10,7 +10,7 @@ from typing import Final
 
 from headwater.errors import ErrorCode, Refusal
 from headwater.protocol.batches.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, Marker
-from headwater.storage.producers.open_transactions import Transactions
+from headwater.storage.producers.open_transactions import OpenTransactions
 from headwater.storage.producers.state import NO_COORDINATOR_EPOCH, NO_OFFSET, ProducedBatch, ProducerState
 from headwater.storage.producers.transaction_index import AbortedTransaction
 
@@ -31,7 +31,7 @@ class ProducerStates:
 
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
         self._states = {state.producer_id: state for state in states}
-        self.transactions = Transactions(self._states.values())
+        self.transactions = OpenTransactions(self._states.values())
 
     def __len__(self) -> int:
         return len(self._states)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.catalog.machine import Topic
+from headwater.coordination.catalog.events import Topic
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Volatile
 from headwater.coordination.groups.assignment import Assignment

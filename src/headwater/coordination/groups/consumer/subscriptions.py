@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from headwater.coordination.catalog.machine import is_internal
+from headwater.coordination.catalog.topic_names import is_internal
 from headwater.coordination.groups.commands import TopicImage
 from headwater.coordination.groups.events import RegexResolved
 from headwater.coordination.patterns import whole_matcher

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from headwater.coordination.catalog.machine import Topic
+from headwater.coordination.catalog.events import Topic
 from headwater.coordination.groups.assignment import NOTHING, Assignment
 from headwater.coordination.groups.assignors.assignor import MemberSubscription, SubscribedTopic, assign
 from headwater.coordination.groups.commands import TopicImage

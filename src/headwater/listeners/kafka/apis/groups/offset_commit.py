@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from headwater.broker.pending import Pending
-from headwater.coordination.catalog.machine import Topic
+from headwater.coordination.catalog.events import Topic
 from headwater.coordination.groups.commands import Commit, OffsetToCommit
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import GroupId, MemberId, TopicId

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
-from headwater.broker.transactions.coordinator import Joining
+from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicId, TransactionalId
 from headwater.listeners.kafka.context import Context, HangUp
@@ -121,7 +121,7 @@ class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
 def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | bytearray | HangUp | None]:
     reply = _Reply(request, context.api_version)
     refusal = _refuse_whole(request)
-    joining = None if request.transactional_id is None else _joining(request.transactional_id, context)
+    membership = None if request.transactional_id is None else _membership(request.transactional_id, context)
     for topic in request.topic_data:
         name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
         # Nothing that a partition's index could be taken for.
@@ -135,11 +135,11 @@ def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
                 partition = context.broker.partition(name, data.index)
                 records = _records(data, context.api_version)
-                if joining is None:
+                if membership is None:
                     context.broker.produce(partition, records, append, acks=request.acks)
                 else:
                     context.broker.produce_in_transaction(
-                        partition, records, append, acks=request.acks, joining=joining
+                        partition, records, append, acks=request.acks, membership=membership
                     )
             except HeadwaterError as error:
                 append.fail(error)
@@ -153,8 +153,8 @@ def _refuse_whole(request: ProduceRequest) -> Refusal | None:
     return None
 
 
-def _joining(transactional_id: str, context: Context) -> Joining:
-    return Joining(
+def _membership(transactional_id: str, context: Context) -> TransactionMembership:
+    return TransactionMembership(
         TransactionalId(transactional_id),
         adds_partitions=context.api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
         knows_abortable=context.api_version >= FIRST_VERSION_WITH_ABORTABLE,

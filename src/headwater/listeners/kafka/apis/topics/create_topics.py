@@ -5,7 +5,7 @@ from collections import Counter
 
 from headwater.broker.broker import IN_SYNC_REPLICAS
 from headwater.config.topic import describe
-from headwater.coordination.catalog.machine import Topic
+from headwater.coordination.catalog.events import Topic
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.topics.create_topics import (

@@ -1,6 +1,7 @@
 """DescribeTopicPartitions (key 75): metadata in pages, sorted by topic, each resumed from a cursor."""
 
 from headwater.broker.partition import Partition
+from headwater.coordination.catalog.topic_names import check_topic_name
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.topics.describe_topic_partitions import (
@@ -49,7 +50,7 @@ def _describe(name: str, first: int, count_max: int, context: Context) -> Descri
     if topic is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
-            broker.catalog.topics.check_name(name)
+            check_topic_name(name)
         except HeadwaterError as refusal:
             error = refusal.code
         return DescribeTopicPartitionsResponseTopic(error_code=error, name=name, partitions=[])

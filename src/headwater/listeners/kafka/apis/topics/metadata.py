@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from headwater.broker.broker import Broker
-from headwater.coordination.catalog.machine import Topic, is_internal
+from headwater.coordination.catalog.events import Topic
+from headwater.coordination.catalog.topic_names import check_topic_name, is_internal
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, TopicId
 from headwater.listeners.kafka.context import Context
@@ -55,7 +56,7 @@ async def _find(asked: MetadataRequestTopic, may_create: bool, context: Context)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         try:
-            broker.catalog.topics.check_name(name)
+            check_topic_name(name)
             if may_create and broker.config.auto_create_topics_enable:
                 topic = await broker.create_topic(name, broker.config.num_partitions, {})
         except HeadwaterError as refusal:

@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (key 25): a transaction is about to commit offsets of a group."""
 
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.transactions.commands import PROTOCOL_1, ProducerIdentity
 from headwater.errors import HeadwaterError
 from headwater.ids import ProducerId, TopicPartition, TransactionalId

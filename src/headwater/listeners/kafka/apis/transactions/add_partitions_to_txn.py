@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Outcome
-from headwater.coordination.catalog.machine import OFFSETS_TOPIC, is_internal
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, is_internal
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId

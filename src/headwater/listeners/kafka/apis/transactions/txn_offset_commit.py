@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headwater.broker.transactions.coordinator import Joining
+from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.coordination.groups.commands import Commit, OffsetToCommit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -76,12 +76,12 @@ async def _commit(
         await broker.groups.prepare()
     except HeadwaterError as error:
         return error
-    joining = Joining(
+    membership = TransactionMembership(
         TransactionalId(request.transactional_id),
         adds_partitions=version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
         knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
     )
-    outcome = await broker.commit_in_transaction(group_id, commit, producer, joining).wait()
+    outcome = await broker.commit_in_transaction(group_id, commit, producer, membership).wait()
     if isinstance(outcome, HeadwaterError):
         # What a producer of records comes back on ends one that commits offsets, and an old one is ended by a
         # coordinator that is being loaded (KAFKA-7296). All of them come back on this.

@@ -1,0 +1,42 @@
+"""Names of topics: which are legal, and which belong to the broker."""
+
+import re
+
+from headwater.errors import ErrorCode, Refusal
+from headwater.ids import TopicName
+
+TOPIC_NAME_LENGTH_MAX = 249
+RESERVED_PREFIX = "__headwater_"
+# Where groups and what they committed are kept.
+OFFSETS_TOPIC = TopicName("__consumer_offsets")
+# Where transactional ids and the state of their transactions are kept.
+TRANSACTIONS_TOPIC = TopicName("__transaction_state")
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+
+_LEGAL_NAME = r"[a-zA-Z0-9._-]+"
+
+
+def is_internal(name: str) -> bool:
+    """Written by the broker alone, and no part of "all topics" for a subscription."""
+    return name in INTERNAL_TOPICS or name.startswith(RESERVED_PREFIX)
+
+
+def check_topic_name(name: str) -> None:
+    """Kafka's rules: the name becomes a directory, and '.' and '_' are one character in metric names."""
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = "'.' and '..' are not allowed"
+    elif len(name) > TOPIC_NAME_LENGTH_MAX:
+        problem = f"it is longer than {TOPIC_NAME_LENGTH_MAX} characters"
+    elif not re.fullmatch(_LEGAL_NAME, name):
+        problem = "only ASCII letters, digits, '.', '_' and '-' are allowed"
+    elif name.startswith(RESERVED_PREFIX):
+        problem = f"the prefix '{RESERVED_PREFIX}' is reserved"
+    else:
+        return
+    raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name '{name[:TOPIC_NAME_LENGTH_MAX]}': {problem}")
+
+
+def metric_name(name: str) -> str:
+    return name.replace(".", "_")

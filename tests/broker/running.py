@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from headwater.broker.broker import Broker
-from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.partition import Partition
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.clock import Clock, ManualClock
 from headwater.config.broker import BrokerConfig

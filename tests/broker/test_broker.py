@@ -49,7 +49,7 @@ async def test_settings_that_contradict_a_topic_stop_the_start_and_leave_nothing
         testing.Broker({"log.cleaner.min.compaction.lag.ms": "5000"}, data_directory=tmp_path).start()
     assert flush_threads() == before
     async with running(tmp_path) as broker:
-        assert broker.topic("picky") is not None
+        assert broker.topics.find("picky") is not None
 
 
 async def test_a_reload_takes_over_what_may_change_and_says_what_waits(

@@ -113,7 +113,7 @@ async def test_a_directory_that_the_catalog_does_not_know_is_set_aside(
     shutil.copytree(tmp_path / "known-0", tmp_path / "stray-4")
     (tmp_path / "not-a-partition").mkdir()
     async with running(tmp_path) as broker:
-        assert broker.topic("stray") is None
+        assert broker.topics.find("stray") is None
         (aside,) = tmp_path.glob("stray-4.*-stray")
         assert (aside / f"{0:020}.log").stat().st_size > 0, "data that nobody claims is never deleted"
         assert "stray-4 is not in the catalog" in caplog.text
@@ -197,7 +197,7 @@ async def test_a_topic_whose_directories_cannot_be_made_does_not_exist(tmp_path:
             with pytest.raises(Refusal) as refused:
                 await broker.catalog.create("cursed", 2, {})
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert broker.topic("cursed") is None
+        assert broker.topics.find("cursed") is None
         assert directories(tmp_path) == []
         disk.heal()
         assert (await produce(broker, await create(broker, "cursed", 2), batch_of(b"v"))).base_offset == 0

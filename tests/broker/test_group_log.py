@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.groups.log import GroupLog
-from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.partition import Partition
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.clock import ManualClock
 from headwater.coordination.groups.events import (

@@ -74,11 +74,11 @@ def test_names_of_any_length_have_a_place_and_long_ones_are_not_remembered() -> 
 
 async def test_the_topic_is_made_for_the_first_who_looks_for_a_coordinator(tmp_path: Path) -> None:
     async with running(tmp_path, {**SETTINGS, "offsets.topic.segment.bytes": "12345678"}) as broker:
-        assert broker.topic(OFFSETS_TOPIC) is None
+        assert broker.topics.find(OFFSETS_TOPIC) is None
         assert broker.groups.shards == []
         await run(broker.groups.prepare())
 
-        topic = broker.topic(OFFSETS_TOPIC)
+        topic = broker.topics.find(OFFSETS_TOPIC)
         assert topic is not None
         assert topic.partition_count == len(broker.groups.shards) == SHARDS
         config = broker.partition(OFFSETS_TOPIC, 0).config
@@ -204,7 +204,7 @@ async def test_a_member_of_the_next_generation_joins_and_leaves(tmp_path: Path) 
     async with running(tmp_path, SETTINGS) as broker:
         groups = await prepared(broker)
         joined = await done(groups.member_heartbeat(SECOND, heartbeat("ann", topics=[ORDERS.topic])))
-        topic = broker.topic(ORDERS.topic)
+        topic = broker.topics.find(ORDERS.topic)
         assert topic is not None
         assert joined.assignment == {topic.id: {0}}
         described = await done(groups.describe_consumer(SECOND))

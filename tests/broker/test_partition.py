@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.partition import ACKS_ALL, Append
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.errors import ErrorCode, Refusal
 from headwater.storage.disk import File
 from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker import Broker
-from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.partition import Partition
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
 from headwater.clock import ManualClock

@@ -256,7 +256,7 @@ async def test_a_first_start_that_was_interrupted_is_begun_again(tmp_path: Path,
         cluster_id = broker.cluster_id
     async with running(tmp_path) as broker:
         assert broker.cluster_id == cluster_id
-        assert broker.topic("t") is not None
+        assert broker.topics.find("t") is not None
 
 
 @pytest.mark.parametrize("damaged", [b"topic/bad", b'"partitions"'])

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.partition import Append, Partition
+from headwater.broker.partition import Partition
+from headwater.broker.writes.append import Append
 from headwater.broker.pending import Pending
 from headwater.broker.shards.state_log import StateLog
 from headwater.errors import HeadwaterError

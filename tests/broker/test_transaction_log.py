@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headwater.broker.partition import Append
+from headwater.broker.writes.append import Append
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.log import TransactionLog
 from headwater.coordination.transactions.events import Event, TransactionForgotten, TransactionState, TransactionStored

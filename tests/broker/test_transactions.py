@@ -46,9 +46,9 @@ def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_topic_is_made_for_the_first_who_looks_for_a_coordinator(tmp_path: Path) -> None:
     settings = {**SETTINGS, "transaction.state.log.segment.bytes": "12345678"}
     async with running(tmp_path, settings) as broker:
-        assert broker.topic(TRANSACTIONS_TOPIC) is None
+        assert broker.topics.find(TRANSACTIONS_TOPIC) is None
         await run(asyncio.gather(*(broker.transactions.prepare() for _ in range(5))))
-        topic = broker.topic(TRANSACTIONS_TOPIC)
+        topic = broker.topics.find(TRANSACTIONS_TOPIC)
         assert topic is not None
         assert topic.partition_count == len(broker.transactions.shards) == 3
         config = broker.partition(TRANSACTIONS_TOPIC, 0).config

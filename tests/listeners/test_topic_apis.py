@@ -67,7 +67,7 @@ def create(
 
 
 def exists(broker: Broker, name: str) -> bool:
-    return on_loop(broker, lambda: broker.node.broker.topic(name) is not None)
+    return on_loop(broker, lambda: broker.node.broker.topics.find(name) is not None)
 
 
 # -- CreateTopics

@@ -14,7 +14,7 @@ OLD = TopicName("old")
 
 
 async def create_or_add(broker: Broker) -> None:
-    if broker.topic("old") is None:
+    if broker.topics.find("old") is None:
         await broker.catalog.create("old", 1, {})
     else:
         await broker.catalog.add_partitions("old", 2)
@@ -40,7 +40,7 @@ async def test_what_the_catalog_may_have_kept_has_its_directories(
     async with running(tmp_path) as broker:
         for partition in broker.catalog.all_partitions():
             assert partition.log.failure is None, f"{partition.id}: {partition.log.failure}"
-        while broker.topic("old") is None or len(broker.catalog.partitions[OLD]) <= created_before:
+        while broker.topics.find("old") is None or len(broker.catalog.partitions[OLD]) <= created_before:
             await create_or_add(broker)
         for partition in broker.catalog.partitions[OLD]:
             assert (await produce(broker, partition, batch_of(b"value"))).error is None

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headwater.broker.groups.coordinator import GroupCoordinator
-from headwater.broker.partition import Append, Partition
+from headwater.broker.partition import Partition
+from headwater.broker.writes.append import Append
 from headwater.broker.pending import Pending
 from headwater.coordination.groups.classic.roster import Roster
 from headwater.coordination.groups.commands import Commit, Sync

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.broker.broker import Broker
-from headwater.broker.partition import ACKS_ALL, Append
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.clock import ManualClock

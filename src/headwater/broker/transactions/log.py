@@ -3,9 +3,10 @@ event of the same batch has overtaken is left out, as compaction would do later.
 
 from collections.abc import Sequence
 
-from headwater.broker.partition import Append, Partition
+from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
 from headwater.broker.transactions.format import TransactionFormat
+from headwater.broker.writes.append import Append
 from headwater.coordination.transactions.events import Event
 
 

@@ -24,9 +24,7 @@ PRODUCER_ID_BLOCK = 1000
 
 
 class CatalogMachine:
-    def __init__(
-        self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000, rack: str | None = None
-    ) -> None:
+    def __init__(self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000) -> None:
         # Rises with every change of a topic, so that whoever has looked at the topics knows when to look again.
         self.version = 0
         self.by_name: dict[TopicName, Topic] = {}
@@ -40,8 +38,6 @@ class CatalogMachine:
         self.partitions_max = partitions_max
         # How many groups may have settings of their own.
         self.groups_max = groups_max
-        # One node has every replica.
-        self._racks = frozenset({rack}) if rack else frozenset[str]()
 
     # -- decisions
 
@@ -137,11 +133,6 @@ class CatalogMachine:
         if topic is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' does not exist")
         return topic
-
-    def racks(self, topic_id: TopicId, partition: int) -> frozenset[str]:
-        """Where the partition's replicas are; nothing where that is not known."""
-        topic = self.by_id.get(topic_id)
-        return self._racks if topic is not None and 0 <= partition < topic.partition_count else frozenset()
 
     def check_group_id(self, group_id: str) -> None:
         if not group_id:

@@ -1,17 +1,16 @@
-"""Flushes that are left to the kernel, and given back where it is late with them.
+"""Flushes done by the kernel's own threads (Linux AIO), for a third of the CPU that a thread of ours takes.
 
-A flush that is no more than one fdatasync is cheapest there. But its threads do not always get a core when all are
-busy: what is not done in time is told to whoever can do it another way. Both may then end, the kernel's much later.
+The kernel takes a flush that is no more than one fdatasync; any other goes to the flush thread. The kernel's threads do
+not always get a core when all cores are busy, so the flush thread also repeats each flush that is late. Both may then
+complete, the kernel's much later.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from headwater.broker.partition import Partition
+from headwater.broker.writes.flush_engine import Completed, Flush, FlushEngine
 from headwater.storage.disk import File
-from headwater.storage.log import FlushTask
 
 if TYPE_CHECKING:
     from headwater.storage.flush.kernel_sync import KernelSync
@@ -19,36 +18,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PENDING_MAX = 1024
-# Long for a disk, short for whoever waits. A flush is late after this time at the earliest, twice of it at the latest.
+# Long for a disk, short for a producer that waits. A flush is found late after this time at the earliest, after twice
+# this time at the latest.
 LATE_S = 0.1
 
 
-class Flush(NamedTuple):
-    partition: Partition
-    task: FlushTask
-
-
-class KernelFlushes:
-    def __init__(
-        self, on_completed: Callable[[Flush, Exception | None], None], on_late: Callable[[Flush], None]
-    ) -> None:
+class KernelEngine:
+    def __init__(self, on_completed: Completed, thread: FlushEngine) -> None:
         self._on_completed = on_completed
-        self._on_late = on_late
+        self._thread = thread
         self._loop = asyncio.get_running_loop()
         self._kernel: KernelSync | None = None
         self._was_tried = False
         self._count = 0
-        # By token, in the order in which they were begun.
+        # By token, in the order in which they were submitted.
         self._pending: dict[int, Flush] = {}
         self._late: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
-        # How many had been begun when it was last looked who is late.
+        # The number of flushes submitted before the last look for late ones.
         self._count_seen = 0
 
-    def begin(self, flush: Flush) -> bool:
-        """Whether the kernel has taken it."""
+    def begin(self, flush: Flush) -> None:
+        if not self._submit(flush):
+            self._thread.begin(flush)
+
+    def _submit(self, flush: Flush) -> bool:
+        """Whether the kernel has taken the flush."""
         file = flush.task.sole_file
-        # A file of another type does something of its own when it is synced.
+        # A subclass of File (a test's faulty or recording disk) has a sync of its own.
         if file is None or type(file) is not File:
             return False
         if not self._was_tried:
@@ -69,7 +66,7 @@ class KernelFlushes:
         return True
 
     def _open(self) -> "KernelSync | None":
-        # Imported when it is first needed: a broker that nobody waits for starts without it.
+        # Late import: a broker without acks=all producers does without it, and start-up time counts.
         from headwater.storage.flush.kernel_sync import KernelSync  # noqa: PLC0415
 
         try:
@@ -94,7 +91,7 @@ class KernelFlushes:
                 if not self._late:
                     logger.info("the kernel is late with the flush of %s; a thread takes over", flush.partition.id)
                 self._late.add(token)
-                self._on_late(flush)
+                self._thread.begin(flush)
         self._count_seen = self._count
         self._timer = self._loop.call_later(LATE_S, self._look) if self._pending else None
 
@@ -105,3 +102,4 @@ class KernelFlushes:
             self._loop.remove_reader(self._kernel)
             self._kernel.close()
             self._kernel = None
+        self._thread.close()

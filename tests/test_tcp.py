@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from headwater import tcp
 from headwater.testing import Broker
-from tests.listeners.on_loop import connection_of
-from tests.listeners.raw import RawClient
+from tests.support.broker.on_loop import connection_of
+from tests.support.kafka.raw_client import RawClient
 
 
 @contextmanager

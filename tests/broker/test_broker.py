@@ -10,8 +10,8 @@ from headwater.clock import ManualClock
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ConfigError, ErrorCode, Refusal
 from headwater.storage.data_directory import DataDirectoryInUse, WrongNode
-from tests.broker.faulty_disk import BROKEN, FaultyDisk
-from tests.broker.running import QUIET, batch_of, create, produce, readable, running, stage, start
+from tests.support.broker.embedded_broker import QUIET, batch_of, create, produce, readable, running, stage, start
+from tests.support.broker.faulty_disk import BROKEN, FaultyDisk
 
 
 def flush_threads() -> int:

@@ -9,8 +9,19 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.clock import ManualClock
 from headwater.errors import Refusal
-from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
-from tests.broker.running import NOW_MS, batch_of, crash, create, produce, readable, run, running, sequenced, start
+from tests.support.broker.embedded_broker import (
+    NOW_MS,
+    batch_of,
+    crash,
+    create,
+    produce,
+    readable,
+    run,
+    running,
+    sequenced,
+    start,
+)
+from tests.support.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 
 DAY_MS = 86_400_000
 

@@ -10,8 +10,8 @@ import pytest
 from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.errors import ErrorCode, Refusal
 from headwater.storage.disk import File
-from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
-from tests.broker.running import batch_of, create, produce, readable, running, sequenced, settled, stage
+from tests.support.broker.embedded_broker import batch_of, create, produce, readable, running, sequenced, settled, stage
+from tests.support.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 
 
 def synced(disk: FaultyDisk, name: str) -> int:

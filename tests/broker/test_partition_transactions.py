@@ -14,8 +14,19 @@ from headwater.clock import ManualClock
 from headwater.errors import ErrorCode, Refusal
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import Marker
-from tests.broker.faulty_disk import FULL, FaultyDisk
-from tests.broker.running import NOW_MS, TIMEOUT_S, batch_of, crash, create, produce, run, running, settled, start
+from tests.support.broker.embedded_broker import (
+    NOW_MS,
+    TIMEOUT_S,
+    batch_of,
+    crash,
+    create,
+    produce,
+    run,
+    running,
+    settled,
+    start,
+)
+from tests.support.broker.faulty_disk import FULL, FaultyDisk
 
 COMMITTED, ABORTED = True, False
 

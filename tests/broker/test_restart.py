@@ -15,8 +15,19 @@ from headwater.errors import ErrorCode, Refusal
 from headwater.storage.checkpoints import START_OFFSETS
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.disk import Disk
-from tests.broker.faulty_disk import FULL, FaultyDisk
-from tests.broker.running import batch_of, crash, create, produce, readable, run, running, sequenced, stage, start
+from tests.support.broker.embedded_broker import (
+    batch_of,
+    crash,
+    create,
+    produce,
+    readable,
+    run,
+    running,
+    sequenced,
+    stage,
+    start,
+)
+from tests.support.broker.faulty_disk import FULL, FaultyDisk
 
 CATALOG = "__headwater_catalog-0"
 

@@ -19,8 +19,8 @@ from headwater.protocol.messages.groups.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from tests.cli.commands import Commands, Terminal
-from tests.client.scripted_group import GROUP, ScriptedGroup
+from tests.support.cli.commands import Commands, Terminal
+from tests.support.client.scripted_group import GROUP, ScriptedGroup
 
 
 @pytest.fixture

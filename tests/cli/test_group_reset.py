@@ -18,8 +18,8 @@ from headwater.protocol.messages.groups.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from tests.cli.commands import Commands, Outcome, Terminal
-from tests.client.scripted_group import GROUP, ScriptedGroup
+from tests.support.cli.commands import Commands, Outcome, Terminal
+from tests.support.client.scripted_group import GROUP, ScriptedGroup
 
 NOON_MS = 1_748_779_200_000  # 2025-06-01T12:00:00Z
 

@@ -13,7 +13,7 @@ from headwater.pipelines import state
 from headwater.pipelines.flows import Flow, Flows
 from headwater.pipelines.run import Pace, Update
 from headwater.pipelines.state import State
-from tests.cli.commands import Commands, Terminal
+from tests.support.cli.commands import Commands, Terminal
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.messages.records.produce import ProduceRequest
-from tests.cli.commands import Commands, Terminal
+from tests.support.cli.commands import Commands, Terminal
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from headwater.protocol.messages.topics.metadata import (
 )
 from headwater.protocol.wire.codec import Request, Response
 from headwater.testing import Broker
-from tests.client.scripted import ScriptedBroker, leading, patient
+from tests.support.client.scripted import ScriptedBroker, leading, patient
 
 ORDERS = TopicPartition(TopicName("orders"), 0)
 

@@ -18,7 +18,7 @@ from headwater.protocol.messages.topics.metadata import (
 )
 from headwater.protocol.wire.codec import Request, encode
 from headwater.testing import Broker
-from tests.client.scripted import ScriptedBroker
+from tests.support.client.scripted import ScriptedBroker
 
 ALL_TOPICS = MetadataRequest(topics=None)
 

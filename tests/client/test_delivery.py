@@ -28,7 +28,7 @@ from headwater.protocol.messages.topics.metadata import MetadataRequest
 from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headwater.protocol.wire.codec import Request, Response
 from headwater.testing import Broker
-from tests.client.scripted import Relay, Script, ScriptedBroker, leading, patient
+from tests.support.client.scripted import Relay, Script, ScriptedBroker, leading, patient
 
 PRODUCE_KEY = 0
 

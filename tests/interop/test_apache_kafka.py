@@ -19,8 +19,8 @@ from headwater.client.security.security import read_security
 from headwater.client.transactions.staging import supports_publish
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
-from tests.cli.commands import Commands, Outcome
 from tests.interop.kafka_server import MECHANISMS, PASSWORD, PROTOCOLS, KafkaServer
+from tests.support.cli.commands import Commands, Outcome
 
 pytestmark = pytest.mark.interop
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.cli.commands import Commands, Outcome
-from tests.faults.processes import BrokerProcess
-from tests.pipelines.program import run_together
+from tests.support.broker.processes import BrokerProcess
+from tests.support.cli.commands import Commands, Outcome
+from tests.support.cli.program import run_together
 
 pytestmark = pytest.mark.interop
 

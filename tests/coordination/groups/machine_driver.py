@@ -29,8 +29,8 @@ from headwater.coordination.groups.events import (
 )
 from headwater.coordination.groups.machine import Group, GroupMachine
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicName
-from tests.coordination.groups.consumer.driver import Topics
 from tests.coordination.groups.one_group import OneGroup
+from tests.support.coordination.consumer_driver import Topics
 
 ResultT = TypeVar("ResultT")
 

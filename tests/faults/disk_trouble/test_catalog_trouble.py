@@ -7,8 +7,8 @@ import pytest
 from headwater.broker.broker import Broker
 from headwater.errors import HeadwaterError
 from headwater.ids import TopicName
-from tests.broker.faulty_disk import BROKEN, FaultyDisk
-from tests.broker.running import batch_of, produce, running
+from tests.support.broker.embedded_broker import batch_of, produce, running
+from tests.support.broker.faulty_disk import BROKEN, FaultyDisk
 
 OLD = TopicName("old")
 

@@ -19,8 +19,8 @@ from tests.faults.histories.clients.options import Options
 from tests.faults.histories.facts import AUDIT, Violation
 from tests.faults.histories.liveness_checks import LIMIT_S
 from tests.faults.histories.recording import Recorder, read
-from tests.listeners.raw import EARLIEST, RawClient, Reachable
-from tests.listeners.raw_groups import committed
+from tests.support.kafka.raw_client import EARLIEST, RawClient, Reachable
+from tests.support.kafka.raw_groups import committed
 
 LOOK_S = 0.05
 # A client that is told to stop has this long; it may wait for the last answers.

@@ -1,6 +1,7 @@
 """Attacks that have worked on other systems, as far as there is something here that they could work on.
 
-On the client's side SCRAM has its own (`tests/client/test_scram.py`): nonces, iterations, servers without the password.
+On the client's side SCRAM has its own (`tests/client/security/test_scram.py`): nonces, iterations, servers without the
+password.
 """
 
 import struct
@@ -33,9 +34,9 @@ from headwater.protocol.messages.topics.create_topics import CreatableTopic, Cre
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.testing import Broker
 from tests.faults.hostile.crowding import patiently
-from tests.listeners.on_loop import connection_of, eventually, on_loop
-from tests.listeners.raw import MIB, RawClient, batch_of, fetch_request
-from tests.listeners.raw_groups import find
+from tests.support.broker.on_loop import connection_of, eventually, on_loop
+from tests.support.kafka.raw_client import MIB, RawClient, batch_of, fetch_request
+from tests.support.kafka.raw_groups import find
 
 BROKER = 4
 

@@ -13,12 +13,12 @@ from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, TopicName, TopicPartition
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
-from tests.broker.running import NOW_MS, batch_of, crash, produce, run, start
-from tests.broker.transacting import eventually
 from tests.faults.power_loss.history import History, PartitionHistory, TopicHistory, Transaction
 from tests.faults.power_loss.recording import RecordingDisk, Step
 from tests.faults.power_loss.workload import KEPT, loaded
-from tests.storage.transacting import read_committed
+from tests.support.broker.embedded_broker import NOW_MS, batch_of, crash, produce, run, start
+from tests.support.broker.transactions import eventually
+from tests.support.storage.transactions import read_committed
 
 READ_BYTES = 1 << 20
 

@@ -16,9 +16,9 @@ from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TransactionalId
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
-from tests.broker.running import NOW_MS, run, settled, start
 from tests.faults.power_loss.history import History, PartitionHistory, Sent, Span, TopicHistory, Transaction
 from tests.faults.power_loss.recording import RecordingDisk
+from tests.support.broker.embedded_broker import NOW_MS, run, settled, start
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",

@@ -6,7 +6,7 @@ from typing import Any
 
 from headwater.broker.reads.fetch import Fetch, PartitionFetch
 from headwater.listeners.kafka.apis.records import fetch as fetch_api
-from tests.broker.running import create, running
+from tests.support.broker.embedded_broker import create, running
 
 
 async def test_a_fetch_that_nobody_waits_for_any_more_lets_go_of_its_partitions_at_once(tmp_path: Path) -> None:

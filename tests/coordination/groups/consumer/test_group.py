@@ -31,7 +31,7 @@ from headwater.coordination.groups.events import (
 )
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId, TopicName
-from tests.coordination.groups.consumer.driver import (
+from tests.support.coordination.consumer_driver import (
     GROUP,
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,

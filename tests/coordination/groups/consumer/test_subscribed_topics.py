@@ -6,8 +6,8 @@ from headwater.coordination.groups.commands import LEAVE_EPOCH
 from headwater.coordination.groups.consumer.events import MemberDeadlineSet, TopicsSeen
 from headwater.coordination.groups.events import RegexResolved
 from headwater.ids import MemberId, TopicName
-from tests.coordination.groups.consumer.driver import GROUP, Driver, Topics, heartbeat
 from tests.coordination.groups.consumer.walks import count, settle
+from tests.support.coordination.consumer_driver import GROUP, Driver, Topics, heartbeat
 
 ANN, BOB = MemberId("ann"), MemberId("bob")
 

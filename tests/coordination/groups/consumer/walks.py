@@ -6,7 +6,7 @@ from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.commands import GroupState, MemberAnswer, MemberHeartbeat
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
-from tests.coordination.groups.consumer.driver import Driver, heartbeat
+from tests.support.coordination.consumer_driver import Driver, heartbeat
 
 
 def refused(driver: Driver, request: MemberHeartbeat) -> ErrorCode:

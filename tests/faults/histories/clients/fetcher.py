@@ -10,7 +10,7 @@ from headwater.protocol.batches import batch as batches
 from headwater.protocol.messages.records.fetch import FetchResponse, PartitionData
 from tests.faults.histories.clients.options import Options
 from tests.faults.histories.recording import Invocation, Recorder
-from tests.listeners.raw import EARLIEST, RawClient, Reachable, fetch_request
+from tests.support.kafka.raw_client import EARLIEST, RawClient, Reachable, fetch_request
 
 VERSION = 12
 WAIT_MS = 200

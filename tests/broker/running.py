@@ -87,7 +87,7 @@ def readable(partition: Partition) -> list[bytes | None]:
     while offset < partition.high_watermark:
         read = partition.read(offset, 1 << 20, limit_offset=partition.high_watermark, first_batch_whole=True)
         if isinstance(read, UnverifiedRange):
-            read.settle(read.verify())
+            read.accept(read.verify())
             continue
         if read is None or not len(read):
             break

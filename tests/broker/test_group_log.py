@@ -24,6 +24,7 @@ from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
+from headwater.storage.file_range import FileRange
 from tests.broker.faulty_disk import FULL, FaultyDisk
 from tests.broker.running import NOW_MS, create, run, running
 
@@ -52,6 +53,7 @@ def replayed(partition: Partition) -> list[Event]:
 
 def headers(partition: Partition) -> list[BatchHeader]:
     read = partition.read(0, 1 << 20, limit_offset=partition.log.end_offset, first_batch_whole=True)
+    assert read is None or isinstance(read, FileRange)
     return [] if read is None else [header for header, _ in batches.iterate(read.read())]
 
 

@@ -18,7 +18,8 @@ from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader, Marker
 from headwater.storage.cleaning.garbage import Garbage
 from headwater.storage.file_range import FileRange
-from headwater.storage.log import FlushTask, Log
+from headwater.storage.flush.flush_task import FlushTask
+from headwater.storage.log import Log
 from headwater.storage.producers.transaction_index import AbortedTransaction
 from headwater.storage.recovery.verification import UnverifiedRange, Verified
 
@@ -282,9 +283,11 @@ class Partition:
 
     # -- reading
 
-    def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange | None:
-        """Bytes of whole batches from the one that holds `offset`; None where there is nothing to read yet. Those that
-        are UnverifiedRange are verified first, and the read is tried again."""
+    def read(
+        self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool
+    ) -> FileRange | UnverifiedRange | None:
+        """Bytes of whole batches from the one that holds `offset`; None where there is nothing to read yet. An
+        UnverifiedRange is what to `verify` before the read is tried again."""
         log = self.log
         if self.is_closed or log.failure is not None:
             self.check_online()
@@ -294,17 +297,17 @@ class Partition:
             offset, bytes_max, limit_offset=limit_offset, first_batch_whole=first_batch_whole, is_verified=True
         )
 
-    def verify(self, doubtful: UnverifiedRange) -> None:
-        """In a thread. Whoever waits for the partition then looks again, as if it had moved."""
-        if doubtful.is_under_way:
+    def verify(self, unverified: UnverifiedRange) -> None:
+        """Verifies in a thread. Fetches that wait for the partition then look again, as if it had moved."""
+        if unverified.is_under_way:
             return
-        doubtful.is_under_way = True
-        verifying = asyncio.get_running_loop().run_in_executor(None, doubtful.verify)
-        verifying.add_done_callback(lambda verified: self._settle(doubtful, verified))
+        unverified.is_under_way = True
+        verifying = asyncio.get_running_loop().run_in_executor(None, unverified.verify)
+        verifying.add_done_callback(lambda verified: self._verified(unverified, verified))
 
-    def _settle(self, doubtful: UnverifiedRange, verified: asyncio.Future[Verified]) -> None:
+    def _verified(self, unverified: UnverifiedRange, verified: asyncio.Future[Verified]) -> None:
         if not verified.cancelled():
-            doubtful.settle(verified.result())
+            unverified.accept(verified.result())
             self._wake_watchers(is_stable_end_moved=True)
 
     def aborted(self, found: FileRange, offset: int) -> Sequence[AbortedTransaction]:

@@ -16,7 +16,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.writes.kernel_flushes import Flush, KernelFlushes
 from headwater.broker.writes.reply_batch import ReplyBatch
 from headwater.clock import Clock
-from headwater.storage.log import FlushTask
+from headwater.storage.flush.flush_task import FlushTask
 
 logger = logging.getLogger(__name__)
 

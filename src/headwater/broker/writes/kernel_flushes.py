@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.partition import Partition
 from headwater.storage.disk import File
-from headwater.storage.log import FlushTask
+from headwater.storage.flush.flush_task import FlushTask
 
 if TYPE_CHECKING:
     from headwater.storage.flush.kernel_sync import KernelSync

@@ -23,7 +23,8 @@ from headwater.protocol.batches.batch import BatchHeader, Marker
 from headwater.storage.cleaning.garbage import Garbage
 from headwater.storage.epochs import EpochEnd
 from headwater.storage.file_range import FileRange
-from headwater.storage.log import FlushTask, Log
+from headwater.storage.flush.flush_task import FlushTask
+from headwater.storage.log import Log
 from headwater.storage.producers.state import NO_OFFSET, ProducerState
 from headwater.storage.producers.transaction_index import AbortedTransaction
 from headwater.storage.recovery.verification import UnverifiedRange, Verified
@@ -294,7 +295,9 @@ class Partition:
 
     # -- reading
 
-    def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange | None:
+    def read(
+        self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool
+    ) -> FileRange | UnverifiedRange | None:
         """Whole batches from the one that holds `offset`; None where there is nothing to read yet.
 
         An UnverifiedRange must be verified first (`verify`); then the caller reads again.
@@ -318,7 +321,7 @@ class Partition:
 
     def _verified(self, unverified: UnverifiedRange, verified: asyncio.Future[Verified]) -> None:
         if not verified.cancelled():
-            unverified.settle(verified.result())
+            unverified.accept(verified.result())
             self._wake_watchers(is_stable_end_moved=True)
 
     def aborted(self, found: FileRange, offset: int) -> Sequence[AbortedTransaction]:

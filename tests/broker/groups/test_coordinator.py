@@ -15,6 +15,7 @@ from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.compression import Codec
+from headwater.storage.file_range import FileRange
 from tests.broker.groups.group_commands import (
     BOB,
     FIRST,
@@ -119,7 +120,7 @@ async def test_events_are_compressed_as_the_broker_is_told(tmp_path: Path, codec
         await commit(await prepared(broker), FIRST, 7)
         partition = broker.partition(OFFSETS_TOPIC, 0)
         read = partition.read(0, 1 << 20, limit_offset=partition.log.end_offset, first_batch_whole=True)
-        assert read is not None
+        assert isinstance(read, FileRange)
         assert [header.codec for header, _ in batches.iterate(read.read())] == [codec]
     async with running(tmp_path, SETTINGS) as again:
         assert await committed(await loaded(again), FIRST) == 7

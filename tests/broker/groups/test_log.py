@@ -7,8 +7,8 @@ import pytest
 
 from headwater.broker.groups.log import GroupLog
 from headwater.broker.partition import Partition
-from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.pending import Pending
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.clock import ManualClock
 from headwater.coordination.groups.events import (
     ClassicGroupForgotten,
@@ -25,6 +25,7 @@ from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
+from headwater.storage.file_range import FileRange
 from tests.support.broker.embedded_broker import NOW_MS, create, run, running
 from tests.support.broker.faulty_disk import FULL, FaultyDisk
 
@@ -53,6 +54,7 @@ def replayed(partition: Partition) -> list[Event]:
 
 def headers(partition: Partition) -> list[BatchHeader]:
     read = partition.read(0, 1 << 20, limit_offset=partition.log.end_offset, first_batch_whole=True)
+    assert read is None or isinstance(read, FileRange)
     return [] if read is None else [header for header, _ in batches.iterate(read.read())]
 
 

@@ -18,6 +18,7 @@ from headwater.coordination.transactions.events import TransactionState, Transac
 from headwater.errors import HeadwaterError
 from headwater.ids import ProducerId, TransactionalId, staging_id
 from headwater.protocol.batches import batch as batches
+from headwater.storage.file_range import FileRange
 from tests.support.broker.embedded_broker import NOW_MS, TIMEOUT_S, create, run, running, settled, start
 from tests.support.broker.faulty_disk import FULL, FaultyDisk
 from tests.support.broker.transactions import (
@@ -80,7 +81,7 @@ async def test_the_decision_over_all_writers_is_one_batch_of_the_log(tmp_path: P
         await publish(broker, 0, writers)
 
         read = log.read(before, 1 << 20, limit_offset=log.high_watermark, first_batch_whole=True)
-        assert read is not None
+        assert isinstance(read, FileRange)
         header, batch = next(iter(batches.iterate(read.read())))
         found = [
             TransactionFormat().decode(record.key or b"", record.value)

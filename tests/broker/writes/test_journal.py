@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from headwater.broker.writes.kernel_flushes import KernelFlushes
 
 from headwater.broker.broker import Broker
 from headwater.broker.pending import Pending
-from headwater.broker.writes.kernel_flushes import KernelFlushes
 from headwater.errors import Refusal
 from headwater.storage.flush import kernel_sync
 from headwater.storage.flush.kernel_sync import KernelSync

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.partition import Partition
-from headwater.broker.writes.append import Append
 from headwater.broker.pending import Pending
+from headwater.broker.writes.append import Append
 from headwater.coordination.groups.classic.roster import Roster
 from headwater.coordination.groups.commands import Commit, Sync
 from headwater.coordination.groups.consumer import progress, reconciliation

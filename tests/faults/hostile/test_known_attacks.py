@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from headwater.listeners.kafka.dispatch import advertised_apis
 
 from headwater.errors import ErrorCode
-from headwater.listeners.kafka.dispatch import advertised_apis
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from headwater.broker.broker import Broker
-from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.clock import ManualClock
 from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetToCommit
 from headwater.coordination.transactions.commands import PROTOCOL_2, ProducerIdentity

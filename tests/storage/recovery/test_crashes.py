@@ -8,9 +8,10 @@ import pytest
 from headwater.config.topic import TopicConfig
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
-from headwater.storage import log as log_module
 from headwater.storage.cleaning import compaction
+from headwater.storage.flush import backlog
 from headwater.storage.log import Log
+from headwater.storage.log_factory import open_log
 from tests.storage.recovery.crashes import MODES, Mode, RecordingDisk, crash, materialize
 from tests.support.storage.builders import NOW_MS, contents, create, flush, numbered, produced, record, settings, staged
 from tests.support.storage.transactions import Writer, account, read_committed, stable
@@ -69,7 +70,7 @@ class Life:
 def reopen_after(life: Life, step: int, mode: Mode, directory: Path, recovery_point: int) -> Log:
     materialize(crash(life.disk.steps[:step], mode, seed=step), directory)
     past, _ = life.at(step)
-    return Log.open(
+    return open_log(
         recording_over(directory),
         directory,
         life.log.config,
@@ -111,7 +112,7 @@ def check_usable(log: Log) -> None:
     log.append([numbered(log.end_offset)], NOW_MS)
     before = contents(log)
     log.close()
-    again = Log.open(
+    again = open_log(
         recording_over(log.directory),
         log.directory,
         log.config,
@@ -169,7 +170,7 @@ def test_a_crash_inside_the_recovery_is_recovered_from(plain_life: Life, tmp_pat
                 files = crash(disk.steps[:second_step], second_mode, seed=second_step, before=before)
                 again = tmp_path / "again" / "orders-0"
                 materialize(files, again)
-                log = Log.open(
+                log = open_log(
                     recording_over(again),
                     again,
                     plain_life.log.config,
@@ -226,8 +227,8 @@ def test_a_crash_while_compaction_installs_its_segments_loses_no_key(tmp_path: P
 @pytest.fixture
 def transactional_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
     """Three producers, of which one ends its transactions late, and flushes that write indexes and snapshots."""
-    monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES", 200)
-    monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
+    monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES", 200)
+    monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
     life = Life(tmp_path, settings(segment_bytes=1400, index_interval_bytes=100))
     writer = Writer(life.log)
     for turn in range(13):
@@ -270,7 +271,7 @@ def test_after_a_crash_at_any_step_nothing_but_committed_records_is_read(
         expected = [record for record in committed if record.offset >= log.start_offset]
         assert read_committed(log, bytes_max=200) == expected
         log.close()
-        again = Log.open(
+        again = open_log(
             recording_over(log.directory),
             log.directory,
             log.config,
@@ -286,8 +287,8 @@ def test_after_a_crash_at_any_step_nothing_but_committed_records_is_read(
 def test_the_name_of_a_transaction_index_is_on_disk_before_recovery_trusts_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES", 300)
-    monkeypatch.setattr(log_module, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
+    monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES", 300)
+    monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
     life = Life(tmp_path, settings(segment_bytes=4000, index_interval_bytes=0))
     writer = Writer(life.log)
     for _ in range(5):

@@ -55,14 +55,14 @@ def renumber(log: Log, position: int, base_offset: int) -> None:
     log_file(log).write_bytes(data)
 
 
-def look(log: Log, offset: int, bytes_max: int = 1 << 20) -> FileRange:
+def look(log: Log, offset: int, bytes_max: int = 1 << 20) -> FileRange | UnverifiedRange:
     return log.read(offset, bytes_max, limit_offset=log.end_offset, first_batch_whole=True, is_verified=True)
 
 
 def read(log: Log, offset: int, bytes_max: int = 1 << 20) -> list[int]:
     """The offsets that a reader gets at once, when all that is in doubt is settled."""
     while isinstance(found := look(log, offset, bytes_max), UnverifiedRange):
-        found.settle(found.verify())
+        found.accept(found.verify())
     return [header.base_offset for header, _ in batches.iterate(found.read())]
 
 
@@ -219,7 +219,7 @@ def test_a_disk_that_cannot_be_read_is_told_as_damage(tmp_path: Path, monkeypatc
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(QuickDisk.file_type, "pread_into", fail)
-    found.settle(found.verify())
+    found.accept(found.verify())
 
     with pytest.raises(CorruptBatch, match="Input/output error"):
         look(log, 0)
@@ -232,6 +232,6 @@ def test_what_was_cut_off_meanwhile_is_not_taken_for_verified(tmp_path: Path) ->
     verified = found.verify()
     log.truncate_to(10)
     fill(log, 3)
-    found.settle(verified)
+    found.accept(verified)
 
     assert read(log, 0) == list(range(13))

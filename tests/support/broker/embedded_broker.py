@@ -8,8 +8,8 @@ from typing import Any
 
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
-from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.pending import Pending
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.clock import Clock, ManualClock
 from headwater.config.broker import BrokerConfig
 from headwater.protocol.batches import batch as batches
@@ -88,7 +88,7 @@ def readable(partition: Partition) -> list[bytes | None]:
     while offset < partition.high_watermark:
         read = partition.read(offset, 1 << 20, limit_offset=partition.high_watermark, first_batch_whole=True)
         if isinstance(read, UnverifiedRange):
-            read.settle(read.verify())
+            read.accept(read.verify())
             continue
         if read is None or not len(read):
             break

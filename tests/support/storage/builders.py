@@ -13,6 +13,7 @@ from headwater.protocol.batches.batch import BatchHeader
 from headwater.protocol.batches.records import Record
 from headwater.storage.disk import Disk, File
 from headwater.storage.log import Log
+from headwater.storage.log_factory import create_log, open_log
 
 TOPIC_ID = TopicId(UUID(int=42))
 NOW_MS = 1_700_000_000_000
@@ -58,7 +59,7 @@ def produced(offset: int, sequence: int, *, producer_id: int = 7, epoch: int = 0
 
 
 def create(path: Path, config: TopicConfig | None = None, disk: Disk | None = None) -> Log:
-    return Log.create(disk or QuickDisk(), path / "orders-0", config or settings(), topic_id=TOPIC_ID, now_ms=NOW_MS)
+    return create_log(disk or QuickDisk(), path / "orders-0", config or settings(), topic_id=TOPIC_ID, now_ms=NOW_MS)
 
 
 def reopen(
@@ -70,7 +71,7 @@ def reopen(
     disk: Disk | None = None,
     reports: list[str] | None = None,
 ) -> Log:
-    return Log.open(
+    return open_log(
         disk or QuickDisk(),
         log.directory,
         log.config,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from headwater.storage.log import FlushTask
+from headwater.storage.flush.flush_task import FlushTask
 
 if TYPE_CHECKING:
     from headwater.broker.partition import Partition

@@ -5,7 +5,7 @@ import queue
 import threading
 
 from headwater.broker.writes.flush_engine import Completed, Flush
-from headwater.storage.log import FlushTask
+from headwater.storage.flush.flush_task import FlushTask
 
 
 class FlushThread:

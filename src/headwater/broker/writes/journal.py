@@ -14,7 +14,7 @@ from headwater.broker.writes.flush_thread import FlushThread
 from headwater.broker.writes.kernel_engine import KernelEngine
 from headwater.broker.writes.reply_batch import ReplyBatch
 from headwater.clock import Clock
-from headwater.storage.log import FlushTask
+from headwater.storage.flush.flush_task import FlushTask
 
 logger = logging.getLogger(__name__)
 

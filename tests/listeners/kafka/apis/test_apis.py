@@ -3,9 +3,9 @@
 from uuid import uuid4
 
 import pytest
+from headwater.listeners.kafka.dispatch import APIS
 
 from headwater.errors import ErrorCode
-from headwater.listeners.kafka.dispatch import APIS
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -8,9 +8,9 @@ import yaml
 from headwater.cli.rows.group_rows import lag, named, short
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin, MemberDescription
 from headwater.client.groups.group_consumer import GroupConsumer
 from headwater.client.groups.group_offsets import CommittedOffset
-from headwater.client.groups.groups import GroupAdmin, MemberDescription
 from headwater.client.producer import Producer
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicName, TopicPartition

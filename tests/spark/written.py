@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.client.transactions.admin import TransactionAdmin
 from tests.listeners.raw import Reachable
 from tests.transactions.topics import DEADLINE_S, POLL_S, RECORDS_MAX, high_watermark, last_stable_offset, reader
 

@@ -116,7 +116,7 @@ def consume(
     _check_usage(group, start, from_beginning=from_beginning, chosen=chosen)
     if key_separator is not None and format != "value":
         raise click.UsageError(f"--key-separator has no meaning with --format {format}, which shows keys anyway")
-    from headwater.cli.rows.record_rows import until_pipe_is_closed
+    from headwater.cli.pipe import until_pipe_is_closed
 
     stream = sys.stdout.buffer
     with until_pipe_is_closed():
@@ -125,7 +125,7 @@ def consume(
                 partitions, ends = _ends(cluster, topics, chosen, committed=committed)
                 write = _writer(format, stream, key_separator, with_topic=len(topics) > 1)
                 if group is not None:
-                    from headwater.cli.parts.consume_group import consume_in_group
+                    from headwater.cli.subcommands.consume_group import consume_in_group
 
                     consume_in_group(
                         cluster, group, topics, write, stream,
@@ -210,7 +210,7 @@ def _read(
     consumer: "Consumer", ends: "Mapping[TopicPartition, int] | None", stream: BinaryIO
 ) -> "Iterator[ConsumedRecord]":
     """Records up to `ends`, if there are any; output is flushed before each wait."""
-    from headwater.cli.rows.record_rows import check_reader
+    from headwater.cli.pipe import check_reader
 
     while True:
         if ends is not None:

@@ -8,7 +8,7 @@ import click
 
 from headwater.cli.options import bootstrap_option, connect
 from headwater.cli.output import format_option, show
-from headwater.cli.parts.group_reset import reset
+from headwater.cli.subcommands.group_reset import reset
 from headwater.printable import printable
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def list_groups(states: tuple[str, ...], types: tuple[str, ...], format: str, bo
       headwater group list --state Stable --state Empty
       headwater group list --type consumer --format json
     """
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         rows = [
@@ -84,7 +84,7 @@ def describe(name: str, format: str, bootstrap: str) -> None:
       headwater group describe billing --format json
     """
     from headwater.cli.rows.group_rows import partition_rows, summary
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         described = GroupAdmin(cluster).describe_group(name)
@@ -118,7 +118,7 @@ def members(name: str, format: str, bootstrap: str) -> None:
       headwater group members billing --format yaml
     """
     from headwater.cli.rows.group_rows import by_topic, member_row, short
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         found = GroupAdmin(cluster).describe_group(name).members
@@ -145,7 +145,7 @@ def offsets(name: str, format: str, bootstrap: str) -> None:
       headwater group offsets billing --format json
     """
     from headwater.cli.rows.group_rows import lag, offsets_at
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
     from headwater.client.offsets import LATEST
 
     with connect(bootstrap) as cluster:
@@ -204,7 +204,7 @@ def delete(names: tuple[str, ...], if_exists: bool, yes: bool, format: str, boot
 def _delete(cluster: "Cluster", name: str, *, if_exists: bool) -> bool:
     from headwater.cli.rows.group_rows import named
     from headwater.client.errors import Refused, UnknownGroup
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
     from headwater.errors import ErrorCode
 
     admin = GroupAdmin(cluster)

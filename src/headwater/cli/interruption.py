@@ -13,8 +13,8 @@ class Interruption:
     """
 
     def __init__(self) -> None:
-        self.is_wanted = False
-        self._is_held = False
+        self.is_requested = False
+        self._is_deferred = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -27,29 +27,29 @@ class Interruption:
             signal.signal(number, handler)
 
     @contextmanager
-    def held(self) -> Generator[None]:
-        self._is_held = True
+    def deferred(self) -> Generator[None]:
+        self._is_deferred = True
         try:
             yield
         finally:
-            self._is_held = False
-        self._raise_if_wanted()
+            self._is_deferred = False
+        self._raise_if_requested()
 
     @contextmanager
-    def let_in(self) -> Generator[None]:
+    def allowed(self) -> Generator[None]:
         """A moment within `held` at which nothing is lost, such as a wait."""
-        self._is_held = False
+        self._is_deferred = False
         try:
-            self._raise_if_wanted()
+            self._raise_if_requested()
             yield
         finally:
-            self._is_held = True
+            self._is_deferred = True
 
-    def _raise_if_wanted(self) -> None:
-        if self.is_wanted:
+    def _raise_if_requested(self) -> None:
+        if self.is_requested:
             raise KeyboardInterrupt
 
     def _interrupt(self, *_: object) -> None:
-        is_first, self.is_wanted = not self.is_wanted, True
-        if not (self._is_held and is_first):
+        is_first, self.is_requested = not self.is_requested, True
+        if not (self._is_deferred and is_first):
             raise KeyboardInterrupt

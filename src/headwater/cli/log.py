@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.output import format_option
-from headwater.cli.parts.log_verify import verify
+from headwater.cli.subcommands.log_verify import verify
 
 if TYPE_CHECKING:
     from headwater.protocol.batches.batch import BatchHeader
@@ -37,7 +37,7 @@ def dump(file: Path, records: bool, format: str) -> int:
     wrong with those. Bytes that are no UTF-8 are escaped, or base64 in a field `..._base64`. The exit code
     is 1 if anything is wrong.
     """
-    from headwater.cli.rows.record_rows import until_pipe_is_closed
+    from headwater.cli.pipe import until_pipe_is_closed
 
     problem_count = 0
     with until_pipe_is_closed():

@@ -17,7 +17,7 @@ from headwater.cli.options import Assignment, Moment, bootstrap_option, connect
 from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
-    from headwater.client.delivery import Delivered
+    from headwater.client.delivery import DeliveredBatch
     from headwater.client.producer import Producer
     from headwater.clock import Clock
 
@@ -122,7 +122,7 @@ def produce(
 
         try:
             # An interruption between a request and the note of its answer would leave its records out of the summary.
-            with progress as advance, interruption, interruption.held():
+            with progress as advance, interruption, interruption.deferred():
                 _write_all(_paced(entries, rate, cluster.clock, interruption), producer, write, advance)
         finally:
             if written:
@@ -163,7 +163,7 @@ def _paced(
             early_ms = started_ms + count * 1000 / rate - clock.monotonic_ms()
             if early_ms >= _PAUSE_MS_MIN:
                 yield None
-                with interruption.let_in():
+                with interruption.allowed():
                     time.sleep(early_ms / 1000)
             count += 1
         yield entry
@@ -202,7 +202,7 @@ def _split(stream: BinaryIO, interruption: Interruption) -> Iterator[bytes | Non
     # A single read gives what is there, so that lines do not wait for a buffer to fill.
     read = cast("Callable[[int], bytes]", getattr(stream, "read1", stream.read))
     while True:
-        with interruption.let_in():
+        with interruption.allowed():
             # Here and not in the read, which may have taken lines when it is interrupted.
             _poll(stream, timeout_ms=None)
         if not (chunk := read(_READ_BYTES)):
@@ -263,7 +263,7 @@ def _progress(stream: BinaryIO) -> Generator[Callable[[Entry | None], None]]:
         advance(None)
 
 
-def _note(written: dict[int, Written], delivered: "Delivered") -> None:
+def _note(written: dict[int, Written], delivered: "DeliveredBatch") -> None:
     partition = delivered.partition.partition
     known = written.get(partition, Written(0, -1, -1))
     first, last = known.first_offset, known.last_offset

@@ -103,10 +103,10 @@ def list_topics(internal: bool, format: str, bootstrap: str) -> None:
                 "partitions": len(found.partitions),
                 "replicas": max(len(partition.replicas) for partition in found.partitions),
                 "id": found.id,
-                "internal": found.internal,
+                "internal": found.is_internal,
             }
             for found in Admin(cluster).list_topics()
-            if internal or not found.internal
+            if internal or not found.is_internal
         ]
     show(rows, format, ("topic", "partitions", "replicas"))
 
@@ -263,7 +263,7 @@ def _describe(
     summary: dict[str, object] = {
         "topic": name,
         "id": found.id,
-        "internal": found.internal,
+        "internal": found.is_internal,
         "offsets": sum(latest[partition] - earliest[partition] for partition in led),
         "bytes": sum(sizes.values()),
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.client.cluster import Cluster, TopicDescription
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import UnknownTopic, check, only
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
@@ -75,8 +75,8 @@ class TopicSetting:
     value: str | None
     source: str
     is_default: bool
-    read_only: bool
-    sensitive: bool
+    is_read_only: bool
+    is_sensitive: bool
     documentation: str
 
 
@@ -207,7 +207,7 @@ class Admin:
         """Removes what lies before each offset (-1: everything); gives where each partition begins now."""
 
         def ask(
-            connection: Connection, questions: Mapping[TopicPartition, int]
+            connection: BrokerConnection, questions: Mapping[TopicPartition, int]
         ) -> Iterator[tuple[TopicPartition, int, int]]:
             topics: dict[str, list[DeleteRecordsPartition]] = {}
             for (topic, index), offset in questions.items():
@@ -227,7 +227,7 @@ class Admin:
         """The bytes that each partition takes on its leader's disk; -1 where a leader does not tell."""
 
         def ask(
-            connection: Connection, questions: Mapping[TopicPartition, None]
+            connection: BrokerConnection, questions: Mapping[TopicPartition, None]
         ) -> Iterator[tuple[TopicPartition, int, int]]:
             indexes: dict[str, list[int]] = {}
             for topic, index in questions:

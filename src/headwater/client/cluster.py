@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from headwater.client.backoff import Backoff
-from headwater.client.connection import CLIENT_ID, RESPONSE_BYTES_MAX, TIMEOUT_MS, Connection
+from headwater.client.connection import CLIENT_ID, RESPONSE_BYTES_MAX, TIMEOUT_MS, BrokerConnection
 from headwater.client.errors import ClientError, ConnectionLost, Refused, UnknownTopic, check
 from headwater.client.security.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
@@ -47,7 +47,7 @@ class PartitionDescription:
 class TopicDescription:
     name: TopicName
     id: TopicId
-    internal: bool
+    is_internal: bool
     partitions: tuple[PartitionDescription, ...]
 
 
@@ -78,7 +78,7 @@ class Cluster:
         self._client_id = client_id
         self._topic_wait_ms = topic_wait_ms
         self._response_bytes_max = response_bytes_max
-        self._connections: dict[tuple[Endpoint, bool], Connection] = {}
+        self._connections: dict[tuple[Endpoint, bool], BrokerConnection] = {}
         self._nodes: dict[NodeId, Endpoint] = {}
         self._topics: dict[str, tuple[TopicDescription, int]] = {}
         self._was_reached = False
@@ -163,18 +163,18 @@ class Cluster:
 
     # -- requests
 
-    def node(self, node: NodeId) -> Connection:
+    def node(self, node: NodeId) -> BrokerConnection:
         endpoint = self._nodes.get(node)
         if endpoint is None:
             raise ConnectionLost(f"broker {node} is not there any more")
         return self.connection(endpoint)
 
-    def connection(self, endpoint: Endpoint, *, apart: bool = False) -> Connection:
+    def connection(self, endpoint: Endpoint, *, is_dedicated: bool = False) -> BrokerConnection:
         """A connection is shared by all who ask, but kept apart from that where an answer shall not wait for a fetch's,
         which is ahead of it on the same connection."""
-        connection = self._connections.get((endpoint, apart))
-        if connection is None or connection.closed:
-            connection = self._connections[endpoint, apart] = Connection(
+        connection = self._connections.get((endpoint, is_dedicated))
+        if connection is None or connection.is_closed:
+            connection = self._connections[endpoint, is_dedicated] = BrokerConnection(
                 endpoint,
                 security=self._security,
                 client_id=self._client_id,
@@ -202,7 +202,7 @@ class Cluster:
     def ask_leaders(
         self,
         asked: Mapping[TopicPartition, T],
-        ask: Callable[[Connection, Mapping[TopicPartition, T]], Iterable[tuple[TopicPartition, int, A]]],
+        ask: Callable[[BrokerConnection, Mapping[TopicPartition, T]], Iterable[tuple[TopicPartition, int, A]]],
     ) -> dict[TopicPartition, A]:
         """Asks each partition's leader, and the next one if leadership moved meanwhile.
 
@@ -236,13 +236,13 @@ class Cluster:
             try:
                 return action()
             except ClientError as error:
-                if not self.may_pass(error):
+                if not self.should_retry(error):
                     raise
                 backoff.pause(error)
 
-    def may_pass(self, error: ClientError) -> bool:
+    def should_retry(self, error: ClientError) -> bool:
         """Whether to try again. Where no broker was ever reached, the address is more likely wrong than the moment."""
-        return error.retriable and self._was_reached
+        return error.is_retriable and self._was_reached
 
     def backoff(self, timeout_ms: int) -> Backoff:
         return Backoff(timeout_ms, self.clock, self.sleep)
@@ -262,9 +262,9 @@ class Cluster:
 
     # -- connections
 
-    def _any(self) -> Connection:
+    def _any(self) -> BrokerConnection:
         for connection in self._connections.values():
-            if not connection.closed:
+            if not connection.is_closed:
                 return connection
         failures: list[ConnectionLost] = []
         for endpoint in dict.fromkeys((*self._nodes.values(), *self._bootstrap)):

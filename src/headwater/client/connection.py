@@ -39,7 +39,7 @@ _TLS_ALERT = 0x1503
 R = TypeVar("R", bound=Response)
 
 
-class InFlight(Generic[R]):
+class InFlightRequest(Generic[R]):
     """A request that was sent, and its answer once that is read."""
 
     __slots__ = ("answer", "correlation_id", "response", "version")
@@ -51,7 +51,7 @@ class InFlight(Generic[R]):
         self.answer: R | None = None
 
 
-class Connection:
+class BrokerConnection:
     """Connects, learns what the broker speaks, and says who we are if that is asked for. `timeout_ms` bounds each of
     these steps and, by default, every later answer.
 
@@ -70,14 +70,14 @@ class Connection:
         clock: Clock | None = None,
     ) -> None:
         self.endpoint = endpoint
-        self.closed = False
+        self.is_closed = False
         self._security = security
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._response_bytes_max = response_bytes_max
         self._clock = clock or SystemClock()
         self._correlation_id = 0
-        self._in_flight: deque[InFlight[Any]] = deque()
+        self._in_flight: deque[InFlightRequest[Any]] = deque()
         self._versions: Mapping[int, range] = {}
         self._large_frames = Buffers()
         # Anything but ApiVersions, which a broker answers before it knows who we are.
@@ -107,7 +107,7 @@ class Connection:
             )
         return version
 
-    def send(self, request: Request, response: type[R], *, version_max: int | None = None) -> InFlight[R]:
+    def send(self, request: Request, response: type[R], *, version_max: int | None = None) -> InFlightRequest[R]:
         sent = self._send(request, response, self.version(type(request), version_max))
         self._in_flight.append(sent)
         return sent
@@ -116,7 +116,7 @@ class Connection:
         """For the one request that gets no answer: a produce with acks=0."""
         self._send(request, Response, self.version(type(request), version_max))
 
-    def wait(self, sent: InFlight[R], *, timeout_ms: int | None = None) -> R:
+    def wait(self, sent: InFlightRequest[R], *, timeout_ms: int | None = None) -> R:
         """The answer to `sent`; answers to what was sent before it are kept for whoever waits for them."""
         deadline_ms = self._clock.monotonic_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
         while sent.answer is None:
@@ -136,13 +136,13 @@ class Connection:
         """For `select`: readable when an answer begins to arrive, unless it `has_arrived` already."""
         return self._socket.fileno()
 
-    def has_arrived(self, sent: InFlight[Any]) -> bool:
+    def has_arrived(self, sent: InFlightRequest[Any]) -> bool:
         """Whether the answer, or the begin of one before it, is where `select` does not see it: it was read while
         another was waited for, or TLS has it already."""
         return sent.answer is not None or (self._pending is not None and self._pending() > 0)
 
     def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
         self._in_flight.clear()
         self._socket.close()
 
@@ -181,7 +181,7 @@ class Connection:
         self._in_flight.append(sent)
         return self.wait(sent)
 
-    def _send(self, request: Request, response: type[R], version: int) -> InFlight[R]:
+    def _send(self, request: Request, response: type[R], version: int) -> InFlightRequest[R]:
         self._correlation_id = self._correlation_id + 1 if self._correlation_id < _CORRELATION_ID_MAX else 0
         frame = bytearray(_SIZE.size)
         try:
@@ -193,7 +193,7 @@ class Connection:
                 f"what {type(request).__name__} should say has no form in the protocol: {error}"
             ) from error
         assert len(parts) == 1, "a client sends records that it holds in memory"
-        if self.closed:
+        if self.is_closed:
             raise self._lost("the connection is closed")
         try:
             self._socket.settimeout(self._timeout_ms / 1000)
@@ -205,9 +205,9 @@ class Connection:
         except BaseException:
             self.close()
             raise
-        return InFlight(response, version, self._correlation_id)
+        return InFlightRequest(response, version, self._correlation_id)
 
-    def _receive(self, sent: InFlight[Response], deadline_ms: int) -> None:
+    def _receive(self, sent: InFlightRequest[Response], deadline_ms: int) -> None:
         try:
             size: int = _SIZE.unpack(self._read(_SIZE.size, deadline_ms))[0]
             if not _SIZE.size <= size <= self._response_bytes_max:
@@ -268,7 +268,7 @@ class Connection:
         return ConnectionLost(f"lost the connection to {self.endpoint}: {reason}")
 
 
-def _answer_version(sent: InFlight[Response], frame: memoryview, position: int) -> int:
+def _answer_version(sent: InFlightRequest[Response], frame: memoryview, position: int) -> int:
     """An answer has its request's version, but an ApiVersions request of an unknown version is refused in version 0."""
     if sent.response.api_key != ApiVersionsResponse.api_key or len(frame) < position + _INT16.size:
         return sent.version

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from headwater.client.backoff import Backoff
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection, InFlight
+from headwater.client.connection import BrokerConnection, InFlightRequest
 from headwater.client.errors import ClientError, OffsetOutOfRange, Refused, check
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
-from headwater.client.transactions.isolation import AbortedTransactions
+from headwater.client.transactions.aborted_record_filter import AbortedRecordFilter
 from headwater.errors import CorruptBatch, ErrorCode
 from headwater.ids import NodeId, TopicName, TopicPartition
 from headwater.protocol.batches import batch
@@ -58,8 +58,8 @@ class ConsumedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Fetch:
-    connection: Connection
-    sent: InFlight[FetchResponse]
+    connection: BrokerConnection
+    sent: InFlightRequest[FetchResponse]
     asked: Mapping[TopicPartition, int]
     deadline_ms: int
 
@@ -167,7 +167,7 @@ class Consumer:
         ready: list[NodeId] = []
         for node, fetch in self._fetches.items():
             is_late = fetch.deadline_ms <= self._cluster.clock.monotonic_ms()
-            if fetch.connection.closed or is_late or fetch.connection.has_arrived(fetch.sent):
+            if fetch.connection.is_closed or is_late or fetch.connection.has_arrived(fetch.sent):
                 ready.append(node)
             else:
                 poller.register(fetch.connection, select.POLLIN)
@@ -206,7 +206,7 @@ class Consumer:
         if not data.records:
             return
         next_offset = position
-        aborted = AbortedTransactions((self._committed_only and data.aborted_transactions) or ())
+        aborted = AbortedRecordFilter((self._committed_only and data.aborted_transactions) or ())
         found: list[FetchedBatch] = []
         for header, one in self._verified(partition, data):
             hidden = aborted.hides(header, one) or header.is_control or not header.record_count
@@ -240,7 +240,7 @@ class Consumer:
 
     def _stumble(self, partitions: Iterable[TopicPartition], error: ClientError) -> None:
         """Notes what may pass; what will not is raised."""
-        if not self._cluster.may_pass(error):
+        if not self._cluster.should_retry(error):
             raise error
         self._troubled.update(dict.fromkeys(partitions, error))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection, InFlight
+from headwater.client.connection import BrokerConnection, InFlightRequest
 from headwater.client.errors import ClientError, Refused, check
 from headwater.errors import ErrorCode
 from headwater.ids import NodeId, TopicName, TopicPartition
@@ -38,7 +38,7 @@ _UNKNOWN_OFFSET = -1
 _DECODED_BYTES_MAX = _INT32_MAX
 
 
-class Delivered(NamedTuple):
+class DeliveredBatch(NamedTuple):
     """An acknowledged batch. `base_offset` is -1 where the broker did not tell: acks=0."""
 
     partition: TopicPartition
@@ -47,7 +47,7 @@ class Delivered(NamedTuple):
     byte_count: int
 
 
-class Encoded(NamedTuple):
+class EncodedBatch(NamedTuple):
     """Records of one partition in the form of the wire, behind room for the header of their batch: `payload` begins
     with `batch.HEADER_SIZE` bytes that mean nothing. Whoever delivers it owns it."""
 
@@ -59,12 +59,12 @@ class Encoded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProducerIdentity:
     producer_id: int
     producer_epoch: int
 
 
-_NO_IDENTITY = Identity(batch.NO_PRODUCER_ID, batch.NO_PRODUCER_EPOCH)
+_NO_IDENTITY = ProducerIdentity(batch.NO_PRODUCER_ID, batch.NO_PRODUCER_EPOCH)
 
 
 @dataclass(slots=True)
@@ -81,8 +81,8 @@ class _Sealed:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    connection: Connection
-    sent: InFlight[ProduceResponse]
+    connection: BrokerConnection
+    sent: InFlightRequest[ProduceResponse]
     batches: Sequence[_Sealed]
 
 
@@ -96,9 +96,9 @@ class Delivery:
         codec: Codec,
         level: int | None,
         timeout_ms: int,
-        on_delivered: Callable[[Delivered], None] | None,
+        on_delivered: Callable[[DeliveredBatch], None] | None,
         transactional_id: str | None = None,
-        new_identity: Callable[[], Identity] | None = None,
+        new_identity: Callable[[], ProducerIdentity] | None = None,
     ) -> None:
         """`new_identity` is asked when the first batch is sealed, and again after one that could not be delivered."""
         self._cluster = cluster
@@ -118,7 +118,7 @@ class Delivery:
         self._sealed_count = 0
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> ProducerIdentity | None:
         """None before the first batch."""
         return None if self._identity is _NO_IDENTITY else self._identity
 
@@ -130,7 +130,7 @@ class Delivery:
         """Sends one batch for each partition; returns as soon as they are on their way."""
         self._deliver([self._seal_records(partition, records) for partition, records in accumulated])
 
-    def deliver_encoded(self, encoded: Iterable[Encoded]) -> None:
+    def deliver_encoded(self, encoded: Iterable[EncodedBatch]) -> None:
         """As `deliver`, for what is encoded already."""
         self._deliver([self._seal_encoded(each) for each in encoded])
 
@@ -155,7 +155,7 @@ class Delivery:
         sequence = self._next_sequence(partition)
         return self._sealed(partition, len(records), sequence, self._build(records, sequence))
 
-    def _seal_encoded(self, encoded: Encoded) -> _Sealed:
+    def _seal_encoded(self, encoded: EncodedBatch) -> _Sealed:
         sequence = self._next_sequence(encoded.partition)
         batch.complete(
             encoded.payload,
@@ -196,10 +196,10 @@ class Delivery:
             transactional=self._transactional_id is not None,
         )
 
-    def _any_identity(self) -> Identity:
-        def read(response: InitProducerIdResponse) -> Identity:
+    def _any_identity(self) -> ProducerIdentity:
+        def read(response: InitProducerIdResponse) -> ProducerIdentity:
             check(response.error_code, "a producer id")
-            return Identity(response.producer_id, response.producer_epoch)
+            return ProducerIdentity(response.producer_id, response.producer_epoch)
 
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
         return self._cluster.ask_any(request, InitProducerIdResponse, read)
@@ -222,7 +222,7 @@ class Delivery:
                 failed += _fail(group, error)
         return failed
 
-    def _send(self, connection: Connection, batches: Sequence[_Sealed]) -> None:
+    def _send(self, connection: BrokerConnection, batches: Sequence[_Sealed]) -> None:
         topics: dict[TopicName, list[PartitionProduceData]] = {}
         for sealed in batches:
             data = PartitionProduceData(index=sealed.partition.partition, records=sealed.data)
@@ -266,7 +266,7 @@ class Delivery:
 
     def _delivered(self, sealed: _Sealed, base_offset: int) -> None:
         if self._on_delivered is not None:
-            self._on_delivered(Delivered(sealed.partition, base_offset, sealed.record_count, len(sealed.data)))
+            self._on_delivered(DeliveredBatch(sealed.partition, base_offset, sealed.record_count, len(sealed.data)))
 
     # -- sending again
 
@@ -286,7 +286,7 @@ class Delivery:
             passing: ClientError | None = None
             for partition, queue in list(queues.items()):
                 error = queue[0].error
-                if error is None or self._cluster.may_pass(error):
+                if error is None or self._cluster.should_retry(error):
                     passing = error or passing
                 elif error.code == ErrorCode.MESSAGE_TOO_LARGE and queue[0].record_count > 1:
                     queue.extendleft(reversed(self._split(queue.popleft())))

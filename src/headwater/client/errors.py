@@ -59,7 +59,7 @@ class ClientError(HeadwaterError):
     """Anything that keeps a client from what it was asked to do."""
 
     @property
-    def retriable(self) -> bool:
+    def is_retriable(self) -> bool:
         return self.code in _RETRIABLE
 
 
@@ -106,7 +106,7 @@ class UnknownTopic(ClientError):
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
-    def retriable(self) -> bool:
+    def is_retriable(self) -> bool:
         return False
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.messages.records.list_offsets import (
     ListOffsetsPartition,
@@ -42,7 +42,7 @@ def offsets_since(
 
 def _ask(cluster: Cluster, asked: Mapping[TopicPartition, int], *, committed_only: bool) -> dict[TopicPartition, int]:
     def ask(
-        connection: Connection, questions: Mapping[TopicPartition, int]
+        connection: BrokerConnection, questions: Mapping[TopicPartition, int]
     ) -> Iterator[tuple[TopicPartition, int, int]]:
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for (topic, index), timestamp in questions.items():

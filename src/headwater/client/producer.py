@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import ACKS_ALL, Delivered, Delivery
+from headwater.client.delivery import ACKS_ALL, DeliveredBatch, Delivery
 from headwater.client.errors import ClientError
 from headwater.client.partitioner import partition_for_key
 from headwater.errors import ConfigError
@@ -68,7 +68,7 @@ class Producer:
         buffer_bytes_max: int = BUFFER_BYTES_MAX,
         timeout_ms: int | None = None,
         create_topics: bool = True,
-        on_delivered: Callable[[Delivered], None] | None = None,
+        on_delivered: Callable[[DeliveredBatch], None] | None = None,
     ) -> None:
         if acks not in (0, 1, ACKS_ALL):
             raise ConfigError(f"acks={acks}: only 0, 1 and -1 (all) exist")

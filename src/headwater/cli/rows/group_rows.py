@@ -7,7 +7,7 @@ from headwater.printable import printable
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
-    from headwater.client.groups.groups import GroupDescription, MemberDescription
+    from headwater.client.groups.admin import GroupDescription, MemberDescription
     from headwater.ids import TopicPartition
 
 MEMBERS_NAMED_MAX = 10
@@ -50,7 +50,7 @@ def summary(described: "GroupDescription") -> dict[str, object]:
 
 def partition_rows(cluster: "Cluster", described: "GroupDescription") -> list[dict[str, object]]:
     """A row for each partition that a member has or that something is committed for."""
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
     from headwater.client.offsets import LATEST
 
     committed = GroupAdmin(cluster).committed(described.group_id)

@@ -3,11 +3,7 @@
 In JSON and YAML a field whose bytes are no UTF-8 has `_base64` at the end of its name; null stays null.
 """
 
-import os
-import select
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import BinaryIO
 
 from headwater.cli.options import time_text
@@ -63,25 +59,3 @@ def row_writer(format: str, stream: BinaryIO) -> Callable[[Row], None]:
 
 def _write(stream: BinaryIO, line: bytes) -> None:
     stream.write(line)
-
-
-@contextmanager
-def until_pipe_is_closed() -> Generator[None]:
-    """Whoever read our output may have enough of it, which is no failure."""
-    try:
-        yield
-    except BrokenPipeError:
-        # The interpreter would otherwise try once more to write what is left, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def check_reader(stream: BinaryIO) -> None:
-    """While nothing is written, a pipe that was closed at its other end shows only if it is asked."""
-    try:
-        descriptor = stream.fileno()
-    except OSError:
-        return
-    poller = select.poll()
-    poller.register(descriptor, 0)
-    if any(event & select.POLLERR for _, event in poller.poll(0)):
-        raise BrokenPipeError

@@ -10,10 +10,10 @@ from typing import Self
 
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import WAIT_MS_MAX, ConsumedRecord, Consumer
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError, OffsetOutOfRange, Refused, UnknownGroup, UnknownTopic
-from headwater.client.groups.coordinator import GroupCoordinator
 from headwater.client.groups.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
-from headwater.client.groups.membership import REBALANCE_TIMEOUT_MS, Membership
+from headwater.client.groups.membership import REBALANCE_TIMEOUT_MS, GroupMembership
 from headwater.client.offsets import EARLIEST, list_offsets
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicPartition
@@ -59,7 +59,9 @@ class GroupConsumer:
         self._committed_only = committed_only
         self._wait_ms_max = wait_ms_max
         self._coordinator = GroupCoordinator(cluster, group_id)
-        self._membership = Membership(self._coordinator, assignor=assignor, rebalance_timeout_ms=rebalance_timeout_ms)
+        self._membership = GroupMembership(
+            self._coordinator, assignor=assignor, rebalance_timeout_ms=rebalance_timeout_ms
+        )
         self._consumer = Consumer(cluster, {}, committed_only=committed_only, wait_ms_max=wait_ms_max)
         self._committed: dict[TopicPartition, int] = {}
         self._committed_at_ms = cluster.clock.monotonic_ms()
@@ -184,7 +186,7 @@ class GroupConsumer:
         except (Refused, UnknownGroup) as error:
             if error.code not in _OUTDATED:
                 raise
-            self._membership.hurry()
+            self._membership.heartbeat_now()
             return False
         except UnknownTopic:
             self._pass_over_deleted_topics()

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError, UnknownTopic, check, only
-from headwater.client.groups.coordinator import GroupCoordinator
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicName, TopicPartition
 from headwater.protocol.messages.groups.offset_commit import (

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import uuid4
 
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError
-from headwater.client.groups.coordinator import GroupCoordinator
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicId, TopicName, TopicPartition
 from headwater.protocol.messages.groups.consumer_group_heartbeat import (
@@ -45,7 +45,7 @@ class Rebalance(NamedTuple):
     is_lost: bool
 
 
-class Membership:
+class GroupMembership:
     def __init__(
         self,
         coordinator: GroupCoordinator,
@@ -87,9 +87,9 @@ class Membership:
         self._topics = sorted(set(topics))
         self._regex = "" if regex is None and self._regex is not None else regex
         self._is_told = False
-        self.hurry()
+        self.heartbeat_now()
 
-    def hurry(self) -> None:
+    def heartbeat_now(self) -> None:
         """Lets the next poll heartbeat, whatever the interval."""
         self._heartbeat_at_ms = self._clock.monotonic_ms()
 
@@ -110,7 +110,7 @@ class Membership:
         self._owned = self._known_target()
         self._is_owned_told = False
         self._is_lost = False
-        self.hurry()
+        self.heartbeat_now()
 
     def leave(self) -> None:
         """Others need not wait for the session time-out then. That still is there if this fails."""
@@ -139,7 +139,7 @@ class Membership:
                 raise
             self._start_anew()
             self._is_lost = bool(self._owned)
-            self.hurry()
+            self.heartbeat_now()
             return
         # A topic may be younger than what the broker that is asked knows; then the next heartbeat asks again.
         unknown = {partition.topic_id for partition in self._target} - self._names.keys()

@@ -16,7 +16,7 @@ from headwater.protocol.messages.security.sasl_authenticate import SaslAuthentic
 from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from headwater.client.connection import Connection
+    from headwater.client.connection import BrokerConnection
 
 PLAIN = "PLAIN"
 _SCRAM_DIGESTS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -34,7 +34,7 @@ class Credentials:
     username: str
     password: str = field(repr=False)
 
-    def authenticate(self, connection: "Connection") -> None:
+    def authenticate(self, connection: "BrokerConnection") -> None:
         """On a connection that has just been made: nothing else may be asked before."""
         self._agree(connection)
         try:
@@ -47,7 +47,7 @@ class Credentials:
                 f"the broker at {connection.endpoint}, user {self.username!r}: {error}"
             ) from None
 
-    def _agree(self, connection: "Connection") -> None:
+    def _agree(self, connection: "BrokerConnection") -> None:
         broker = f"the broker at {connection.endpoint}"
         if connection.version(SaslHandshakeRequest) < _HANDSHAKE_VERSION_MIN:
             raise UnsupportedApi(f"{broker} speaks SASL in a form that is too old")
@@ -59,14 +59,14 @@ class Credentials:
             raise AuthenticationFailed(f"{broker} does not take {self.mechanism}; it takes {offered} (sasl.mechanism)")
         check(answer.error_code, f"{broker} refused to agree on {self.mechanism}")
 
-    def _prove(self, connection: "Connection") -> None:
+    def _prove(self, connection: "BrokerConnection") -> None:
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
         scram = ScramExchange(_SCRAM_DIGESTS[self.mechanism], self.username, self.password, nonce)
         challenge = _exchange(connection, scram.first())
         scram.verify(_exchange(connection, scram.final(challenge)))
 
 
-def _exchange(connection: "Connection", message: bytes) -> bytes:
+def _exchange(connection: "BrokerConnection", message: bytes) -> bytes:
     answer = connection.call(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
     check(answer.error_code, "authentication", answer.error_message)
     return bytes(answer.auth_bytes)

@@ -111,7 +111,7 @@ def _read_tls(given: Mapping[str, str]) -> "Tls":
         certificate=certificate,
         key=key,
         key_password=given.get("ssl.key.password"),
-        host_checked=_is_host_checked(given),
+        is_host_checked=_is_host_checked(given),
         version_min=min(versions),
         version_max=max(versions),
     )

@@ -36,13 +36,13 @@ class Tls:
     key: Pem | None = None
     key_password: str | None = field(default=None, repr=False)
     # Whether the broker's certificate must name the host that was connected to.
-    host_checked: bool = True
+    is_host_checked: bool = True
     version_min: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     version_max: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
 
     def context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = self.host_checked
+        context.check_hostname = self.is_host_checked
         context.minimum_version = self.version_min
         context.maximum_version = self.version_max
         if self.trusted is None:

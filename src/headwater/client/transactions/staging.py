@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import ACKS_ALL, Delivered, Delivery, Encoded, Identity
+from headwater.client.coordinator import TransactionCoordinator
+from headwater.client.delivery import ACKS_ALL, DeliveredBatch, Delivery, EncodedBatch, ProducerIdentity
 from headwater.client.errors import ClientError, UnsupportedApi
-from headwater.client.groups.coordinator import TransactionCoordinator
-from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicPartition, application_of, staging_id
@@ -49,7 +49,7 @@ class OutdatedBatch(ClientError):
     code = ErrorCode.INVALID_UPDATE_VERSION
 
 
-class Staged(NamedTuple):
+class StagedWriter(NamedTuple):
     """A writer that has staged its part, as `publish` names it."""
 
     transactional_id: str
@@ -57,7 +57,7 @@ class Staged(NamedTuple):
     producer_epoch: int
 
 
-class Published(NamedTuple):
+class PublishResult(NamedTuple):
     """`is_replay`: the batch had been published before, so that what was staged for it again is aborted. A request
     whose answer was lost and which was sent again looks the same."""
 
@@ -81,13 +81,13 @@ class StagingWriter:
         *,
         codec: Codec = Codec.NONE,
         level: int | None = None,
-        on_delivered: Callable[[Delivered], None] | None = None,
+        on_delivered: Callable[[DeliveredBatch], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._coordinator = TransactionCoordinator(cluster, transactional_id)
         self._timeout_ms = timeout_ms
         self._failure: ClientError | None = None
-        self._staged: Staged | None = None
+        self._staged: StagedWriter | None = None
         self._delivery = Delivery(
             cluster,
             acks=ACKS_ALL,
@@ -101,11 +101,11 @@ class StagingWriter:
         )
 
     @property
-    def identity(self) -> Staged | None:
+    def identity(self) -> StagedWriter | None:
         """None where nothing was written: such a writer is not published."""
         return self._staged
 
-    def write(self, batches: Iterable[Encoded]) -> None:
+    def write(self, batches: Iterable[EncodedBatch]) -> None:
         """Takes over batches that are encoded already; returns as soon as they are on their way."""
         with self._checked():
             for request in in_requests(batches):
@@ -120,7 +120,7 @@ class StagingWriter:
             self._delivery.make_room()
             self._delivery.deliver([(partition, records)])
 
-    def flush(self) -> Staged | None:
+    def flush(self) -> StagedWriter | None:
         """Returns when all that was written is staged: from then on it may be published."""
         with self._checked():
             self._delivery.drain()
@@ -138,17 +138,17 @@ class StagingWriter:
     def _name(self) -> str:
         return f"the staging writer {self._coordinator.transactional_id!r}"
 
-    def _initialize(self) -> Identity:
+    def _initialize(self) -> ProducerIdentity:
         """Who this writer is. Whatever its id has left open is aborted first, which it waits for."""
 
-        def read(response: InitProducerIdResponse) -> Identity:
+        def read(response: InitProducerIdResponse) -> ProducerIdentity:
             self._coordinator.check(response.error_code)
-            return Identity(response.producer_id, response.producer_epoch)
+            return ProducerIdentity(response.producer_id, response.producer_epoch)
 
         transactional_id = self._coordinator.transactional_id
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=self._timeout_ms)
         identity = self._coordinator.ask(request, InitProducerIdResponse, read)
-        self._staged = Staged(transactional_id, identity.producer_id, identity.producer_epoch)
+        self._staged = StagedWriter(transactional_id, identity.producer_id, identity.producer_epoch)
         return identity
 
     @contextmanager
@@ -169,8 +169,8 @@ class StagingWriter:
 
 
 def publish(
-    cluster: Cluster, application_id: str, batch_id: int, writers: Iterable[Staged], *, committed: bool = True
-) -> Published:
+    cluster: Cluster, application_id: str, batch_id: int, writers: Iterable[StagedWriter], *, committed: bool = True
+) -> PublishResult:
     """Makes visible at once what the writers staged, and has the broker remember the batch; or aborts what they staged.
 
     Asked again, it publishes nothing twice. A writer that is not there any more, timed out for one, is an error and
@@ -178,12 +178,12 @@ def publish(
     """
     coordinator = TransactionCoordinator(cluster, application_id)
 
-    def read(response: PublishBatchResponse) -> Published:
+    def read(response: PublishBatchResponse) -> PublishResult:
         if response.error_code == ErrorCode.INVALID_UPDATE_VERSION:
             raise OutdatedBatch(response.error_message or f"{application_id!r} published a later batch than {batch_id}")
         coordinator.check(response.error_code, response.error_message)
         last_id = response.published_batch_id
-        return Published(response.is_replay, last_id if last_id >= 0 else None)
+        return PublishResult(response.is_replay, last_id if last_id >= 0 else None)
 
     request = PublishBatchRequest(
         application_id=application_id,
@@ -207,7 +207,7 @@ def abort_all(cluster: Cluster, application_id: str) -> None:
     pattern = re.escape(staging_id(application_id, "")) + ".*"
     found = transactions.list_transactions(states=["Ongoing"], pattern=pattern)
     described = [transactions.describe_transaction(each.transactional_id) for each in found]
-    writers = [Staged(each.transactional_id, each.producer_id, each.producer_epoch) for each in described]
+    writers = [StagedWriter(each.transactional_id, each.producer_id, each.producer_epoch) for each in described]
     if writers:
         publish(cluster, application_id, _ABORTED_BATCH_ID, writers, committed=False)
 
@@ -232,9 +232,9 @@ def supports_publish(cluster: Cluster) -> bool:
     return cluster.retrying(ask)
 
 
-def in_requests(batches: Iterable[Encoded]) -> Generator[list[Encoded]]:
+def in_requests(batches: Iterable[EncodedBatch]) -> Generator[list[EncodedBatch]]:
     """A request has one batch for each partition, and is not too large."""
-    gathered: dict[TopicPartition, Encoded] = {}
+    gathered: dict[TopicPartition, EncodedBatch] = {}
     byte_count = 0
     for each in batches:
         if not each.record_count:

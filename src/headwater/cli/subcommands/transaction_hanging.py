@@ -24,7 +24,7 @@ from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
-    from headwater.client.transactions.transactions import OpenTransaction, TransactionAdmin
+    from headwater.client.transactions.admin import OpenTransaction, TransactionAdmin
     from headwater.ids import TopicPartition
 
 # The default of transaction.max.timeout.ms: whatever is older should have ended long ago.
@@ -42,7 +42,7 @@ _COLUMNS = (
 )
 
 
-class Target(NamedTuple):
+class HangingTransaction(NamedTuple):
     """What to abort. Where a transaction is named by its producer, nothing more is known of it."""
 
     partition: "TopicPartition"
@@ -97,7 +97,7 @@ def find_hanging(chosen: tuple[Chosen, ...], max_timeout: int, format: str, boot
       headwater transaction find-hanging --topic orders:0,2 --topic invoices
       headwater transaction find-hanging --max-timeout 1h --format json
     """
-    from headwater.client.transactions.transactions import TransactionAdmin
+    from headwater.client.transactions.admin import TransactionAdmin
 
     with connect(bootstrap) as cluster:
         partitions = _partitions(cluster, chosen)
@@ -173,12 +173,12 @@ def abort_hanging(
     which = _which(partition, start_offset, producer_id, producer_epoch, coordinator_epoch)
     if dry_run and yes:
         raise click.UsageError("--dry-run changes nothing, so that there is nothing to say --yes to")
-    from headwater.client.transactions.transactions import TransactionAdmin
+    from headwater.client.transactions.admin import TransactionAdmin
 
     with connect(bootstrap) as cluster:
         cluster.partition(partition)
         admin = TransactionAdmin(cluster)
-        target = which if isinstance(which, Target) else _hanging_at(admin, partition, which)
+        target = which if isinstance(which, HangingTransaction) else _hanging_at(admin, partition, which)
         show([target.row(cluster.clock.now_ms())], format, _COLUMNS)
         if dry_run:
             click.echo(f"nothing was changed in partition {partition}", err=True)
@@ -220,9 +220,9 @@ def _partitions(cluster: "Cluster", chosen: Collection[Chosen]) -> "list[TopicPa
     return sorted(partitions)
 
 
-def _target(found: "OpenTransaction") -> Target:
+def _target(found: "OpenTransaction") -> HangingTransaction:
     producer = found.producer
-    return Target(
+    return HangingTransaction(
         found.partition,
         producer.producer_id,
         producer.epoch,
@@ -238,21 +238,23 @@ def _which(
     producer_id: int | None,
     producer_epoch: int | None,
     coordinator_epoch: int | None,
-) -> Target | int:
+) -> HangingTransaction | int:
     """Which transaction is meant: that of a producer, or that which begins at an offset."""
     match start_offset, producer_id, producer_epoch, coordinator_epoch:
         case int(), None, None, None:
             return start_offset
         case None, int(), int(), int():
             # find-hanging shows none where Kafka's own tool shows -1.
-            return Target(partition, producer_id, producer_epoch, coordinator_epoch if coordinator_epoch >= 0 else None)
+            return HangingTransaction(
+                partition, producer_id, producer_epoch, coordinator_epoch if coordinator_epoch >= 0 else None
+            )
         case _:
             raise click.UsageError(
                 "which transaction? either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
             )
 
 
-def _hanging_at(admin: "TransactionAdmin", partition: "TopicPartition", start_offset: int) -> Target:
+def _hanging_at(admin: "TransactionAdmin", partition: "TopicPartition", start_offset: int) -> HangingTransaction:
     """The transaction that began there, if it hangs."""
     in_partition = admin.open_transactions([partition])
     found = next((each for each in in_partition if each.start_offset == start_offset), None)
@@ -270,7 +272,7 @@ def _hanging_at(admin: "TransactionAdmin", partition: "TopicPartition", start_of
     return _target(found)
 
 
-def _abort(admin: "TransactionAdmin", target: Target) -> None:
+def _abort(admin: "TransactionAdmin", target: HangingTransaction) -> None:
     from headwater.client.errors import Refused
     from headwater.errors import ErrorCode
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from headwater.cli.interruption import Interruption
-from headwater.cli.rows.record_rows import check_reader
+from headwater.cli.pipe import check_reader
 from headwater.client.groups.group_consumer import GroupConsumer
 from headwater.client.offsets import EARLIEST, LATEST
 from headwater.ids import TopicName, TopicPartition
@@ -63,9 +63,9 @@ def _print(
 ) -> None:
     """What a closed pipe did not take raises, and does not count as processed."""
     written: dict[TopicPartition, int] = {}
-    with interruption.held():
+    with interruption.deferred():
         for record in records:
-            if interruption.is_wanted:
+            if interruption.is_requested:
                 break
             write(record)
             written[TopicPartition(TopicName(record.topic), record.partition)] = record.offset + 1

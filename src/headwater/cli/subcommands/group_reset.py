@@ -14,12 +14,12 @@ from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
+    from headwater.client.groups.admin import GroupAdmin
     from headwater.client.groups.group_offsets import CommittedOffset
-    from headwater.client.groups.groups import GroupAdmin
     from headwater.ids import TopicPartition
 
 
-class Target(NamedTuple):
+class ResetTarget(NamedTuple):
     """Where to: `kind` is earliest, latest, offset, time or shift."""
 
     kind: str
@@ -109,7 +109,7 @@ def reset(
         raise click.UsageError("which partitions? either --topic TOPIC[:PARTITIONS], or --all-topics")
     if dry_run and yes:
         raise click.UsageError("--dry-run changes nothing, so that there is nothing to say --yes to")
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         admin = GroupAdmin(cluster)
@@ -126,8 +126,8 @@ def reset(
     click.echo(f"reset {len(plan)} partition{'' if len(plan) == 1 else 's'} of group {name!r}", err=True)
 
 
-def _target(**given: int | None) -> Target:
-    targets = [Target(kind, int(number)) for kind, number in given.items() if number is not None]
+def _target(**given: int | None) -> ResetTarget:
+    targets = [ResetTarget(kind, int(number)) for kind, number in given.items() if number is not None]
     if len(targets) != 1:
         raise click.UsageError("where to? one of --to-earliest, --to-latest, --to-offset, --to-time and --by")
     return targets[0]
@@ -179,7 +179,7 @@ def _plan(
     name: str,
     partitions: "list[TopicPartition]",
     committed: "Mapping[TopicPartition, CommittedOffset]",
-    target: Target,
+    target: ResetTarget,
 ) -> list[Step]:
     from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 

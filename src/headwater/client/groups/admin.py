@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
+from headwater.client.coordinator import CoordinatorNode, GroupCoordinator
 from headwater.client.errors import UnknownGroup, UnsupportedApi, check, only
-from headwater.client.groups.coordinator import CoordinatorNode, GroupCoordinator
 from headwater.client.groups.group_offsets import CommittedOffset, commit_offsets, delete_offsets, fetch_offsets
 from headwater.endpoint import Endpoint
 from headwater.errors import ProtocolError

@@ -10,7 +10,7 @@ from headwater.protocol.messages.records.fetch import AbortedTransaction
 _MARKER_BYTES_MAX = 65_536
 
 
-class AbortedTransactions:
+class AbortedRecordFilter:
     """The list that came with a fetch, followed along its batches: each must be shown, in order."""
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:

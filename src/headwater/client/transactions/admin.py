@@ -10,9 +10,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
+from headwater.client.coordinator import CoordinatorNode, TransactionCoordinator
 from headwater.client.errors import ClientError, UnknownTransactionalId, UnsupportedApi, check, only
-from headwater.client.groups.coordinator import CoordinatorNode, TransactionCoordinator
 from headwater.endpoint import Endpoint
 from headwater.ids import NodeId, ProducerId, TopicName, TopicPartition, TransactionalId
 from headwater.protocol.messages.transactions.describe_producers import (
@@ -223,7 +223,7 @@ class TransactionAdmin:
         """Ends a transaction in this partition alone, whatever its coordinator thinks: for one that hangs there."""
 
         def ask(
-            connection: Connection, markers: Mapping[TopicPartition, WritableTxnMarker]
+            connection: BrokerConnection, markers: Mapping[TopicPartition, WritableTxnMarker]
         ) -> Iterator[tuple[TopicPartition, int, None]]:
             response = connection.call(WriteTxnMarkersRequest(markers=list(markers.values())), WriteTxnMarkersResponse)
             for topic in only(response.markers).topics:
@@ -241,7 +241,7 @@ class TransactionAdmin:
         self._cluster.ask_leaders({partition: marker}, ask)
 
 
-def _check_filters(connection: Connection, request: ListTransactionsRequest) -> None:
+def _check_filters(connection: BrokerConnection, request: ListTransactionsRequest) -> None:
     """A broker that does not know a filter would answer as if there were none."""
     version = connection.version(ListTransactionsRequest)
     if request.transactional_id_pattern is not None and version < _PATTERN_VERSION:
@@ -251,7 +251,7 @@ def _check_filters(connection: Connection, request: ListTransactionsRequest) -> 
 
 
 def _ask_producers(
-    connection: Connection, partitions: Mapping[TopicPartition, object]
+    connection: BrokerConnection, partitions: Mapping[TopicPartition, object]
 ) -> Iterator[tuple[TopicPartition, int, tuple[ProducerDescription, ...]]]:
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:

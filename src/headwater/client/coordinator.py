@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple, TypeVar
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import ClientError, UnknownGroup, UnknownTransactionalId, check, only
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
@@ -78,8 +78,8 @@ class Coordinator:
             raise self.unknown(f"{subject} does not exist")
         check(code, subject, message)
 
-    def _connection(self) -> Connection:
-        return self.cluster.connection(self.node.endpoint, apart=True)
+    def _connection(self) -> BrokerConnection:
+        return self.cluster.connection(self.node.endpoint, is_dedicated=True)
 
     def _find(self) -> CoordinatorNode:
         request = FindCoordinatorRequest(key=self._key, key_type=self.key_type, coordinator_keys=[self._key])

@@ -1,6 +1,6 @@
-"""Who we are to a broker: a name and a password, and the exchange of the mechanism that proves it (SASL).
+"""SASL authentication of a connection: a user name, a password, and the mechanism's exchange with the broker.
 
-Law: the password appears in no error, log or representation.
+Law: the password appears in no error, log or repr.
 """
 
 import secrets
@@ -22,9 +22,9 @@ PLAIN = "PLAIN"
 _SCRAM_DIGESTS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = (PLAIN, *_SCRAM_DIGESTS)
 
-# Before it, the mechanism's messages went without the protocol's frames.
+# With version 0, the mechanism's messages are not wrapped in SaslAuthenticate requests.
 _HANDSHAKE_VERSION_MIN = 1
-# Enough that no two exchanges share one; printable, and without the comma that separates attributes.
+# Long enough to be unique per exchange. Its URL-safe form has no comma, which would separate attributes.
 _NONCE_BYTES = 24
 
 
@@ -35,7 +35,7 @@ class Credentials:
     password: str = field(repr=False)
 
     def authenticate(self, connection: "BrokerConnection") -> None:
-        """On a connection that has just been made: nothing else may be asked before."""
+        """Authenticate a new connection, before any other request is sent on it."""
         self._agree(connection)
         try:
             if self.mechanism == PLAIN:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at chosen moments only, for commands that would lose count of what they have done."""
+"""Defers Ctrl-C and SIGTERM to safe moments, for commands that must not lose count of what they have done."""
 
 import signal
 from collections.abc import Generator
@@ -7,9 +7,10 @@ from typing import Any, Self
 
 
 class Interruption:
-    """Ends a command with KeyboardInterrupt, except where it is held: there at the end of that, or where it is let in.
+    """Raises KeyboardInterrupt on Ctrl-C and SIGTERM. In a `deferred` block it is raised at the end of the block, or in
+    an `allowed` block inside it.
 
-    Asked a second time it does not wait: whoever the command waits for may have stopped to answer.
+    A second signal is never deferred: the command may be waiting for a broker or a pipe that no longer responds.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class Interruption:
 
     @contextmanager
     def allowed(self) -> Generator[None]:
-        """A moment within `held` at which nothing is lost, such as a wait."""
+        """A part of a `deferred` block where an interruption loses nothing, such as a wait."""
         self._is_deferred = False
         try:
             self._raise_if_requested()

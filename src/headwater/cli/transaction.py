@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.duration import Duration, duration_text
-from headwater.cli.options import INT64_MAX, bootstrap_option, connect, time_text
+from headwater.cli.options import INT64_MAX, bootstrap_option, connect, time_text, with_leader
 from headwater.cli.output import format_option, show
 from headwater.cli.subcommands.transaction_hanging import abort_hanging, find_hanging
 from headwater.printable import printable
@@ -94,7 +94,7 @@ def list_transactions(
     with connect(bootstrap) as cluster:
         try:
             listed = TransactionAdmin(cluster).list_transactions(
-                # Brokers measure from when the last transaction began, even if it is long over.
+                # Brokers filter by the start of the last transaction even if it has ended, so ask for open states.
                 states=states or (() if longer_than is None else OPEN_STATES),
                 producer_ids=producer_ids,
                 longer_than_ms=longer_than,
@@ -173,7 +173,6 @@ def _summary(described: "TransactionDescription", now_ms: int) -> dict[str, obje
 
 
 def _partition_rows(cluster: "Cluster", described: "TransactionDescription") -> list[dict[str, object]]:
-    from headwater.cli.subcommands.transaction_hanging import with_leader
     from headwater.client.transactions.admin import TransactionAdmin
 
     led = with_leader(cluster, described.partitions)
@@ -201,7 +200,7 @@ def _partition_rows(cluster: "Cluster", described: "TransactionDescription") -> 
 def _show_summary(whole: "Mapping[str, object]") -> None:
     duration_ms, started, batch_id = whole["duration_ms"], whole["started"] or "-", whole["published_batch_id"]
     since = f"since {started}, for {duration_text(duration_ms)}" if isinstance(duration_ms, int) else f"began {started}"
-    # Clients choose the id.
+    # Clients choose the id, which may hold control characters.
     click.echo(
         printable(
             f"transactional id {whole['transactional_id']}  state {whole['state']}  {since}  "

@@ -7,8 +7,8 @@ import pytest
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_consumer import GroupConsumer
-from headwater.client.groups.groups import GroupAdmin
 from headwater.client.producer import Producer
 from tests.support.cli.commands import Commands
 

@@ -3,12 +3,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from headwater.cli.parts.group_reset import Step
+from headwater.cli.subcommands.group_reset import Step
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_consumer import GroupConsumer
 from headwater.client.groups.group_offsets import CommittedOffset
-from headwater.client.groups.groups import GroupAdmin
 from headwater.client.producer import Producer
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition

@@ -6,8 +6,8 @@ from confluent_kafka import Producer
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.client.transactions.staging import publish
-from headwater.client.transactions.transactions import TransactionAdmin
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.offsets import LATEST, list_offsets
-from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.clock import SystemClock
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition

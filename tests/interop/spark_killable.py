@@ -17,8 +17,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from headwater.client.connection import Connection
-from headwater.client.transactions.staging import Staged
+from headwater.client.connection import BrokerConnection
+from headwater.client.transactions.staging import StagedWriter
 from headwater.protocol.messages.transactions.publish_batch import PublishBatchRequest
 from headwater.spark.source import HeadwaterDataSource
 from headwater.spark.writes.stream_writer import HeadwaterStreamWriter, stream_writer
@@ -92,7 +92,7 @@ def staged_directory() -> Path:
     return _places() / "staged"
 
 
-def _note_staged(staged: Staged) -> None:
+def _note_staged(staged: StagedWriter) -> None:
     context = TaskContext.get()
     assert context is not None
     directory = staged_directory() / f"{context.stageId()}-{context.partitionId()}"
@@ -118,17 +118,17 @@ def _watched(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 @contextmanager
 def _no_answer_awaited() -> Generator[None]:
     """Whoever is to be killed at COMMIT_SENT is killed when the request is on its way."""
-    send = Connection.send
+    send = BrokerConnection.send
 
-    def deadly(connection: Connection, request: Any, *arguments: Any, **named: Any) -> Any:
+    def deadly(connection: BrokerConnection, request: Any, *arguments: Any, **named: Any) -> Any:
         sent = send(connection, request, *arguments, **named)
         if isinstance(request, PublishBatchRequest):
             reach(COMMIT_SENT)
         return sent
 
     replaced: Any = deadly
-    Connection.send = replaced
+    BrokerConnection.send = replaced
     try:
         yield
     finally:
-        Connection.send = send
+        BrokerConnection.send = send

@@ -11,8 +11,8 @@ from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import Consumer
 from headwater.client.errors import OffsetOutOfRange
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_consumer import GroupConsumer
-from headwater.client.groups.groups import GroupAdmin
 from headwater.client.offsets import EARLIEST, list_offsets, offsets_since
 from headwater.client.producer import Producer
 from headwater.client.security.security import read_security

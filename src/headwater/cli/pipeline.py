@@ -1,4 +1,4 @@
-"""`headwater pipeline`: Spark pipelines between topics, written, checked, run, looked at and stopped."""
+"""`headwater pipeline`: writes, checks, runs, shows and stops Spark pipelines between topics."""
 
 import os
 import signal
@@ -219,7 +219,7 @@ def status(path: Path, format: str) -> None:
     state = _state(path)
     flows = [dict(flow) for flow in state.flows]
     phase = state.phase if state.is_alive() or state.phase in {"stopped", "failed"} else "killed"
-    # One word for programs; how it came to an end is in the phase.
+    # `status` is one of two words, for programs. `phase` tells how a pipeline ended.
     whole: dict[str, Any] = {
         "pipeline": state.pipeline,
         "status": "running" if state.is_alive() and state.phase not in {"stopped", "failed"} else "stopped",
@@ -293,13 +293,14 @@ def _state(path: Path) -> "State":
 
 
 def _tell_definitions(bootstrap: str) -> None:
-    """Where the brokers are and how to talk to them, in the environment: Spark's Python processes inherit it."""
+    """Put the brokers' addresses and the client's configuration into the environment: Spark's Python processes inherit
+    it, and `headwater.spark.client_options` reads it."""
     from headwater.spark import environment
 
     os.environ[environment.BOOTSTRAP] = client_settings(bootstrap)["bootstrap.servers"]
     file = client_config_file()
     if file is not None:
-        # Definitions run in the directory of their project.
+        # Absolute, because definitions run in the directory of their project.
         os.environ[environment.CLIENT_CONFIG] = str(file.absolute())
 
 

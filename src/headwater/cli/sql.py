@@ -57,7 +57,7 @@ def sql(
       headwater sql "SELECT parse_json(value):product::string AS product, count(*) AS orders
                      FROM headwater.orders GROUP BY 1 ORDER BY 2 DESC"
     """
-    # First of all: who asks a broker that is not there should not wait for Spark.
+    # Before Spark starts, so that a wrong address fails at once.
     with connect(bootstrap) as cluster:
         topics = [topic.name for topic in cluster.topics()]
     from headwater.pipelines import topic_tables
@@ -65,7 +65,8 @@ def sql(
     from headwater.pipelines.sessions import Target, plain
 
     with TemporaryDirectory(prefix="headwater-sql-") as directory:
-        # Named, so that SPARK_REMOTE is not heeded: a server that runs already does not take these settings.
+        # An explicit master, so that Spark ignores SPARK_REMOTE: a running Connect server would not take these
+        # settings.
         target = Target(master or "local[*]", config={**topic_tables.SETTINGS, **dict(settings)})
         with plain("headwater sql", target, Place(Path(directory)), keeps_tables=False) as spark:
             result = topic_tables.query(spark, statement, client_settings(bootstrap), topics, rows_max=limit)
@@ -80,14 +81,14 @@ def _show(result: "Result", format: str) -> None:
         writer.writerow(result.columns)
         writer.writerows(list(map(_cell, row)) for row in result.rows)
         return
-    # Two columns may have one name in SQL, but not in an object.
+    # In SQL two columns may have the same name, but not in a JSON object.
     columns = result.columns
     names = [name if columns.index(name) == at else f"{name}_{at + 1}" for at, name in enumerate(columns)]
     show([dict(zip(names, map(_cell, row), strict=True)) for row in result.rows], format, names)
 
 
 def _cell(value: Any) -> Any:
-    """What Spark gives, in types that every format can show."""
+    """Convert a value of Spark's to types that every format can show."""
     match value:
         case datetime():
             return value.isoformat(sep=" ", timespec="milliseconds")
@@ -96,7 +97,7 @@ def _cell(value: Any) -> Any:
         case Mapping():
             return {str(key): _cell(item) for key, item in cast("Mapping[Any, Any]", value).items()}
         case tuple():
-            # A struct, the only kind of tuple that Spark gives.
+            # A struct (Row): the only kind of tuple in Spark's results.
             return {name: _cell(item) for name, item in cast("Any", value).asDict().items()}
         case list():
             return [_cell(item) for item in cast("list[Any]", value)]

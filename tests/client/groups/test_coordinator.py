@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ConnectionLost, Refused, UnknownGroup
-from headwater.client.groups.coordinator import GroupCoordinator
 from headwater.client.groups.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode

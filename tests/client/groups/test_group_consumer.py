@@ -9,8 +9,8 @@ from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import ConsumedRecord
 from headwater.client.errors import ClientError, Refused
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_consumer import AUTO_COMMIT_MS, GroupConsumer
-from headwater.client.groups.groups import GroupAdmin
 from headwater.client.offsets import LATEST
 from headwater.client.producer import Producer
 from headwater.clock import ManualClock
@@ -301,7 +301,7 @@ def poll_until(condition: Callable[[], bool], *consumers: GroupConsumer) -> list
         if condition():
             return values
         for consumer in consumers:
-            consumer._membership.hurry()
+            consumer._membership.heartbeat_now()
             values += [record.value for record in consumer.poll()]
     raise AssertionError("it did not happen within 200 polls")
 

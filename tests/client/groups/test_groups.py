@@ -9,9 +9,9 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ClientError, Refused, UnknownGroup, UnknownTopic
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_consumer import GroupConsumer
 from headwater.client.groups.group_offsets import CommittedOffset
-from headwater.client.groups.groups import GroupAdmin
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition

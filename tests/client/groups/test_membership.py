@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.client.cluster import Cluster
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import Refused
-from headwater.client.groups.coordinator import GroupCoordinator
-from headwater.client.groups.membership import HEARTBEAT_INTERVAL_MS_MIN, Membership, Rebalance
+from headwater.client.groups.membership import HEARTBEAT_INTERVAL_MS_MIN, GroupMembership, Rebalance
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
@@ -23,7 +23,7 @@ class Scene:
     def __init__(self, group: ScriptedGroup, cluster: Cluster, clock: ManualClock) -> None:
         self.group = group
         self.clock = clock
-        self.member = Membership(GroupCoordinator(cluster, GROUP), assignor="uniform", rebalance_timeout_ms=60_000)
+        self.member = GroupMembership(GroupCoordinator(cluster, GROUP), assignor="uniform", rebalance_timeout_ms=60_000)
         self.member.subscribe(["orders"])
 
     def join(self, *partitions: int) -> None:
@@ -222,5 +222,5 @@ def test_leaving_is_said_once_and_its_failure_is_no_matter(scene: Scene) -> None
 
 
 def test_members_have_ids_of_their_own(scene: Scene) -> None:
-    other = Membership(GroupCoordinator(Cluster("127.0.0.1:1"), GROUP))
+    other = GroupMembership(GroupCoordinator(Cluster("127.0.0.1:1"), GROUP))
     assert other.member_id != scene.member.member_id

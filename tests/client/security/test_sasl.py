@@ -6,7 +6,7 @@ import hmac
 
 import pytest
 
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import AuthenticationFailed, ClientError, ConnectionLost, UnsupportedApi
 from headwater.client.security.sasl import Credentials
 from headwater.client.security.security import Security
@@ -91,7 +91,7 @@ def test_a_broker_learns_who_we_are_before_anything_else(mechanism: str, authent
         SaslAuthenticateRequest: authenticate,
         MetadataRequest: metadata,
     }
-    with ScriptedBroker(scripts) as broker, Connection(broker.endpoint, security=as_ann(mechanism)) as connection:
+    with ScriptedBroker(scripts) as broker, BrokerConnection(broker.endpoint, security=as_ann(mechanism)) as connection:
         assert connection.call(MetadataRequest(topics=None), MetadataResponse).cluster_id == "secured"
         kinds = [type(request) for request in broker.requests]
 
@@ -120,8 +120,8 @@ def test_a_refusal_is_one_clear_error_without_the_password(
         ScriptedBroker(scripts) as broker,
         pytest.raises(AuthenticationFailed, match=complaint) as raised,
     ):
-        Connection(broker.endpoint, security=as_ann(mechanism, "secret milk"))
-    assert not raised.value.retriable
+        BrokerConnection(broker.endpoint, security=as_ann(mechanism, "secret milk"))
+    assert not raised.value.is_retriable
     assert "secret" not in str(raised.value)
     assert "secret" not in repr(broker.requests)
 
@@ -140,7 +140,7 @@ def test_a_refused_handshake_is_an_error(code: ErrorCode, complaint: str) -> Non
         SaslAuthenticateRequest: plain,
     }
     with ScriptedBroker(scripts) as broker, pytest.raises(ClientError, match=complaint):
-        Connection(broker.endpoint, security=as_ann("PLAIN"))
+        BrokerConnection(broker.endpoint, security=as_ann("PLAIN"))
 
 
 @pytest.mark.parametrize(("versions", "complaint"), [([(17, 0)], "too old"), ([], "offers nothing of SaslHandshake")])
@@ -152,13 +152,13 @@ def test_a_broker_without_sasl_is_an_error(versions: list[tuple[int, int]], comp
         ScriptedBroker({ApiVersionsRequest: lambda _: offer}) as broker,
         pytest.raises(UnsupportedApi, match=complaint),
     ):
-        Connection(broker.endpoint, security=as_ann("PLAIN"))
+        BrokerConnection(broker.endpoint, security=as_ann("PLAIN"))
 
 
 def test_a_broker_that_hangs_up_on_the_first_question_may_want_a_name() -> None:
     with (
         ScriptedBroker({MetadataRequest: lambda _: None}) as broker,
-        Connection(broker.endpoint) as connection,
+        BrokerConnection(broker.endpoint) as connection,
         pytest.raises(ConnectionLost, match=r"does it want to know who we are\? \(security.protocol\)"),
     ):
         connection.call(MetadataRequest(topics=None), MetadataResponse)

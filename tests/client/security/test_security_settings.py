@@ -31,7 +31,7 @@ def test_tls_trusts_the_operating_system_and_checks_the_host_by_default() -> Non
     found = tls({})
 
     assert found == Tls()
-    assert found.host_checked
+    assert found.is_host_checked
     assert found.version_min == ssl.TLSVersion.TLSv1_2
 
 
@@ -84,7 +84,7 @@ def test_the_names_of_java_with_texts() -> None:
 
 @pytest.mark.parametrize(("text", "is_checked"), [("https", True), ("HTTPS", True), ("", False), ("none", False)])
 def test_the_host_name_check_can_be_switched_off(text: str, is_checked: bool) -> None:
-    assert tls({"ssl.endpoint.identification.algorithm": text}).host_checked is is_checked
+    assert tls({"ssl.endpoint.identification.algorithm": text}).is_host_checked is is_checked
 
 
 def test_versions_of_tls_can_be_chosen() -> None:

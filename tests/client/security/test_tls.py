@@ -11,7 +11,7 @@ import pytest
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.consumer import Consumer
 from headwater.client.errors import AuthenticationFailed, ClientError, ConnectionLost
 from headwater.client.producer import Producer
@@ -98,7 +98,7 @@ def test_a_certificate_of_an_unknown_authority_is_refused(relay: TlsRelay) -> No
     # The operating system's authorities have not signed it.
     with pytest.raises(AuthenticationFailed, match=r"certificate of .* is not to be trusted: .*issuer") as raised:
         ask(relay, read_security({"security.protocol": "SSL"}))
-    assert not raised.value.retriable
+    assert not raised.value.is_retriable
 
 
 def test_a_certificate_for_another_host_is_refused_unless_that_is_allowed(authority: Authority) -> None:
@@ -181,7 +181,7 @@ def test_plain_talk_to_tls_and_tls_to_plain_talk_are_told_apart(
 
 def test_a_broker_that_is_silent_does_not_hold_us(authority: Authority) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ConnectionLost, match="TLS in time"):
-        Connection(Endpoint(*silent.getsockname()), security=trusting(authority), timeout_ms=50)
+        BrokerConnection(Endpoint(*silent.getsockname()), security=trusting(authority), timeout_ms=50)
 
 
 class Hasty(Peer):
@@ -211,7 +211,7 @@ class Hasty(Peer):
 
 
 def test_an_answer_that_tls_holds_already_has_arrived(server: Identity, authority: Authority) -> None:
-    with Hasty(server) as hasty, Connection(hasty.endpoint, security=trusting(authority)) as connection:
+    with Hasty(server) as hasty, BrokerConnection(hasty.endpoint, security=trusting(authority)) as connection:
         first = connection.send(MetadataRequest(topics=None), MetadataResponse)
         second = connection.send(MetadataRequest(topics=None), MetadataResponse)
         assert not connection.has_arrived(first)

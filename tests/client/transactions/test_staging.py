@@ -8,19 +8,19 @@ import pytest
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import Delivered, Encoded
+from headwater.client.delivery import DeliveredBatch, EncodedBatch
 from headwater.client.errors import ClientError, Refused
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.client.transactions.staging import (
     REQUEST_BYTES_MAX,
     OutdatedBatch,
-    Published,
-    Staged,
+    PublishResult,
+    StagedWriter,
     StagingWriter,
     WriterFenced,
     publish,
     supports_publish,
 )
-from headwater.client.transactions.transactions import TransactionAdmin
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition, staging_id
@@ -67,13 +67,13 @@ def place(topic: str, partition: int = 0) -> TopicPartition:
     return TopicPartition(TopicName(topic), partition)
 
 
-def encoded(where: TopicPartition, *values: bytes) -> Encoded:
+def encoded(where: TopicPartition, *values: bytes) -> EncodedBatch:
     rows = [Record(index, NOW_MS + index, b"key", value) for index, value in enumerate(values)]
     payload = records.encode(rows, 0, NOW_MS, batch.HEADER_SIZE)
-    return Encoded(where, payload, len(rows), NOW_MS, NOW_MS + len(rows) - 1)
+    return EncodedBatch(where, payload, len(rows), NOW_MS, NOW_MS + len(rows) - 1)
 
 
-def staged(cluster: Cluster, application: str, task: str, topic: str, *values: bytes) -> Staged:
+def staged(cluster: Cluster, application: str, task: str, topic: str, *values: bytes) -> StagedWriter:
     """One value to each partition in turn."""
     writer = StagingWriter(cluster, staging_id(application, task))
     writer.write(encoded(place(topic, index % PARTITIONS), value) for index, value in enumerate(values))
@@ -110,7 +110,7 @@ def test_what_several_writers_staged_appears_at_once(
     writers = [staged(cluster, application, f"{task}-0", topic, b"%d" % task, b"%d" % task) for task in range(4)]
     assert [copy for copies in read(broker, topic, PARTITIONS).values() for copy in copies] == []
 
-    assert publish(cluster, application, 0, writers) == Published(is_replay=False, published_batch_id=0)
+    assert publish(cluster, application, 0, writers) == PublishResult(is_replay=False, published_batch_id=0)
     assert committed(broker, topic) == [b"0", b"0", b"1", b"1", b"2", b"2", b"3", b"3"]
 
 
@@ -132,7 +132,7 @@ def test_a_replay_is_recognized_and_its_rows_stay_hidden(
     publish(cluster, application, 7, [staged(cluster, application, "0-0", topic, b"once")])
     again = staged(cluster, application, "0-0", topic, b"once")
 
-    assert publish(cluster, application, 7, [again]) == Published(is_replay=True, published_batch_id=7)
+    assert publish(cluster, application, 7, [again]) == PublishResult(is_replay=True, published_batch_id=7)
     assert committed(broker, topic) == [b"once"]
 
 
@@ -150,7 +150,7 @@ def test_an_abort_hides_what_was_staged_and_remembers_nothing(
 ) -> None:
     writer = staged(cluster, application, "0-0", topic, b"never")
 
-    assert publish(cluster, application, 3, [writer], committed=False) == Published(False, None)
+    assert publish(cluster, application, 3, [writer], committed=False) == PublishResult(False, None)
     assert committed(broker, topic) == []
     with pytest.raises(Refused, match="is aborted"):
         publish(cluster, application, 3, [writer])
@@ -162,7 +162,7 @@ def test_an_abort_after_the_publish_changes_nothing(
     writer = staged(cluster, application, "0-0", topic, b"kept")
     publish(cluster, application, 3, [writer])
 
-    assert publish(cluster, application, 3, [writer], committed=False) == Published(False, 3)
+    assert publish(cluster, application, 3, [writer], committed=False) == PublishResult(False, 3)
     assert committed(broker, topic) == [b"kept"]
 
 
@@ -255,7 +255,7 @@ def test_a_writer_that_gives_up_is_aborted_at_once(
 def test_encoded_and_plain_rows_of_one_writer_keep_their_order(
     broker: Broker, cluster: Cluster, topic: str, application: str, codec: Codec
 ) -> None:
-    told: list[Delivered] = []
+    told: list[DeliveredBatch] = []
     writer = StagingWriter(cluster, staging_id(application, "0-0"), codec=codec, on_delivered=told.append)
     writer.write(encoded(place(topic), b"%d" % number, b"and") for number in range(20))
     writer.write_records(place(topic), [Record(0, NOW_MS, b"key", b"last")])
@@ -347,7 +347,7 @@ def test_a_publish_whose_answer_was_lost_is_asked_again_and_publishes_once(appli
         with patient(str(relay.endpoint)) as cluster:
             topic = new_topic(cluster)
             writer = staged(cluster, application, "0-0", topic, b"row")
-            assert publish(cluster, application, 0, [writer]) == Published(is_replay=True, published_batch_id=0)
+            assert publish(cluster, application, 0, [writer]) == PublishResult(is_replay=True, published_batch_id=0)
             assert lost
             assert committed(broker, topic) == [b"row"]
 
@@ -370,7 +370,7 @@ def test_batches_survive_a_broker_that_is_killed_before_and_after_they_are_publi
                 broker.kill()
                 broker.start()
                 again = staged(cluster, application, "0-0", topic, *rows)
-                assert publish(cluster, application, batch_id, [again]) == Published(True, batch_id)
+                assert publish(cluster, application, batch_id, [again]) == PublishResult(True, batch_id)
                 with pytest.raises(Refused):
                     publish(cluster, application, batch_id + 1, [orphan])
 

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ClientError, Refused, UnknownTransactionalId, UnsupportedApi
-from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.clock import ManualClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.client.transactions.isolation import AbortedTransactions
+from headwater.client.transactions.aborted_record_filter import AbortedRecordFilter
 from headwater.errors import ErrorCode
 from headwater.protocol.batches import batch as batches
 from tests.faults.histories.checking import violations
@@ -298,7 +298,7 @@ def _has_more(client: RawClient, topic: str, partition: int, offset: int) -> boo
             continue
         if data.error_code:
             return True
-        aborted = AbortedTransactions(data.aborted_transactions or ())
+        aborted = AbortedRecordFilter(data.aborted_transactions or ())
         next_offset = offset
         for header, batch in batches.iterate(data.records or b""):
             is_hidden = aborted.hides(header, batch) or header.is_control or not header.record_count

@@ -6,8 +6,8 @@ import pytest
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_offsets import CommittedOffset
-from headwater.client.groups.groups import GroupAdmin
 from headwater.ids import GroupId
 from headwater.spark.reads import progress
 from headwater.spark.reads.range_reader import RangePartition

@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.groups.groups import GroupAdmin
+from headwater.client.groups.admin import GroupAdmin
 from headwater.testing import Broker
 from tests.support.cli.commands import Commands
 from tests.support.spark.reads import numbered, one, produce

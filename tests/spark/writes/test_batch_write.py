@@ -14,8 +14,8 @@ from pyspark.sql.functions import udf
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.partitioner import partition_for_key
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.client.transactions.staging import StagingWriter
-from headwater.client.transactions.transactions import TransactionAdmin
 from headwater.clock import ManualClock
 from headwater.ids import TopicName, TopicPartition, staging_id
 from headwater.protocol.batches.records import Record

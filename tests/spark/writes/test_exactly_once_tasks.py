@@ -16,7 +16,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
 from headwater.client.errors import ClientError
-from headwater.client.transactions.staging import OutdatedBatch, Staged, WriterFenced
+from headwater.client.transactions.staging import OutdatedBatch, StagedWriter, WriterFenced
 from headwater.clock import ManualClock
 from headwater.errors import ConfigError
 from headwater.ids import staging_id
@@ -356,7 +356,7 @@ def test_what_cannot_be_aborted_is_told_and_no_error_of_its_own(
     application: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = write_options({"bootstrap.servers": "127.0.0.1:1", "topic": "t"}, is_streaming=False)
-    staged = TaskWritten(application, Staged(staging_id(application, "0-0"), 1, 0))
+    staged = TaskWritten(application, StagedWriter(staging_id(application, "0-0"), 1, 0))
 
     abort_tasks([staged], options, 0)
     abort_left_behind([None], application, options)

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 
 from headwater.client.cluster import Cluster
-from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.spark.options.write_options import write_options
 from headwater.spark.writes.task_writer import publish_tasks, write_task
 from headwater.testing import Broker

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.client.transactions.admin import TransactionAdmin
 from tests.support.kafka.raw_client import Reachable
 from tests.support.kafka.topic_contents import (
     DEADLINE_S,

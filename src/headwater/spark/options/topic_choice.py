@@ -28,7 +28,9 @@ class TopicChoice:
         if self.pattern is not None:
             wanted = re.compile(self.pattern)
             topics = [
-                topic for topic in cluster.topics() if not topic.internal and wanted.fullmatch(topic.name) is not None
+                topic
+                for topic in cluster.topics()
+                if not topic.is_internal and wanted.fullmatch(topic.name) is not None
             ]
         else:
             names = self.names or tuple({partition.topic for partition in self.partitions})

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pyspark import TaskContext
 
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_offsets import CommittedOffset
-from headwater.client.groups.groups import GroupAdmin
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, TopicPartition
 from headwater.spark.options.read_options import ReadOptions

@@ -127,7 +127,7 @@ def _follow(consumer: Consumer, cluster: Cluster, wanted: OffsetRange, options: 
         if consumer.positions[partition] > position:
             progressed_ms = cluster.clock.monotonic_ms()
             if consumer.positions[partition] < wanted.end:
-                consumer.ask()
+                consumer.send_fetches()
             # An answer is as large as it may be, however little of it is wanted.
             yield from takewhile(lambda fetched: fetched.header.base_offset < wanted.end, batches)
         elif cluster.clock.monotonic_ms() - progressed_ms > cluster.timeout_ms:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import Encoded
+from headwater.client.delivery import EncodedBatch
 from headwater.errors import HeadwaterError
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.rows import RowEncoder, group_rows
@@ -37,11 +37,11 @@ class RowEncoding:
         # Rows without key go to one partition, and the next time to the next: fewer and larger batches.
         self._turn = secrets.randbelow(1 << 16)
 
-    def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Encoded]:
+    def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EncodedBatch]:
         for rows in _gathered(batches):
             yield from self._encode(rows)
 
-    def _encode(self, rows: pa.RecordBatch) -> Iterator[Encoded]:
+    def _encode(self, rows: pa.RecordBatch) -> Iterator[EncodedBatch]:
         written: Any = rows.select([name for name in rows.schema.names if name in self._columns])
         _check_times(written)
         _check_headers(written)
@@ -59,7 +59,7 @@ class RowEncoding:
                     part = encoder.encode_rows(
                         now_ms, bytes_max=_BATCH_BYTES_MAX, selection=order, start=start, stop=stop
                     )
-                    yield Encoded(
+                    yield EncodedBatch(
                         TopicPartition(topic, partition),
                         part.batch,
                         part.row_count,

@@ -14,7 +14,7 @@ from headwater.client.cluster import Cluster
 from headwater.client.delivery import ACKS_ALL, Delivery
 from headwater.client.errors import ConnectionLost
 from headwater.client.transactions.staging import (
-    Staged,
+    StagedWriter,
     StagingWriter,
     abort_all,
     applications,
@@ -41,7 +41,7 @@ class TaskWritten(WriterCommitMessage):
     """What a task tells the driver. `staged` is None where there is nothing to publish."""
 
     application_id: str | None = None
-    staged: Staged | None = None
+    staged: StagedWriter | None = None
 
 
 class ApplicationTaken(HeadwaterError):
@@ -137,8 +137,8 @@ def abort_left_behind(
         _log.warning("what tasks of %r have left behind could not be aborted: %s", application_id, error)
 
 
-def _by_application(messages: Iterable[WriterCommitMessage | None]) -> dict[str, list[Staged]]:
-    found: dict[str, list[Staged]] = {}
+def _by_application(messages: Iterable[WriterCommitMessage | None]) -> dict[str, list[StagedWriter]]:
+    found: dict[str, list[StagedWriter]] = {}
     for message in messages:
         if isinstance(message, TaskWritten) and message.application_id is not None and message.staged is not None:
             found.setdefault(message.application_id, []).append(message.staged)

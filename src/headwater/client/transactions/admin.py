@@ -1,7 +1,7 @@
-"""Lists and describes transactions, as their coordinators and the partitions know them, and ends those that hang.
+"""Administration of transactions: what coordinators and partitions know about them, and an end for those that hang.
 
-A transaction hangs in a partition where it is open while no coordinator knows of it, so that nobody will ever end it:
-what was written after its start is then hidden for good from those who read committed records only.
+A hanging transaction is open in a partition, but no coordinator knows of it, so that nobody will ever end it. All
+records after its start stay invisible to read_committed consumers.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -10,9 +10,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
+from headwater.client.coordinator import CoordinatorNode, TransactionCoordinator
 from headwater.client.errors import ClientError, UnknownTransactionalId, UnsupportedApi, check, only
-from headwater.client.groups.coordinator import CoordinatorNode, TransactionCoordinator
 from headwater.endpoint import Endpoint
 from headwater.ids import NodeId, ProducerId, TopicName, TopicPartition, TransactionalId
 from headwater.protocol.messages.transactions.describe_producers import (
@@ -33,10 +33,10 @@ from headwater.protocol.messages.transactions.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-# Each of the others has no transaction, or one that every partition knows the end of.
+# In all other states there is no transaction, or all partitions have the marker that ends it.
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
-# A broker that leads thousands of partitions is asked about them in parts.
+# Limits the size of a request to a broker that leads thousands of partitions.
 _PARTITIONS_PER_REQUEST_MAX = 500
 _DURATION_VERSION, _PATTERN_VERSION = 1, 2
 _NO_DURATION = -1
@@ -51,8 +51,8 @@ class TransactionListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """`started_ms` is None where there was no transaction yet. `partitions` are those that wait for its end.
-    `published_batch_id` is the last batch of an application whose writers are published together."""
+    """`started_ms` is None if there was no transaction yet. `partitions` are those that have not got the end marker
+    yet. `published_batch_id` is the last batch that an application of staging writers has published."""
 
     transactional_id: TransactionalId
     state: str
@@ -66,8 +66,8 @@ class TransactionDescription:
 
 
 class ProducerDescription(NamedTuple):
-    """A producer as a partition knows it; None stands for what it does not know. `coordinator_epoch` is that of the
-    last transaction that was ended, `transaction_start_offset` where the one that is open began."""
+    """A producer as a partition knows it; None stands for an unknown value. `coordinator_epoch` is from the marker of
+    the last transaction, `transaction_start_offset` is where the open transaction began."""
 
     producer_id: ProducerId
     epoch: int
@@ -78,7 +78,7 @@ class ProducerDescription(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """What one partition has of a transaction that is open there."""
+    """The part of an open transaction that lies in one partition."""
 
     partition: TopicPartition
     producer: ProducerDescription
@@ -89,7 +89,7 @@ class TransactionAdmin:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    # -- as coordinators know them
+    # -- from coordinators
 
     def list_transactions(
         self,
@@ -99,10 +99,10 @@ class TransactionAdmin:
         longer_than_ms: int | None = None,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids of all brokers by name, whether a transaction is open or not; each filter narrows that.
+        """Return the transactional ids of all brokers, sorted, with or without an open transaction. Filters are ANDed.
 
-        `longer_than_ms` looks at when the last transaction began, so that only with `states` it says how long one is
-        open. `pattern` is a regular expression in RE2's syntax that the whole id matches.
+        `longer_than_ms` compares the start of the last transaction, even if that has ended; combine it with `states` to
+        find transactions that are open for so long. `pattern` is a regular expression in RE2's syntax for the whole id.
         """
         request = ListTransactionsRequest(
             state_filters=sorted(states),
@@ -159,12 +159,12 @@ class TransactionAdmin:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         return coordinator.ask(request, DescribeTransactionsResponse, read)
 
-    # -- as partitions know them
+    # -- from partitions
 
     def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, tuple[ProducerDescription, ...]]:
-        """The producers whose state the leaders of these partitions keep."""
+        """Return the producers whose state the leaders of these partitions keep."""
         found: dict[TopicPartition, tuple[ProducerDescription, ...]] = {}
         remaining = iter(sorted(set(partitions)))
         while part := list(islice(remaining, _PARTITIONS_PER_REQUEST_MAX)):
@@ -172,7 +172,7 @@ class TransactionAdmin:
         return found
 
     def open_transactions(self, partitions: Iterable[TopicPartition]) -> list[OpenTransaction]:
-        """Those that are open in these partitions, by partition and start."""
+        """Return the transactions that are open in these partitions, sorted by partition and start offset."""
         found = [
             OpenTransaction(partition, producer, producer.transaction_start_offset)
             for partition, producers in self.describe_producers(partitions).items()
@@ -181,10 +181,11 @@ class TransactionAdmin:
         ]
         return sorted(found, key=lambda each: (each.partition, each.start_offset))
 
-    # -- those that hang
+    # -- hanging transactions
 
     def find_hanging(self, partitions: Iterable[TopicPartition], *, idle_ms: int) -> list[OpenTransaction]:
-        """The transactions that hang in these partitions, among those that nothing was written to for `idle_ms`."""
+        """Return the hanging transactions of these partitions. Only transactions that have written nothing for
+        `idle_ms` are examined."""
         latest_ms = self._cluster.clock.now_ms() - idle_ms
         idle = [
             found
@@ -193,26 +194,26 @@ class TransactionAdmin:
         ]
         owners = self.owners(idle)
         suspects = [found for found in idle if found not in owners]
-        # Some may have ended while the coordinators were asked: those are not open any more.
+        # Look again: a suspect may have ended normally while the coordinators were asked.
         still_open = set(self.open_transactions(found.partition for found in suspects))
         return [found for found in suspects if found in still_open]
 
     def owners(self, transactions: Collection[OpenTransaction]) -> dict[OpenTransaction, TransactionDescription]:
-        """What coordinators know of these transactions; those that hang are left out."""
+        """Return the coordinator's description of each transaction. Hanging transactions have none and are left out."""
         producer_ids = {found.producer.producer_id for found in transactions}
-        # Without any, the filter would let all pass.
+        # An empty filter would match every producer.
         listed = self.list_transactions(producer_ids=producer_ids) if producer_ids else ()
         described: dict[ProducerId, TransactionDescription] = {}
         for listing in listed:
             try:
                 described[listing.producer_id] = self.describe_transaction(listing.transactional_id)
             except UnknownTransactionalId:
-                # It was forgotten since.
+                # It has expired since the listing.
                 continue
         owners: dict[OpenTransaction, TransactionDescription] = {}
         for found in transactions:
             owner = described.get(found.producer.producer_id)
-            # A coordinator tells the partitions that it has yet to send the end to.
+            # A coordinator lists the partitions that it still has to send the end marker to.
             if owner is not None and found.partition in owner.partitions:
                 owners[found] = owner
         return owners
@@ -220,10 +221,10 @@ class TransactionAdmin:
     def abort(
         self, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int | None
     ) -> None:
-        """Ends a transaction in this partition alone, whatever its coordinator thinks: for one that hangs there."""
+        """Abort a hanging transaction: write an abort marker to this partition, without asking the coordinator."""
 
         def ask(
-            connection: Connection, markers: Mapping[TopicPartition, WritableTxnMarker]
+            connection: BrokerConnection, markers: Mapping[TopicPartition, WritableTxnMarker]
         ) -> Iterator[tuple[TopicPartition, int, None]]:
             response = connection.call(WriteTxnMarkersRequest(markers=list(markers.values())), WriteTxnMarkersResponse)
             for topic in only(response.markers).topics:
@@ -235,14 +236,15 @@ class TransactionAdmin:
             producer_epoch=producer_epoch,
             transaction_result=False,
             topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
-            # A partition that never saw a transaction of this producer end knows none; 0 is older than any.
+            # None if no transaction of this producer has ended in the partition. 0 is older than any coordinator's
+            # epoch.
             coordinator_epoch=coordinator_epoch or 0,
         )
         self._cluster.ask_leaders({partition: marker}, ask)
 
 
-def _check_filters(connection: Connection, request: ListTransactionsRequest) -> None:
-    """A broker that does not know a filter would answer as if there were none."""
+def _check_filters(connection: BrokerConnection, request: ListTransactionsRequest) -> None:
+    """Refuse filters that the broker is too old to know: it would ignore them and return too much."""
     version = connection.version(ListTransactionsRequest)
     if request.transactional_id_pattern is not None and version < _PATTERN_VERSION:
         raise UnsupportedApi(f"the broker at {connection.endpoint} is too old to find transactional ids by a pattern")
@@ -251,7 +253,7 @@ def _check_filters(connection: Connection, request: ListTransactionsRequest) -> 
 
 
 def _ask_producers(
-    connection: Connection, partitions: Mapping[TopicPartition, object]
+    connection: BrokerConnection, partitions: Mapping[TopicPartition, object]
 ) -> Iterator[tuple[TopicPartition, int, tuple[ProducerDescription, ...]]]:
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:

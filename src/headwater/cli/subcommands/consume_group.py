@@ -1,6 +1,6 @@
-"""`headwater consume --group`: prints what a group gives to this member.
+"""`headwater consume --group`: prints the records of the partitions that a group assigns to this member.
 
-Law: only what was printed and flushed is committed, and the group is left in order, however the end comes.
+Law: only records that were printed and flushed are committed, and the member always leaves the group when it ends.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from headwater.cli.interruption import Interruption
-from headwater.cli.rows.record_rows import check_reader
+from headwater.cli.pipe import check_reader
 from headwater.client.groups.group_consumer import GroupConsumer
 from headwater.client.offsets import EARLIEST, LATEST
 from headwater.ids import TopicName, TopicPartition
@@ -31,7 +31,7 @@ def consume_in_group(
     count_max: int | None,
     committed: bool,
 ) -> None:
-    """Up to `ends`, if there are any, in the partitions that the group gives."""
+    """Consume as a member of the group. Unless `ends` is None, stop when the assigned partitions are read up to it."""
     reset = LATEST if from_end else EARLIEST
     was_waiting = False
     printed = 0
@@ -48,7 +48,7 @@ def consume_in_group(
             _print(records, write, stream, consumer.processed, interruption)
             printed += len(records)
             if printed != count_max and ends is not None and _is_at(ends, consumer.positions):
-                # Also past what is no record, and where there was none.
+                # Commit the positions: they lie also past control batches, and in partitions without records.
                 consumer.commit()
                 return
             check_reader(stream)
@@ -61,11 +61,12 @@ def _print(
     processed: dict[TopicPartition, int],
     interruption: Interruption,
 ) -> None:
-    """What a closed pipe did not take raises, and does not count as processed."""
+    """Print records and mark them as processed. If the pipe is closed, this raises, and they do not count as
+    processed."""
     written: dict[TopicPartition, int] = {}
-    with interruption.held():
+    with interruption.deferred():
         for record in records:
-            if interruption.is_wanted:
+            if interruption.is_requested:
                 break
             write(record)
             written[TopicPartition(TopicName(record.topic), record.partition)] = record.offset + 1
@@ -74,5 +75,6 @@ def _print(
 
 
 def _is_at(ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> bool:
-    """A member that has no partitions yet has not read to their ends; one that is newer than `ends` does not count."""
+    """Whether all assigned partitions are read up to `ends`: not while none is assigned yet. A partition that was added
+    after `ends` was looked up is ignored."""
     return bool(positions) and all(position >= ends.get(partition, 0) for partition, position in positions.items())

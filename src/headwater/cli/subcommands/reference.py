@@ -1,4 +1,4 @@
-"""The reference of all settings, as Markdown, from their declarations: what docs/configuration.md holds."""
+"""`headwater config --reference`: renders docs/configuration.md from the declarations of all settings."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,10 +1,10 @@
-"""`headwater transaction find-hanging` and `abort-hanging`: the transactions that nobody will end.
+"""`headwater transaction find-hanging` and `abort-hanging`: transactions that no coordinator will ever end.
 
-Law: what is to be aborted is shown before it is, and one that its coordinator will still end is refused.
+Law: a transaction is shown before it is aborted, and one that its coordinator will still end is refused.
 """
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -14,20 +14,22 @@ from headwater.cli.options import (
     INT16_MAX,
     INT32_MAX,
     INT64_MAX,
-    Chosen,
-    ChosenType,
+    TopicSelection,
+    TopicSelectionType,
     bootstrap_option,
     connect,
+    selected_partitions,
     time_text,
+    with_leader,
 )
 from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
-    from headwater.client.transactions.transactions import OpenTransaction, TransactionAdmin
+    from headwater.client.transactions.admin import OpenTransaction, TransactionAdmin
     from headwater.ids import TopicPartition
 
-# The default of transaction.max.timeout.ms: whatever is older should have ended long ago.
+# The default of transaction.max.timeout.ms: older transactions should have ended.
 MAX_TIMEOUT = "15m"
 OFFSETS_NAMED_MAX = 10
 
@@ -42,8 +44,9 @@ _COLUMNS = (
 )
 
 
-class Target(NamedTuple):
-    """What to abort. Where a transaction is named by its producer, nothing more is known of it."""
+class HangingTransaction(NamedTuple):
+    """A transaction to show or to abort. If the user named it by its producer, the offset and the timestamp are not
+    known."""
 
     partition: "TopicPartition"
     producer_id: int
@@ -71,7 +74,7 @@ class Target(NamedTuple):
 @click.option(
     "--topic",
     "chosen",
-    type=ChosenType(),
+    type=TopicSelectionType(),
     multiple=True,
     help="Only in this topic, or in these partitions of it; may be repeated. By default in all topics.",
 )
@@ -84,7 +87,7 @@ class Target(NamedTuple):
 )
 @format_option
 @bootstrap_option
-def find_hanging(chosen: tuple[Chosen, ...], max_timeout: int, format: str, bootstrap: str) -> None:
+def find_hanging(chosen: tuple[TopicSelection, ...], max_timeout: int, format: str, bootstrap: str) -> None:
     """Find transactions that nobody will end.
 
     Such a transaction is open in a partition while no coordinator knows of it, so that consumers that read committed
@@ -97,7 +100,7 @@ def find_hanging(chosen: tuple[Chosen, ...], max_timeout: int, format: str, boot
       headwater transaction find-hanging --topic orders:0,2 --topic invoices
       headwater transaction find-hanging --max-timeout 1h --format json
     """
-    from headwater.client.transactions.transactions import TransactionAdmin
+    from headwater.client.transactions.admin import TransactionAdmin
 
     with connect(bootstrap) as cluster:
         partitions = _partitions(cluster, chosen)
@@ -170,15 +173,15 @@ def abort_hanging(
     from headwater.ids import TopicName, TopicPartition
 
     partition = TopicPartition(TopicName(topic), index)
-    which = _which(partition, start_offset, producer_id, producer_epoch, coordinator_epoch)
+    choice = _choice(partition, start_offset, producer_id, producer_epoch, coordinator_epoch)
     if dry_run and yes:
         raise click.UsageError("--dry-run changes nothing, so that there is nothing to say --yes to")
-    from headwater.client.transactions.transactions import TransactionAdmin
+    from headwater.client.transactions.admin import TransactionAdmin
 
     with connect(bootstrap) as cluster:
         cluster.partition(partition)
         admin = TransactionAdmin(cluster)
-        target = which if isinstance(which, Target) else _hanging_at(admin, partition, which)
+        target = choice if isinstance(choice, HangingTransaction) else _hanging_at(admin, partition, choice)
         show([target.row(cluster.clock.now_ms())], format, _COLUMNS)
         if dry_run:
             click.echo(f"nothing was changed in partition {partition}", err=True)
@@ -189,40 +192,16 @@ def abort_hanging(
     click.echo(f"aborted the transaction of producer {target.producer_id} in partition {partition}", err=True)
 
 
-def with_leader(cluster: "Cluster", partitions: "Iterable[TopicPartition]") -> "list[TopicPartition]":
-    """Those that are there and can be asked."""
-    from headwater.client.cluster import NO_LEADER
-    from headwater.client.errors import UnknownTopic
-
-    led: list[TopicPartition] = []
-    for partition in partitions:
-        try:
-            if cluster.partition(partition).leader != NO_LEADER:
-                led.append(partition)
-        except UnknownTopic:
-            continue
-    return led
-
-
-def _partitions(cluster: "Cluster", chosen: Collection[Chosen]) -> "list[TopicPartition]":
-    from headwater.ids import TopicName, TopicPartition
-
+def _partitions(cluster: "Cluster", chosen: Collection[TopicSelection]) -> "list[TopicPartition]":
     if not chosen:
-        # Also those that brokers keep for themselves: offsets are committed in transactions, too.
-        chosen = [Chosen(topic.name, None) for topic in cluster.topics()]
-    partitions: set[TopicPartition] = set()
-    for topic, indexes in chosen:
-        known = range(len(cluster.topic(topic).partitions))
-        for index in known if indexes is None else indexes:
-            partition = TopicPartition(TopicName(topic), index)
-            cluster.partition(partition)
-            partitions.add(partition)
-    return sorted(partitions)
+        # Include internal topics: offsets are committed in transactions, too.
+        chosen = [TopicSelection(topic.name, None) for topic in cluster.topics()]
+    return sorted(selected_partitions(cluster, chosen))
 
 
-def _target(found: "OpenTransaction") -> Target:
+def _target(found: "OpenTransaction") -> HangingTransaction:
     producer = found.producer
-    return Target(
+    return HangingTransaction(
         found.partition,
         producer.producer_id,
         producer.epoch,
@@ -232,28 +211,30 @@ def _target(found: "OpenTransaction") -> Target:
     )
 
 
-def _which(
+def _choice(
     partition: "TopicPartition",
     start_offset: int | None,
     producer_id: int | None,
     producer_epoch: int | None,
     coordinator_epoch: int | None,
-) -> Target | int:
-    """Which transaction is meant: that of a producer, or that which begins at an offset."""
+) -> HangingTransaction | int:
+    """Return the transaction that the options name by its producer, or the offset at which it begins."""
     match start_offset, producer_id, producer_epoch, coordinator_epoch:
         case int(), None, None, None:
             return start_offset
         case None, int(), int(), int():
-            # find-hanging shows none where Kafka's own tool shows -1.
-            return Target(partition, producer_id, producer_epoch, coordinator_epoch if coordinator_epoch >= 0 else None)
+            # Accept -1 for an unknown epoch, as Kafka's own tool shows it; find-hanging shows a dash.
+            return HangingTransaction(
+                partition, producer_id, producer_epoch, coordinator_epoch if coordinator_epoch >= 0 else None
+            )
         case _:
             raise click.UsageError(
                 "which transaction? either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
             )
 
 
-def _hanging_at(admin: "TransactionAdmin", partition: "TopicPartition", start_offset: int) -> Target:
-    """The transaction that began there, if it hangs."""
+def _hanging_at(admin: "TransactionAdmin", partition: "TopicPartition", start_offset: int) -> HangingTransaction:
+    """Return the transaction that began at this offset. It is an error if there is none, or if it does not hang."""
     in_partition = admin.open_transactions([partition])
     found = next((each for each in in_partition if each.start_offset == start_offset), None)
     if found is None:
@@ -270,7 +251,7 @@ def _hanging_at(admin: "TransactionAdmin", partition: "TopicPartition", start_of
     return _target(found)
 
 
-def _abort(admin: "TransactionAdmin", target: Target) -> None:
+def _abort(admin: "TransactionAdmin", target: HangingTransaction) -> None:
     from headwater.client.errors import Refused
     from headwater.errors import ErrorCode
 

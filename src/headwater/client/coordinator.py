@@ -1,11 +1,11 @@
-"""The broker that keeps a group or a transactional id: found when it is first asked something, and anew when what it
-keeps has moved."""
+"""Requests to a coordinator, the broker that keeps a group or a transactional id. It is looked up before the first
+request, and again when the group or id has moved."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple, TypeVar
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import ClientError, UnknownGroup, UnknownTransactionalId, check, only
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
@@ -13,7 +13,7 @@ from headwater.ids import GroupId, NodeId, TransactionalId
 from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from headwater.protocol.wire.codec import Request, Response
 
-# After these, another broker may be the one to ask.
+# Errors after which another broker may be the coordinator.
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION})
 
 T = TypeVar("T")
@@ -26,12 +26,12 @@ class CoordinatorNode(NamedTuple):
 
 
 class Coordinator:
-    """What is kept goes by a key. Each kind of it has a number in FindCoordinator, a noun for messages, and an
-    error for keys that are unknown."""
+    """The key is a group id or a transactional id. Each subclass has the key's type in FindCoordinator, a noun for
+    error messages, and the error for an unknown key."""
 
     key_type: ClassVar[int]
     noun: ClassVar[str]
-    unknown: ClassVar[type[ClientError]]
+    unknown_error: ClassVar[type[ClientError]]
 
     def __init__(self, cluster: Cluster, key: str) -> None:
         self.cluster = cluster
@@ -52,12 +52,12 @@ class Coordinator:
         *,
         version_max: int | None = None,
     ) -> T:
-        """Asks, and asks again where that may help; `read` takes from the answer what is wanted, or raises what is
-        wrong. A request that depends on what became of the one before it is given as a function."""
+        """Ask, and retry temporary errors. `read` extracts the result from the response, or raises the error that the
+        response holds. `request` may be a function: it is called for every attempt, so that a retry can differ."""
 
         def attempt() -> T:
-            made = request if isinstance(request, Request) else request()
-            return self.ask_once(made, response, read, version_max=version_max)
+            current = request if isinstance(request, Request) else request()
+            return self.ask_once(current, response, read, version_max=version_max)
 
         return self.cluster.retrying(attempt)
 
@@ -72,14 +72,14 @@ class Coordinator:
             raise
 
     def check(self, code: int, message: str | None = None) -> None:
-        """Raises what an answer says is wrong with what is kept."""
+        """Raise the error that a response holds about the group or transactional id."""
         subject = f"{self.noun} {self._key!r}"
-        if code == self.unknown.code:
-            raise self.unknown(f"{subject} does not exist")
+        if code == self.unknown_error.code:
+            raise self.unknown_error(f"{subject} does not exist")
         check(code, subject, message)
 
-    def _connection(self) -> Connection:
-        return self.cluster.connection(self.node.endpoint, apart=True)
+    def _connection(self) -> BrokerConnection:
+        return self.cluster.connection(self.node.endpoint, is_dedicated=True)
 
     def _find(self) -> CoordinatorNode:
         request = FindCoordinatorRequest(key=self._key, key_type=self.key_type, coordinator_keys=[self._key])
@@ -95,7 +95,7 @@ class Coordinator:
 class GroupCoordinator(Coordinator):
     key_type = 0
     noun = "group"
-    unknown = UnknownGroup
+    unknown_error = UnknownGroup
 
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         super().__init__(cluster, group_id)
@@ -105,7 +105,7 @@ class GroupCoordinator(Coordinator):
 class TransactionCoordinator(Coordinator):
     key_type = 1
     noun = "transactional id"
-    unknown = UnknownTransactionalId
+    unknown_error = UnknownTransactionalId
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         super().__init__(cluster, transactional_id)

@@ -1,6 +1,6 @@
-"""`headwater group reset`: moves the committed offsets of a group that nobody is in.
+"""`headwater group reset`: moves the committed offsets of a group without members.
 
-Law: the plan is shown before anything is changed, and no target lies outside of what its partition holds.
+Law: the plan is shown before anything is changed, and every new offset lies in the range that its partition holds.
 """
 
 import sys
@@ -9,25 +9,33 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from headwater.cli.options import INT64_MAX, Chosen, ChosenType, Moment, bootstrap_option, connect
+from headwater.cli.options import (
+    INT64_MAX,
+    Moment,
+    TopicSelection,
+    TopicSelectionType,
+    bootstrap_option,
+    connect,
+    selected_partitions,
+)
 from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
+    from headwater.client.groups.admin import GroupAdmin
     from headwater.client.groups.group_offsets import CommittedOffset
-    from headwater.client.groups.groups import GroupAdmin
     from headwater.ids import TopicPartition
 
 
-class Target(NamedTuple):
-    """Where to: `kind` is earliest, latest, offset, time or shift."""
+class ResetTarget(NamedTuple):
+    """Where to move the offsets: `kind` is earliest, latest, offset, time or shift."""
 
     kind: str
     number: int = 0
 
 
 class Step(NamedTuple):
-    """What is to be done with one partition: the offset that is wanted, as far as the partition holds it."""
+    """The plan for one partition. `after` is the wanted offset, clamped to the range that the partition holds."""
 
     partition: "TopicPartition"
     before: int | None
@@ -72,7 +80,7 @@ class Step(NamedTuple):
     metavar="N",
     help="By so many offsets, forward or, with a minus, back.",
 )
-@click.option("--topic", "chosen", type=ChosenType(), multiple=True, help="Of this topic; may be repeated.")
+@click.option("--topic", "chosen", type=TopicSelectionType(), multiple=True, help="Of this topic; may be repeated.")
 @click.option("--all-topics", is_flag=True, help="Of every topic that the group has committed offsets of.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask. Only a person at a terminal is asked.")
@@ -85,7 +93,7 @@ def reset(
     to_offset: int | None,
     to_time: int | None,
     by: int | None,
-    chosen: tuple[Chosen, ...],
+    chosen: tuple[TopicSelection, ...],
     all_topics: bool,
     dry_run: bool,
     yes: bool,
@@ -109,7 +117,7 @@ def reset(
         raise click.UsageError("which partitions? either --topic TOPIC[:PARTITIONS], or --all-topics")
     if dry_run and yes:
         raise click.UsageError("--dry-run changes nothing, so that there is nothing to say --yes to")
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         admin = GroupAdmin(cluster)
@@ -126,15 +134,15 @@ def reset(
     click.echo(f"reset {len(plan)} partition{'' if len(plan) == 1 else 's'} of group {name!r}", err=True)
 
 
-def _target(**given: int | None) -> Target:
-    targets = [Target(kind, int(number)) for kind, number in given.items() if number is not None]
+def _target(**given: int | None) -> ResetTarget:
+    targets = [ResetTarget(kind, int(number)) for kind, number in given.items() if number is not None]
     if len(targets) != 1:
         raise click.UsageError("where to? one of --to-earliest, --to-latest, --to-offset, --to-time and --by")
     return targets[0]
 
 
 def _check_inactive(admin: "GroupAdmin", name: str) -> None:
-    from headwater.cli.rows.group_rows import named
+    from headwater.cli.rows.group_rows import member_names
     from headwater.client.errors import UnknownGroup
 
     try:
@@ -144,23 +152,18 @@ def _check_inactive(admin: "GroupAdmin", name: str) -> None:
         return
     if members:
         raise click.ClickException(
-            f"group {name!r} is active, so that its offsets cannot be reset; stop its members first: {named(members)}"
+            f"group {name!r} is active, so that its offsets cannot be reset; "
+            f"stop its members first: {member_names(members)}"
         )
 
 
 def _partitions(
-    cluster: "Cluster", name: str, chosen: Collection[Chosen], committed: "Iterable[TopicPartition]"
+    cluster: "Cluster", name: str, chosen: Collection[TopicSelection], committed: "Iterable[TopicPartition]"
 ) -> "list[TopicPartition]":
     from headwater.client.errors import UnknownTopic
-    from headwater.ids import TopicName, TopicPartition
+    from headwater.ids import TopicPartition
 
-    partitions: set[TopicPartition] = set()
-    for topic, indexes in chosen:
-        known = range(len(cluster.topic(topic).partitions))
-        for index in known if indexes is None else indexes:
-            partition = TopicPartition(TopicName(topic), index)
-            cluster.partition(partition)
-            partitions.add(partition)
+    partitions = selected_partitions(cluster, chosen)
     if not chosen:
         for topic in {partition.topic for partition in committed}:
             try:
@@ -179,7 +182,7 @@ def _plan(
     name: str,
     partitions: "list[TopicPartition]",
     committed: "Mapping[TopicPartition, CommittedOffset]",
-    target: Target,
+    target: ResetTarget,
 ) -> list[Step]:
     from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 
@@ -223,6 +226,6 @@ def _carry_out(admin: "GroupAdmin", name: str, plan: Iterable[Step]) -> None:
     try:
         admin.commit(name, {step.partition: CommittedOffset(step.after) for step in plan})
     except Refused:
-        # Someone may have joined since the plan was made, which is a better reason than the broker's.
+        # If a member has joined since the plan was made, tell that: it is a better message than the broker's.
         _check_inactive(admin, name)
         raise

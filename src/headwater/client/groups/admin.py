@@ -1,4 +1,5 @@
-"""Lists, describes and deletes groups of either protocol: as one description, whichever API tells it."""
+"""Administration of groups. Groups of both protocols, classic and consumer, have the same description, although
+different APIs tell it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -6,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
+from headwater.client.coordinator import CoordinatorNode, GroupCoordinator
 from headwater.client.errors import UnknownGroup, UnsupportedApi, check, only
-from headwater.client.groups.coordinator import CoordinatorNode, GroupCoordinator
 from headwater.client.groups.group_offsets import CommittedOffset, commit_offsets, delete_offsets, fetch_offsets
 from headwater.endpoint import Endpoint
 from headwater.errors import ProtocolError
@@ -30,7 +31,7 @@ _CLASSIC_MEMBER = 0
 
 
 class GroupListing(NamedTuple):
-    """`state` and `type` are empty where an old broker does not tell."""
+    """`state` and `type` are empty if the broker is too old to tell them."""
 
     group_id: GroupId
     type: str
@@ -40,8 +41,8 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """`protocol` is classic or consumer; a consumer group may have members of both. The classic protocol has no epoch
-    of a member, and no target that differs from what it has."""
+    """`protocol` is classic or consumer; a consumer group may have members of both. In the classic protocol a member
+    has no epoch, and its target assignment is its assignment."""
 
     member_id: MemberId
     instance_id: str | None
@@ -57,7 +58,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """`epoch` and `assignment_epoch` are None in a classic group, whose generation no API tells."""
+    """`epoch` and `assignment_epoch` are None for a classic group: no API tells its generation."""
 
     group_id: GroupId
     type: str
@@ -75,7 +76,7 @@ class GroupAdmin:
         self._cluster = cluster
 
     def list_groups(self, *, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
-        """The groups of all brokers by name; with `states` or `types`, only those that have one of them."""
+        """Return the groups of all brokers, sorted by name. `states` and `types` keep only groups that match one."""
         request = ListGroupsRequest(states_filter=sorted(states), types_filter=sorted(types))
 
         def ask() -> dict[str, GroupListing]:
@@ -97,11 +98,11 @@ class GroupAdmin:
         try:
             return _describe_consumer(coordinator)
         except (UnknownGroup, UnsupportedApi):
-            # A group that speaks the classic protocol, or none.
+            # The group speaks the classic protocol or does not exist.
             return _describe_classic(coordinator)
 
     def delete_group(self, group_id: str) -> None:
-        """Deletes a group without members, and what it has committed."""
+        """Delete a group without members, together with its committed offsets."""
         coordinator = GroupCoordinator(self._cluster, group_id)
 
         def read(response: DeleteGroupsResponse) -> None:
@@ -114,15 +115,15 @@ class GroupAdmin:
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed of these partitions, or of all; those without a commit are left out."""
+        """Return the group's committed offsets of these partitions (None: all). Partitions without one are left out."""
         return fetch_offsets(GroupCoordinator(self._cluster, group_id), partitions)
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commits for a group that has no members, and makes the group if there is none."""
+        """Commit offsets for a group without members. A group that does not exist is created."""
         commit_offsets(GroupCoordinator(self._cluster, group_id), offsets)
 
     def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> None:
-        """Forgets commits of partitions whose topics no member is subscribed to."""
+        """Delete the group's offsets of these partitions. No member may be subscribed to their topics."""
         delete_offsets(GroupCoordinator(self._cluster, group_id), partitions)
 
 
@@ -178,7 +179,7 @@ def _describe_classic(coordinator: GroupCoordinator) -> GroupDescription:
         group = only(response.groups)
         coordinator.check(group.error_code, group.error_message)
         if group.group_state == _DEAD:
-            # How versions before 6 say that there is none.
+            # DescribeGroups before version 6 reports a missing group as Dead.
             raise UnknownGroup(f"group {coordinator.group_id!r} does not exist")
         return GroupDescription(
             coordinator.group_id,
@@ -199,7 +200,7 @@ def _classic_member(member: describe_groups.DescribedGroupMember, protocol_type:
     topics: Sequence[str] = ()
     assigned: tuple[TopicPartition, ...] = ()
     if protocol_type == CONSUMER:
-        # Empty until the group is stable. The bytes are the members' own: what makes no sense counts as nothing.
+        # Both are empty until the group is stable. Members choose these bytes, so malformed ones are ignored.
         with suppress(ProtocolError):
             topics = consumer_protocol.read_subscription(member.member_metadata).topics
         with suppress(ProtocolError):

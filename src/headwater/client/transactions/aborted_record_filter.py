@@ -1,4 +1,4 @@
-"""What a reader of committed records must not see: the records of transactions that were aborted."""
+"""Hides the records of aborted transactions from a read_committed consumer."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -10,20 +10,22 @@ from headwater.protocol.messages.records.fetch import AbortedTransaction
 _MARKER_BYTES_MAX = 65_536
 
 
-class AbortedTransactions:
-    """The list that came with a fetch, followed along its batches: each must be shown, in order."""
+class AbortedRecordFilter:
+    """Follows the list of aborted transactions of one fetch response along its batches. Every batch must be passed to
+    `hides`, in order."""
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
-        self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
-        self._aborting: set[int] = set()
+        self._upcoming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
+        # Producers that are inside an aborted transaction at this point of the log.
+        self._aborted_producer_ids: set[int] = set()
 
     def hides(self, header: BatchHeader, data: memoryview) -> bool:
-        while self._coming and self._coming[0].first_offset <= header.last_offset:
-            self._aborting.add(self._coming.popleft().producer_id)
-        if header.producer_id not in self._aborting:
+        while self._upcoming and self._upcoming[0].first_offset <= header.last_offset:
+            self._aborted_producer_ids.add(self._upcoming.popleft().producer_id)
+        if header.producer_id not in self._aborted_producer_ids:
             return False
         if header.is_control and _is_abort(header, data):
-            self._aborting.discard(header.producer_id)
+            self._aborted_producer_ids.discard(header.producer_id)
         return header.is_transactional
 
 

@@ -1,4 +1,4 @@
-"""`headwater log verify`: reads everything that a stopped broker has on disk, and cuts damaged logs off if told to."""
+"""`headwater log verify`: checks all files of a stopped broker, and with --repair truncates damaged logs."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -42,7 +42,7 @@ def record_batch(columns: Columns, schema: pa.Schema, constants: Mapping[str, in
 
 
 def columns_of(rows: pa.RecordBatch) -> Columns:
-    """The parts of records, from those of the columns `key`, `value`, `timestamp` and `headers` that are present."""
+    """Columns for the record codec, from the Arrow columns `key`, `value`, `timestamp` and `headers` (all optional)."""
     given: dict[str, Array] = {name: rows.column(index) for index, name in enumerate(rows.schema.names)}
     return Columns(
         row_count=rows.num_rows,

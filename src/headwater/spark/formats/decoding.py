@@ -68,8 +68,8 @@ def decode(decoder: Decoder, column: Array) -> Decoded:
 
 
 def bisect(items: Any, whole: Callable[[Any], Array], singly: Callable[[Any], Decoded]) -> Decoded:
-    """Decode `items` with `whole`, which decodes many rows or raises. On an error bisect, and decode small parts with
-    `singly`.
+    """Decode `items` with `whole`, which decodes many rows or raises. After an error try halves, and decode small parts
+    with `singly`.
 
     `items` is a list or an Arrow array: anything that supports slices.
     """

@@ -30,7 +30,7 @@ class HeadwaterReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         ranges = split(self._ranges(), options.partitions_min, options.records_per_partition_max)
-        # Spark plans at least one task. Where there is nothing to read, that task gets None.
+        # Spark runs at least one task, even if there is nothing to read. That task gets None.
         return [RangePartition(each) for each in ranges] or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -40,8 +40,8 @@ _TYPES: Final[dict[str, DataType]] = {
 
 
 def read_schema(given: Mapping[str, str]) -> StructType | str:
-    """The schema of a read for which the user gives none. It is DDL if one of the user's schemas is: only Spark parses
-    that."""
+    """The schema of a read, unless the user gives one with `.schema()`. It is DDL if a format's schema is DDL, which only
+    Spark can parse."""
     types: dict[str, DataType | str] = {}
     for name, kind in _known(given).items():
         if kind is None:
@@ -55,7 +55,8 @@ def read_schema(given: Mapping[str, str]) -> StructType | str:
 
 
 def check_columns(schema: StructType, given: Mapping[str, str]) -> None:
-    """Check a user's schema. It selects columns and does not convert them, except that it may give the type of JSON."""
+    """Check the schema that a user gives with `.schema()`. It selects columns and does not convert them, except that it
+    may give the type of JSON documents."""
     known = _known(given)
     formats = _formats(given)
     for column in schema.fields:

@@ -57,16 +57,16 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return ReadAllAvailable() if offsets_max is None else ReadMaxRows(offsets_max)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        begun = from_json(start)
+        start_offsets = from_json(start)
         # Spark asks for the next batch when the previous one is done, so all records before its start are processed.
-        self._progress.reached(self._options.broker_address.cluster(), begun)
-        if self._last_batch_ms is None and self._begins_at_end(begun):
+        self._progress.reached(self._options.broker_address.cluster(), start_offsets)
+        if self._last_batch_ms is None and self._begins_at_end(start_offsets):
             # Spark's checkpoint contains the ends of batches but not the start of the first. An empty first batch
             # records the start, so that later records are read even if the query stops before its next batch.
             self._last_batch_ms = self._clock.monotonic_ms()
             return start
-        available = self._available(begun)
-        starts = self._with_new(begun, available)
+        available = self._available(start_offsets)
+        starts = self._with_new(start_offsets, available)
         if self._shall_wait(count_between(starts, available)):
             return start
         self._last_batch_ms = self._clock.monotonic_ms()
@@ -80,11 +80,11 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
-        begun, ends = from_json(start), from_json(end)
-        starts = self._with_new(begun, ends)
+        start_offsets, ends = from_json(start), from_json(end)
+        starts = self._with_new(start_offsets, ends)
         # A query that stopped during its empty first batch repeats that batch, and its start resolves to a later
         # "latest" now. That is not a loss.
-        if options.fails_on_data_loss and not self._begins_at_end(begun):
+        if options.fails_on_data_loss and not self._begins_at_end(start_offsets):
             for partition, offset in starts.items():
                 if partition in ends and ends[partition] < offset:
                     raise loss.shortened(partition, offset, ends[partition])
@@ -105,11 +105,11 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     # -- offsets
 
-    def _available(self, begun: PartitionOffsets) -> PartitionOffsets:
+    def _available(self, start_offsets: PartitionOffsets) -> PartitionOffsets:
         """The end of each partition, limited to the target if there is one."""
         latest = self._finder().latest(self._find())
         if self._options.fails_on_data_loss:
-            for partition, offset in begun.items():
+            for partition, offset in start_offsets.items():
                 if partition not in latest:
                     raise loss.deleted(partition, offset)
                 if latest[partition] < offset:
@@ -118,23 +118,22 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return latest
         return {each: min(offset, self._target[each]) for each, offset in latest.items() if each in self._target}
 
-    def _with_new(self, begun: PartitionOffsets, available: PartitionOffsets) -> PartitionOffsets:
-        """`begun` plus the partitions created since, from their first record on. If that is not offset 0, records are
-        lost."""
-        new = [partition for partition in available if partition not in begun]
+    def _with_new(self, start_offsets: PartitionOffsets, available: PartitionOffsets) -> PartitionOffsets:
+        """Add the partitions created since, from their first record on. If that is not offset 0, records are lost."""
+        new = [partition for partition in available if partition not in start_offsets]
         if not new:
-            return begun
+            return start_offsets
         first = self._finder().earliest(new)
         if self._options.fails_on_data_loss:
             for partition, offset in first.items():
                 if offset > 0:
                     raise loss.removed(partition, 0, offset)
-        return begun | first
+        return start_offsets | first
 
-    def _begins_at_end(self, begun: PartitionOffsets) -> bool:
+    def _begins_at_end(self, start_offsets: PartitionOffsets) -> bool:
         """Whether this is the start of a new query that begins at "latest", which may resolve to other offsets now."""
         options = self._options
-        return begun == self._initial and (options.starting.has_latest or options.is_latest_for_late_times)
+        return start_offsets == self._initial and (options.starting.has_latest or options.is_latest_for_late_times)
 
     def _shall_wait(self, waiting: int) -> bool:
         """Whether to postpone the batch because fewer than `minOffsetsPerTrigger` records wait.

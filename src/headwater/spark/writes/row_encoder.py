@@ -34,9 +34,9 @@ class TopicRowEncoder:
         self._cluster = cluster
         self._options = options
         self._columns = written_columns(options)
-        # Sticky partitioning: all keyless rows of a turn go to one partition, those of the next turn to the next
-        # partition. That makes fewer and larger batches.
-        self._turn = secrets.randbelow(1 << 16)
+        # Sticky partitioning: all keyless rows of one gathered batch go to this partition (modulo the topic's count),
+        # those of the next to the next partition. That makes fewer and larger batches.
+        self._keyless_partition = secrets.randbelow(1 << 16)
 
     def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Encoded]:
         for rows in _gathered(batches):
@@ -51,7 +51,9 @@ class TopicRowEncoder:
         for topic, selection in self._by_topic(rows):
             wanted = _wanted(rows, selection)
             count = self._partition_count(topic, wanted)
-            partitions: Any = encoder.partition_rows(count, keyless=self._turn % count, selection=selection)
+            partitions: Any = encoder.partition_rows(
+                count, keyless=self._keyless_partition % count, selection=selection
+            )
             if wanted is not None:
                 partitions = int32_buffer(pc.coalesce(wanted, int32_array(partitions)))
             order, groups = group_rows(partitions, count, selection)
@@ -68,7 +70,7 @@ class TopicRowEncoder:
                         part.max_timestamp,
                     )
                     start += part.row_count
-        self._turn += 1
+        self._keyless_partition += 1
 
     def _partition_count(self, topic: TopicName, wanted: Array | None) -> int:
         count = len(self._cluster.topic(topic, create=True).partitions)

@@ -50,7 +50,8 @@ class HeadwaterReader(DataSourceReader):
         return self._scope.cut(ranges, finder.since, timestamps_ordered=options.timestamps_ordered)
 
     def _check(self, finder: OffsetFinder, start: PartitionOffsets, end: PartitionOffsets) -> None:
-        """Check offsets that the user named: out of range, they raise DataLoss, or move into it if that is allowed.
+        """Check the offsets that the user named. Offsets out of range are a DataLoss, or are moved into the range if
+        losses are allowed.
 
         Without this check, tasks would wait for records that do not exist.
         """

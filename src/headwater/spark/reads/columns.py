@@ -40,8 +40,8 @@ _TYPES: Final[dict[str, DataType]] = {
 
 
 def read_schema(given: Mapping[str, str]) -> StructType | str:
-    """The schema of a read, unless the user gives one with `.schema()`. It is DDL if a format's schema is DDL, which only
-    Spark can parse."""
+    """The schema of a read, unless the user gives one with `.schema()`. It is DDL if a format's schema is DDL, which
+    only Spark can parse."""
     types: dict[str, DataType | str] = {}
     for name, kind in _known(given).items():
         if kind is None:

@@ -51,7 +51,7 @@ def topic() -> str:
 def connected_clients() -> Generator[None]:
     """What Spark's workers keep connected until they end, this process does not."""
     yield
-    for client in broker_address._connected.values():
+    for client in broker_address._clusters.values():
         client.close()
 
 

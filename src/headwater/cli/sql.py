@@ -14,7 +14,7 @@ from headwater.cli.options import Assignment, bootstrap_option, client_settings,
 from headwater.cli.output import FORMATS, show
 
 if TYPE_CHECKING:
-    from headwater.pipelines.topic_tables import Result
+    from headwater.pipelines.topic_tables import QueryResult
 
 _LIMIT = 1000
 
@@ -61,21 +61,20 @@ def sql(
     with connect(bootstrap) as cluster:
         topics = [topic.name for topic in cluster.topics()]
     from headwater.pipelines import topic_tables
-    from headwater.pipelines.project import Place
-    from headwater.pipelines.sessions import Target, plain
+    from headwater.pipelines.project import RunFiles
+    from headwater.pipelines.sessions import SparkTarget, ordinary_session
 
     with TemporaryDirectory(prefix="headwater-sql-") as directory:
-        # An explicit master, so that Spark ignores SPARK_REMOTE: a running Connect server would not take these
-        # settings.
-        target = Target(master or "local[*]", config={**topic_tables.SETTINGS, **dict(settings)})
-        with plain("headwater sql", target, Place(Path(directory)), keeps_tables=False) as spark:
+        # An explicit master, so that Spark ignores SPARK_REMOTE: a running Connect server would not take these settings.
+        target = SparkTarget(master or "local[*]", config={**topic_tables.SETTINGS, **dict(settings)})
+        with ordinary_session("headwater sql", target, RunFiles(Path(directory)), keeps_tables=False) as spark:
             result = topic_tables.query(spark, statement, client_settings(bootstrap), topics, rows_max=limit)
     _show(result, format)
     if result.is_cut:
         click.echo(f"there are more than {limit} rows: --limit shows more of them", err=True)
 
 
-def _show(result: "Result", format: str) -> None:
+def _show(result: "QueryResult", format: str) -> None:
     if format == "csv":
         writer = csv.writer(sys.stdout)
         writer.writerow(result.columns)

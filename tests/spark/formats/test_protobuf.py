@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from headwater.errors import ConfigError
 from headwater.spark.formats.decoding import Decoded, decode
-from headwater.spark.formats.proto_schema import compiled, find_message
+from headwater.spark.formats.proto_schema import compile_schema, find_message
 from headwater.spark.formats.protobuf import ProtobufFormat
 
 OPTION = "value.schema"
@@ -47,7 +47,7 @@ message Order {
   repeated string tags = 18;
 }
 """
-DESCRIPTORS = compiled(OPTION, SCHEMA)
+DESCRIPTORS = compile_schema(OPTION, SCHEMA)
 ORDER = ProtobufFormat(OPTION, DESCRIPTORS, "Order")
 Order: Any = GetMessageClass(find_message(OPTION, DESCRIPTORS, "shop.Order"))
 BLANK = {
@@ -174,7 +174,7 @@ def test_an_empty_value_is_a_message_with_nothing_set() -> None:
 
 def test_text_of_proto2_is_checked_when_it_is_read() -> None:
     schema = 'syntax = "proto2"; message Note { optional string text = 1; }'
-    chosen = ProtobufFormat(OPTION, compiled(OPTION, schema), None)
+    chosen = ProtobufFormat(OPTION, compile_schema(OPTION, schema), None)
     found = read(chosen, b"\x0a\x01\xff", b"\x0a\x01a")
     assert [row for row, _ in found.failures] == [0]
     assert found.values.to_pylist() == [None, {"text": "a"}]
@@ -182,14 +182,14 @@ def test_text_of_proto2_is_checked_when_it_is_read() -> None:
 
 def test_a_schema_may_come_compiled() -> None:
     text = base64.encodebytes(DESCRIPTORS).decode()
-    assert compiled(OPTION, text) == DESCRIPTORS
+    assert compile_schema(OPTION, text) == DESCRIPTORS
 
 
 def test_the_only_message_need_not_be_named() -> None:
     schema = 'syntax = "proto3"; message One { int32 x = 1; }'
-    assert find_message(OPTION, compiled(OPTION, schema), None).full_name == "One"
+    assert find_message(OPTION, compile_schema(OPTION, schema), None).full_name == "One"
     nested = 'syntax = "proto3"; package p; message One { message Two { map<string, int32> x = 1; } Two two = 1; }'
-    assert find_message(OPTION, compiled(OPTION, nested), "Two").full_name == "p.One.Two"
+    assert find_message(OPTION, compile_schema(OPTION, nested), "Two").full_name == "p.One.Two"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_the_only_message_need_not_be_named() -> None:
 )
 def test_what_is_no_message_is_refused(schema: str, message: str | None, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        ProtobufFormat(OPTION, compiled(OPTION, schema), message).column_type()
+        ProtobufFormat(OPTION, compile_schema(OPTION, schema), message).column_type()
 
 
 def test_a_user_cannot_ask_for_another_type() -> None:

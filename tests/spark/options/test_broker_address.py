@@ -10,7 +10,7 @@ import pytest
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ConnectionLost
 from headwater.errors import ConfigError
-from headwater.spark.options.broker_address import BrokerAddress, connecting
+from headwater.spark.options.broker_address import BrokerAddress, broker_address
 from headwater.spark.options.options import Options
 from headwater.testing import Broker
 from tests.support.spark.reads import Query, batch, numbered, produce, rows, stream, values
@@ -33,18 +33,18 @@ def test_a_forked_process_does_not_use_its_parents_connections(
 
 def test_settings_of_kafkas_clients_are_passed_on() -> None:
     options = Options({"kafka.bootstrap.servers": "a:1", "kafka.client.id": "me"}, ["bootstrap.servers"])
-    assert connecting(options) == BrokerAddress("a:1", (("client.id", "me"),))
+    assert broker_address(options) == BrokerAddress("a:1", (("client.id", "me"),))
 
 
 def test_both_names_may_say_the_same() -> None:
     options = Options({"kafka.bootstrap.servers": "a:1", "bootstrap.servers": "a:1"}, ["bootstrap.servers"])
-    assert connecting(options).bootstrap_servers == "a:1"
+    assert broker_address(options).bootstrap_servers == "a:1"
 
 
 def test_what_is_wrong_with_protection_is_said_where_the_query_is_made() -> None:
     given = {"kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "SASL_PLAINTEXT"}
     with pytest.raises(ConfigError, match=r"sasl\.mechanism is missing"):
-        connecting(Options(given, ["bootstrap.servers"]))
+        broker_address(Options(given, ["bootstrap.servers"]))
 
 
 def test_passwords_are_not_shown() -> None:

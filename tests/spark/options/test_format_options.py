@@ -17,8 +17,8 @@ from pyspark.sql.types import (
 
 from headwater.errors import ConfigError
 from headwater.spark.options.read_options import read_options
-from headwater.spark.reads.bad_records import BadRecords
-from headwater.spark.reads.columns import check_columns, columns_of
+from headwater.spark.reads.bad_records import BadRecordPolicy
+from headwater.spark.reads.columns import check_columns, read_schema
 
 MINIMAL = {"bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 POINT = {"type": "record", "name": "p", "fields": [{"name": "x", "type": {"type": "map", "values": "long"}}]}
@@ -27,7 +27,7 @@ ID = StructType([StructField("id", LongType())])
 
 
 def columns(given: dict[str, str]) -> StructType:
-    found = columns_of(MINIMAL | given)
+    found = read_schema(MINIMAL | given)
     assert isinstance(found, StructType)
     return found
 
@@ -57,7 +57,7 @@ def test_bad_records_may_have_a_column() -> None:
 
 def test_ddl_is_left_to_spark_with_all_other_columns_as_ddl_beside_it() -> None:
     key = StructType([StructField("a`b", ArrayType(LongType())), StructField("m", MapType(StringType(), LongType()))])
-    found = columns_of(
+    found = read_schema(
         MINIMAL
         | {
             "key.format": "json",
@@ -76,7 +76,7 @@ def test_ddl_is_left_to_spark_with_all_other_columns_as_ddl_beside_it() -> None:
 
 def test_json_needs_a_schema_from_somewhere() -> None:
     with pytest.raises(ConfigError, match=r"option 'value.schema' is missing: .*`.schema"):
-        columns_of(MINIMAL | {"value.format": "json"})
+        read_schema(MINIMAL | {"value.format": "json"})
     check(StructType([StructField("value", ID)]), {"value.format": "json"})
     check(StructType([StructField("value", ID)]), {"value.format": "json", "value.schema": "other STRING"})
 
@@ -108,12 +108,12 @@ def test_the_column_of_bad_records_needs_one_that_can_be_bad() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("fail", BadRecords()),
-        ("Column", BadRecords(in_column=True)),
-        ("topic:Dead.letters-1", BadRecords(topic="Dead.letters-1")),  # type: ignore[arg-type]
+        ("fail", BadRecordPolicy()),
+        ("Column", BadRecordPolicy(has_column=True)),
+        ("topic:Dead.letters-1", BadRecordPolicy(topic="Dead.letters-1")),  # type: ignore[arg-type]
     ],
 )
-def test_what_becomes_of_bad_records(text: str, expected: BadRecords) -> None:
+def test_what_becomes_of_bad_records(text: str, expected: BadRecordPolicy) -> None:
     options = read_options(MINIMAL | {"value.format": "string", "badRecords": text}, is_streaming=False)
     assert options.formats.bad_records == expected
 

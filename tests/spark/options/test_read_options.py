@@ -51,8 +51,8 @@ def test_names_are_those_of_sparks_kafka_source_in_any_case() -> None:
         },
         is_streaming=True,
     )
-    assert options.connecting.bootstrap_servers == "a:1,b:2"
-    assert ("client.id", "me") in options.connecting.settings
+    assert options.broker_address.bootstrap_servers == "a:1,b:2"
+    assert ("client.id", "me") in options.broker_address.settings
     assert options.topics.names == ("orders", "payments")
     assert options.starting.when == EARLIEST
     assert (options.offsets_per_trigger_max, options.offsets_per_trigger_min) == (10, 5)

@@ -197,7 +197,7 @@ def test_a_thousand_partitions_are_planned_with_three_requests() -> None:
             produce(cluster, "wide", [b"x"], partition=999)
         reader = batch(broker, {"subscribe": "wide"})
         reader.partitions()
-        [connection] = reader._options.connecting.cluster()._connections.values()  # type: ignore[attr-defined]
+        [connection] = reader._options.broker_address.cluster()._connections.values()  # type: ignore[attr-defined]
         before = connection._correlation_id
 
         [planned] = ranges(reader.partitions())

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from headwater.ids import TopicName, TopicPartition
-from headwater.spark.reads.filters import Narrowing, narrow
+from headwater.spark.reads.filters import ReadScope, read_scope
 from headwater.spark.reads.plan import OffsetRange
 
 ORDERS = TopicName("orders")
@@ -31,14 +31,14 @@ def time_of(microseconds: int) -> datetime:
     return EPOCH + timedelta(microseconds=microseconds)
 
 
-def cut(narrowing: Narrowing, times_ms: list[int], *, timestamps_ordered: bool = False) -> range:
+def cut(scope: ReadScope, times_ms: list[int], *, timestamps_ordered: bool = False) -> range:
     """What is left of a partition whose record at offset n has the nth timestamp."""
 
     def since(asked: Any) -> dict[TopicPartition, int | None]:
         found = (offset for offset, time_ms in enumerate(times_ms) if time_ms >= asked[ZERO])
         return {ZERO: next(found, None)}
 
-    ranges = narrowing.cut([OffsetRange(ZERO, 0, len(times_ms))], since, timestamps_ordered=timestamps_ordered)
+    ranges = scope.cut([OffsetRange(ZERO, 0, len(times_ms))], since, timestamps_ordered=timestamps_ordered)
     return range(ranges[0].start, ranges[0].end) if ranges else range(0)
 
 
@@ -72,30 +72,30 @@ def test_no_record_that_passes_is_left_out(
             for offset, time_ms in enumerate(times_ms)
             if COMPARISONS[kind](offset if column == "offset" else time_of(time_ms * 1000), value)
         }
-    left = cut(narrow(filters), times_ms, timestamps_ordered=timestamps_ordered)
+    left = cut(read_scope(filters), times_ms, timestamps_ordered=timestamps_ordered)
     assert passing <= set(left)
 
 
 def test_offsets_are_narrowed_exactly() -> None:
     filters = [GreaterThan(("offset",), 2), LessThanOrEqual(("offset",), 5)]
-    assert cut(narrow(filters), [0] * 10) == range(3, 6)
-    assert cut(narrow([EqualTo(("offset",), 4)]), [0] * 10) == range(4, 5)
-    assert cut(narrow([EqualTo(("offset",), 40)]), [0] * 10) == range(0)
+    assert cut(read_scope(filters), [0] * 10) == range(3, 6)
+    assert cut(read_scope([EqualTo(("offset",), 4)]), [0] * 10) == range(4, 5)
+    assert cut(read_scope([EqualTo(("offset",), 40)]), [0] * 10) == range(0)
 
 
 def test_a_time_range_reads_its_part_of_an_ordered_topic() -> None:
     filters = [GreaterThanOrEqual(("timestamp",), time_of(3_000)), LessThan(("timestamp",), time_of(6_500))]
     times_ms = list(range(10))
-    assert cut(narrow(filters), times_ms, timestamps_ordered=True) == range(3, 7)
-    assert cut(narrow(filters), times_ms) == range(3, 10), "an older record may follow"
+    assert cut(read_scope(filters), times_ms, timestamps_ordered=True) == range(3, 7)
+    assert cut(read_scope(filters), times_ms) == range(3, 10), "an older record may follow"
 
 
 def test_partitions_and_topics_are_picked() -> None:
     payments = TopicPartition(TopicName("payments"), 1)
     all_of_them = [ZERO, TopicPartition(ORDERS, 1), payments]
-    assert narrow([EqualTo(("topic",), "payments")]).pick(all_of_them) == [payments]
-    assert narrow([In(("topic",), ("orders", "x")), EqualTo(("partition",), 0)]).pick(all_of_them) == [ZERO]
-    assert narrow([In(("partition",), (1, 7)), In(("partition",), (0, 7))]).pick(all_of_them) == []
+    assert read_scope([EqualTo(("topic",), "payments")]).pick(all_of_them) == [payments]
+    assert read_scope([In(("topic",), ("orders", "x")), EqualTo(("partition",), 0)]).pick(all_of_them) == [ZERO]
+    assert read_scope([In(("partition",), (1, 7)), In(("partition",), (0, 7))]).pick(all_of_them) == []
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_partitions_and_topics_are_picked() -> None:
     ],
 )
 def test_other_filters_are_left_to_spark(useless: Filter) -> None:
-    assert narrow([useless]) == Narrowing()
+    assert read_scope([useless]) == ReadScope()

@@ -264,7 +264,7 @@ def test_a_quiet_trigger_costs_few_requests(headwater_broker: Broker, cluster: C
     query.next()
     # Who was asked for the name of the query has not answered, and is not asked for ever.
     query.next()
-    connections: dict[Any, Any] = query.reader._options.connecting.cluster()._connections
+    connections: dict[Any, Any] = query.reader._options.broker_address.cluster()._connections
     before = sum(connection._correlation_id for connection in connections.values())
 
     assert query.next() == []

@@ -29,7 +29,7 @@ FORMATS = {"key.format": "string", "value.format": "json"}
 def rows_of(schema: StructType, given: Mapping[str, str] = FORMATS, servers: str = "localhost:1") -> TypedRows:
     options = read_options({"bootstrap.servers": servers, "subscribe": "orders", **given}, is_streaming=False)
     options = pickle.loads(pickle.dumps(options))
-    return TypedRows(options.formats, schema, PARTITION, options.connecting)
+    return TypedRows(options.formats, schema, PARTITION, options.broker_address)
 
 
 def raw(rows: TypedRows, *records: tuple[bytes | None, bytes | None]) -> pa.RecordBatch:

@@ -165,8 +165,8 @@ def test_what_a_task_stages_while_its_job_is_given_up_is_aborted_too(
             late_task.flush()
         clock.advance(int(seconds * 1000))
 
-    monkeypatch.setattr(options.connecting.cluster(), "clock", clock)
-    monkeypatch.setattr(options.connecting.cluster(), "sleep", while_it_waits)
+    monkeypatch.setattr(options.broker_address.cluster(), "clock", clock)
+    monkeypatch.setattr(options.broker_address.cluster(), "sleep", while_it_waits)
     HeadwaterWriter(options).abort([TaskWritten(), None])
 
     assert late_task.identity is not None

@@ -41,7 +41,7 @@ from headwater.spark.writes.task_writer import (
     abort_tasks,
     publish_query,
     publish_tasks,
-    query_application,
+    query_application_id,
     write_task,
 )
 from headwater.testing import Broker
@@ -95,8 +95,8 @@ def write(options: WriteOptions, application: str, *given: str, partition: int =
 def pass_time_at_once(options: WriteOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks for a while whether a task comes late does so in no time."""
     clock = ManualClock()
-    monkeypatch.setattr(options.connecting.cluster(), "clock", clock)
-    monkeypatch.setattr(options.connecting.cluster(), "sleep", lambda seconds: clock.advance(int(seconds * 1000)))
+    monkeypatch.setattr(options.broker_address.cluster(), "clock", clock)
+    monkeypatch.setattr(options.broker_address.cluster(), "sleep", lambda seconds: clock.advance(int(seconds * 1000)))
 
 
 def test_only_one_of_two_attempts_that_both_finish_is_published(
@@ -254,7 +254,7 @@ def test_an_application_belongs_to_the_query_that_published_first(
 ) -> None:
     """Both begin with batch 0: were it taken for a replay, what the second wrote would be lost without a word."""
     options = replace(options, application_id=application)
-    one, other = query_application(application, "one"), query_application(application, "other")
+    one, other = query_application_id(application, "one"), query_application_id(application, "other")
 
     publish_query([write(options, one, "row of one")], options, 0)
     second = write(options, other, "row of other")
@@ -269,7 +269,7 @@ def test_an_application_belongs_to_the_query_that_published_first(
 def test_a_query_is_its_own_application_where_the_user_names_none(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str
 ) -> None:
-    assert query_application(None, application) == application
+    assert query_application_id(None, application) == application
 
     publish_query([write(options, application, "row")], options, 0)
 
@@ -342,7 +342,7 @@ def test_a_commit_waits_for_a_broker_that_is_being_started_again(tmp_path: Path,
             tries.release()
             time.sleep(seconds)
 
-        options.connecting.cluster().sleep = sleep
+        options.broker_address.cluster().sleep = sleep
         committing = threading.Thread(target=publish_tasks, args=([written], options, 0))
         committing.start()
         assert tries.acquire(timeout=60)
@@ -376,7 +376,7 @@ def test_a_task_that_fails_without_its_broker_tells_why_it_failed(
         def failing() -> Iterator[pa.RecordBatch]:
             yield from rows("row", "row")
             broker.stop()
-            options.connecting.cluster().timeout_ms = 0
+            options.broker_address.cluster().timeout_ms = 0
             raise ZeroDivisionError
 
         with task(0, 0), pytest.raises(ZeroDivisionError):

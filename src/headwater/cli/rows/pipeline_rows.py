@@ -12,7 +12,7 @@ from headwater.printable import printable
 
 if TYPE_CHECKING:
     from headwater.pipelines.flows import Flow
-    from headwater.pipelines.run import Update
+    from headwater.pipelines.status_reporter import Update
 
 
 class Lines:

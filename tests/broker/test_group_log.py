@@ -9,13 +9,13 @@ from headwater.broker.groups.log import GroupLog
 from headwater.broker.partition import ACKS_ALL, Append, Partition
 from headwater.broker.pending import Pending
 from headwater.clock import ManualClock
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten
+from headwater.coordination.groups.events import Event
+from headwater.coordination.groups.offsets.events import (
     CommittedOffset,
-    Event,
     OffsetCommitted,
     OffsetForgotten,
-    OffsetPended,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -36,8 +36,8 @@ def committed(offset: int, partition: int = 0) -> OffsetCommitted:
     return OffsetCommitted(GROUP, ORDERS, partition, CommittedOffset(offset, -1, "", NOW_MS))
 
 
-def pended(producer_id: ProducerId, offset: int, partition: int = 0, epoch: int = 0) -> OffsetPended:
-    return OffsetPended(producer_id, epoch, *committed(offset, partition))
+def pended(producer_id: ProducerId, offset: int, partition: int = 0, epoch: int = 0) -> TransactionalOffsetCommitted:
+    return TransactionalOffsetCommitted(producer_id, epoch, *committed(offset, partition))
 
 
 def ended(

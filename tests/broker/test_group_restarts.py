@@ -9,7 +9,7 @@ import pytest
 from headwater.broker.broker import Broker
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
-from headwater.coordination.groups.commands import OffsetsAsked
+from headwater.coordination.groups.offsets.commands import OffsetQuery
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from tests.broker.faulty_disk import FaultyDisk, FaultyFile
 from tests.broker.group_commands import (
@@ -71,7 +71,7 @@ async def test_commands_wait_for_no_shard_that_is_still_loaded(tmp_path: Path) -
     async with running(tmp_path, SETTINGS) as broker:
         await commit(await prepared(broker), FIRST, 1)
     async with running(tmp_path, SETTINGS) as again:
-        asked = again.groups.committed(FIRST, OffsetsAsked(None))
+        asked = again.groups.committed(FIRST, OffsetQuery(None))
         with pytest.raises(Refusal) as refused:
             await again.groups.list()
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -146,7 +146,7 @@ async def two_shards_filled(path: Path) -> Path:
 
 async def check_others_go_on(broker: Broker) -> None:
     groups = await loaded(broker)
-    assert await refusal(groups.committed(FIRST, OffsetsAsked(None))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await refusal(groups.committed(FIRST, OffsetQuery(None))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert await refusal(groups.commit(FIRST, commit_of(9))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert await committed(groups, SECOND) == 2
     await commit(groups, SECOND, 3)

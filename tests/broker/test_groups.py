@@ -10,7 +10,10 @@ from headwater.broker.shards import sharded_topic
 from headwater.broker.shards.sharded_topic import partition_of
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
-from headwater.coordination.groups.commands import LEAVE_EPOCH, GroupState, GroupType, Leaving, Left, OffsetsAsked, Sync
+from headwater.coordination.groups.classic.commands import Leave, LeaveResult, Sync
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH
+from headwater.coordination.groups.offsets.commands import OffsetQuery
+from headwater.coordination.groups.terms import GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId
 from headwater.protocol.batches import batch as batches
@@ -132,7 +135,7 @@ async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(
     async with running(tmp_path, SETTINGS) as broker:
         groups = broker.groups
         assert await refusal(groups.join(FIRST, join_request())) is ErrorCode.NOT_COORDINATOR
-        assert await refusal(groups.committed(FIRST, OffsetsAsked(None))) is ErrorCode.NOT_COORDINATOR
+        assert await refusal(groups.committed(FIRST, OffsetQuery(None))) is ErrorCode.NOT_COORDINATOR
         assert await groups.list() == []
         await groups.topics_deleted([ORDERS.topic])
         await groups.expire()
@@ -146,7 +149,7 @@ async def test_members_need_a_group_with_a_name_and_offsets_do_not(tmp_path: Pat
             groups.join(nameless, join_request()),
             groups.sync(nameless, Sync(BOB, None, 1, None, None, {})),
             groups.heartbeat(nameless, BOB, None, 1),
-            groups.leave(nameless, [Leaving(BOB, None)]),
+            groups.leave(nameless, [Leave(BOB, None)]),
             groups.describe_consumer(nameless),
             groups.delete_offsets(nameless, [ORDERS]),
         ):
@@ -194,7 +197,7 @@ async def test_a_classic_member_joins_syncs_beats_commits_and_leaves(tmp_path: P
         assert await done(groups.delete_offsets(FIRST, [ORDERS])) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
         assert await refusal(groups.delete(FIRST)) is ErrorCode.NON_EMPTY_GROUP
 
-        assert await done(groups.leave(FIRST, [Leaving(BOB, None)])) == [Left(BOB, None, ErrorCode.NONE)]
+        assert await done(groups.leave(FIRST, [Leave(BOB, None)])) == [LeaveResult(BOB, None, ErrorCode.NONE)]
         assert await committed(groups, FIRST) == 7
         assert await done(groups.delete_offsets(FIRST, [ORDERS])) == [ErrorCode.NONE]
         assert await committed(groups, FIRST) is None

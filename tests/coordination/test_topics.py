@@ -20,7 +20,7 @@ from headwater.coordination.catalog.events import (
 )
 from headwater.coordination.catalog.machine import PRODUCER_ID_BLOCK, CatalogMachine
 from headwater.coordination.catalog.topic_names import check_topic_name
-from headwater.coordination.groups.commands import TopicImage
+from headwater.coordination.groups.terms import TopicImage
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, TopicId, TopicName
 

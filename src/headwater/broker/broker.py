@@ -21,7 +21,7 @@ from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.coordination.catalog.events import Topic
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, is_internal
-from headwater.coordination.groups.commands import Commit
+from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, ProducerId, TopicId, TopicName, TopicPartition

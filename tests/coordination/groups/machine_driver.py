@@ -16,18 +16,15 @@ from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile, Waiting
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    DeadlineKey,
-    GroupState,
-)
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.events import Event
+from headwater.coordination.groups.machine import Group, GroupMachine
+from headwater.coordination.groups.offsets.events import (
     CommittedOffset,
-    Event,
     OffsetCommitted,
-    OffsetPended,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
-from headwater.coordination.groups.machine import Group, GroupMachine
+from headwater.coordination.groups.terms import DeadlineKey, GroupState
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicName
 from tests.coordination.groups.consumer.driver import Topics
 from tests.coordination.groups.one_group import OneGroup
@@ -117,10 +114,10 @@ class MachineDriver:
         key, value = FORMAT.encode(event)
         read = FORMAT.decode(key, value)
         assert read is not None
-        if isinstance(event, OffsetPended):
+        if isinstance(event, TransactionalOffsetCommitted):
             assert isinstance(read, OffsetCommitted)
             # Its batch says so.
-            read = OffsetPended(event.producer_id, event.producer_epoch, *read)
+            read = TransactionalOffsetCommitted(event.producer_id, event.producer_epoch, *read)
         self.records.append(Record(key, value is None, read))
 
     @property
@@ -213,7 +210,7 @@ class MachineDriver:
         open_records: dict[int, list[int]] = {}
         fates: dict[int, int | None] = {}
         for index, (_, _, event) in enumerate(self.records):
-            if isinstance(event, OffsetPended):
+            if isinstance(event, TransactionalOffsetCommitted):
                 open_records.setdefault(event.producer_id, []).append(index)
             elif isinstance(event, TransactionEnded):
                 fate = index if event.is_committed else _ABORTED

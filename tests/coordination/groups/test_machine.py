@@ -5,23 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
+from headwater.coordination.groups.classic.commands import JoinResult, SyncResult
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    GroupListing,
-    GroupState,
-    GroupType,
-    JoinResult,
-    SyncResult,
-)
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
-    ConsumerGroupForgotten,
-    ConsumerGroupStored,
-    MemberStored,
-    OffsetForgotten,
-)
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten, ConsumerGroupStored, MemberStored
+from headwater.coordination.groups.offsets.events import OffsetForgotten
+from headwater.coordination.groups.terms import GroupListing, GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 from headwater.protocol.consumer_protocol import write_assignment

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from headwater.coordination.decisions import Ticket
-from headwater.coordination.groups.commands import GroupState, JoinResult, Sync
+from headwater.coordination.groups.classic.commands import JoinResult, Sync
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.consumer.driver import Topics, heartbeat

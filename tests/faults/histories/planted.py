@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.partition import Append, Partition
 from headwater.broker.pending import Pending
-from headwater.coordination.groups.classic.roster import Roster
-from headwater.coordination.groups.commands import Commit, Sync
-from headwater.coordination.groups.consumer import progress, reconciliation
+from headwater.coordination.groups.classic.commands import Sync
+from headwater.coordination.groups.classic.roster import ClassicRoster
+from headwater.coordination.groups.consumer import consequences, reconciliation
 from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.offsets.commands import Commit
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId
 from headwater.listeners.kafka.apis.records import fetch, produce
@@ -272,7 +273,7 @@ def _forget_commits() -> None:
 
 
 def _take_any_generation() -> None:
-    Roster.check_generation = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
+    ClassicRoster.check_generation = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _take_any_epoch() -> None:
@@ -292,14 +293,14 @@ def _assign_all_to_everybody() -> None:
 
 def _let_two_own_it() -> None:
     """The next-generation protocol: partitions are not waited for until their owner gives them up, nor dealt out."""
-    right = progress.compute_targets
+    right = consequences.compute_targets
 
     def wrong(*arguments: Any) -> Any:
         targets = right(*arguments)
         most = max(targets.values(), key=lambda each: sum(map(len, each.values())))
         return dict.fromkeys(targets, most)
 
-    progress.compute_targets = wrong
+    consequences.compute_targets = wrong
     reconciliation._free = lambda wanted, _: wanted
 
 

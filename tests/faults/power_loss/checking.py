@@ -8,7 +8,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import is_internal
-from headwater.coordination.groups.commands import OffsetsAsked
+from headwater.coordination.groups.offsets.commands import OffsetQuery
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, TopicName, TopicPartition
 from headwater.protocol.batches import batch as batches
@@ -192,7 +192,7 @@ async def _check_groups(broker: Broker, promised: Promised) -> None:
 async def _committed(broker: Broker, group: str, where: TopicPartition) -> int | None:
     if not broker.groups.shards:
         return None
-    outcome = await run(broker.groups.committed(GroupId(group), OffsetsAsked([where])).wait())
+    outcome = await run(broker.groups.committed(GroupId(group), OffsetQuery([where])).wait())
     assert not isinstance(outcome, HeadwaterError), outcome
     ((_, found, _),) = outcome
     return None if found is None else found.offset

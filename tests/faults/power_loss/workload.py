@@ -10,7 +10,9 @@ from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.clock import ManualClock
-from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetToCommit
+from headwater.coordination.groups.classic.commands import NO_GENERATION
+from headwater.coordination.groups.offsets.commands import Commit, OffsetToCommit
+from headwater.coordination.groups.terms import NO_MEMBER
 from headwater.coordination.transactions.commands import PROTOCOL_2, ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TransactionalId

@@ -10,55 +10,58 @@ from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
-from headwater.coordination.groups.classic.events import RosterEvent
-from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    CONSUMER_PROTOCOL_TYPE,
-    JOIN_EPOCH,
-    NO_MEMBER,
+from headwater.coordination.groups.classic.commands import (
     ClassicDescription,
-    Commit,
-    ConsumerDescription,
-    DeadlineKey,
-    FoundOffset,
-    GroupListing,
-    GroupState,
-    GroupType,
     Join,
     JoinResult,
-    Leaving,
-    Left,
-    MemberAnswer,
-    MemberHeartbeat,
-    OffsetsAsked,
+    Leave,
+    LeaveResult,
     Sync,
     SyncResult,
-    TopicImage,
 )
-from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten, ClassicRosterEvent
+from headwater.coordination.groups.classic.group import ClassicGroup
+from headwater.coordination.groups.consumer.commands import (
+    JOIN_EPOCH,
+    ConsumerDescription,
+    MemberAnswer,
+    MemberHeartbeat,
+)
+from headwater.coordination.groups.consumer.events import (
     ConsumerEvent,
     ConsumerGroupForgotten,
     CurrentForgotten,
     MemberForgotten,
-    OffsetCommitted,
-    OffsetForgotten,
-    OffsetPended,
     RegexForgotten,
     TargetEpochForgotten,
     TargetForgotten,
+)
+from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.migration import upgrade
+from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
+from headwater.coordination.groups.offsets.events import (
+    OffsetCommitted,
+    OffsetForgotten,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
-from headwater.coordination.groups.migration import upgrade
-from headwater.coordination.groups.offsets import Offsets
+from headwater.coordination.groups.offsets.offsets import Offsets
+from headwater.coordination.groups.terms import (
+    CONSUMER_PROTOCOL_TYPE,
+    NO_MEMBER,
+    DeadlineKey,
+    GroupListing,
+    GroupState,
+    GroupType,
+    TopicImage,
+)
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 GroupT = TypeVar("GroupT", ClassicGroup, ConsumerGroup)
 
-CLASSIC_EVENTS = get_args(RosterEvent)
+CLASSIC_EVENTS = get_args(ClassicRosterEvent)
 CONSUMER_ENDINGS = (
     ConsumerGroupForgotten,
     MemberForgotten,
@@ -123,11 +126,11 @@ class GroupMachine:
             return group.decide_classic_heartbeat(member_id, instance_id, generation, now)
         return group.decide_heartbeat(member_id, instance_id, generation, now)
 
-    def decide_leave(self, group_id: GroupId, leaving: Sequence[Leaving], now: Now) -> Decision[Sequence[Left]]:
+    def decide_leave(self, group_id: GroupId, leaving: Sequence[Leave], now: Now) -> Decision[Sequence[LeaveResult]]:
         group = self.groups.get(group_id)
         if group is None:
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
-            return Decision((), [Left(each.member_id, each.instance_id, unknown) for each in leaving])
+            return Decision((), [LeaveResult(each.member_id, each.instance_id, unknown) for each in leaving])
         if isinstance(group, ConsumerGroup):
             return group.decide_classic_leave(leaving, now)
         return group.decide_leave(leaving, now)
@@ -200,7 +203,7 @@ class GroupMachine:
             f"there is no group '{group_id}' with a generation or epoch {generation}: join it again",
         )
 
-    def committed(self, group_id: GroupId, asked: OffsetsAsked) -> Decision[Sequence[FoundOffset]]:
+    def committed(self, group_id: GroupId, asked: OffsetQuery) -> Decision[Sequence[FoundOffset]]:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and asked.member_id is not None:
             group.check_fetch(asked.member_id, asked.epoch)
@@ -295,7 +298,7 @@ class GroupMachine:
     # -- state
 
     def apply(self, event: object) -> None:
-        if isinstance(event, OffsetCommitted | OffsetPended):
+        if isinstance(event, OffsetCommitted | TransactionalOffsetCommitted):
             self.offsets.apply(event)
             # A group that only commits is a classic one without members.
             if event.group_id not in self.groups:
@@ -308,11 +311,11 @@ class GroupMachine:
             for group_id in concerned:
                 self._forget_unborn(group_id)
         elif isinstance(event, CLASSIC_EVENTS):
-            self._apply_classic(cast("RosterEvent", event))
+            self._apply_classic(cast("ClassicRosterEvent", event))
         else:
             self._apply_consumer(cast("ConsumerEvent", event))
 
-    def _apply_classic(self, event: RosterEvent) -> None:
+    def _apply_classic(self, event: ClassicRosterEvent) -> None:
         group = self.groups.get(event.group_id)
         if isinstance(event, ClassicGroupForgotten):
             if isinstance(group, ClassicGroup):

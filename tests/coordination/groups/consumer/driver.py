@@ -14,14 +14,9 @@ from headwater.coordination.catalog.events import Topic
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Volatile
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    NO_MEMBER,
-    DeadlineKey,
-    MemberAnswer,
-    MemberHeartbeat,
-)
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, MemberAnswer, MemberHeartbeat
 from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.terms import NO_MEMBER, DeadlineKey
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
 
 ResultT = TypeVar("ResultT")

@@ -3,9 +3,10 @@
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import GroupState, Join, JoinResult, SyncResult
-from headwater.coordination.groups.consumer.events import CLASSIC_JOIN, CLASSIC_SYNC, REBALANCE, SESSION
-from headwater.coordination.groups.events import ClassicProtocol, MemberState
+from headwater.coordination.groups.classic.commands import Join, JoinResult, SyncResult
+from headwater.coordination.groups.classic.events import SupportedProtocol
+from headwater.coordination.groups.consumer.events import CLASSIC_JOIN, CLASSIC_SYNC, REBALANCE, SESSION, MemberState
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.consumer_protocol import read_assignment, read_version
@@ -85,7 +86,7 @@ def test_the_assignment_comes_in_the_version_of_the_members_own_metadata(shard: 
         (join_request("bob", protocols=[]), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         (join_request("bob", protocols=["sticky"]), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         (
-            join_request("bob")._replace(protocols=[ClassicProtocol("range", b"")]),
+            join_request("bob")._replace(protocols=[SupportedProtocol("range", b"")]),
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         ),
         (join_request("bob")._replace(session_timeout_ms=1), ErrorCode.INVALID_SESSION_TIMEOUT),

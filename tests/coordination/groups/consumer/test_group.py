@@ -5,20 +5,15 @@ from uuid import UUID
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import (
-    LEAVE_EPOCH,
-    NO_MEMBER,
-    ConsumerDescription,
-    ConsumerMemberDescription,
-    GroupState,
-)
-from headwater.coordination.groups.consumer.events import REBALANCE, SESSION, MemberDeadlineCancelled
-from headwater.coordination.groups.consumer.members import new_details
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH, ConsumerDescription, ConsumerMemberDescription
+from headwater.coordination.groups.consumer.events import (
+    REBALANCE,
+    SESSION,
     ConsumerGroupForgotten,
     ConsumerGroupStored,
     CurrentForgotten,
     CurrentStored,
+    MemberDeadlineCancelled,
     MemberForgotten,
     MemberState,
     MemberStored,
@@ -29,6 +24,8 @@ from headwater.coordination.groups.events import (
     TargetForgotten,
     TargetStored,
 )
+from headwater.coordination.groups.consumer.member import new_details
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId, TopicName
 from tests.coordination.groups.consumer.driver import (

@@ -3,19 +3,19 @@
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import (
+from headwater.coordination.groups.consumer.commands import (
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
-    GroupState,
     MemberAnswer,
     MemberHeartbeat,
 )
-from headwater.coordination.groups.consumer.events import REBALANCE, SESSION, MemberDeadlineSet, TopicsSeen
-from headwater.coordination.groups.consumer.subscriptions import REGEXES_MAX
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.consumer.events import (
+    REBALANCE,
+    SESSION,
     ConsumerGroupStored,
     CurrentForgotten,
     CurrentStored,
+    MemberDeadlineSet,
     MemberForgotten,
     MemberState,
     MemberStored,
@@ -23,7 +23,10 @@ from headwater.coordination.groups.events import (
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
+    TopicsSeen,
 )
+from headwater.coordination.groups.consumer.subscriptions import REGEXES_MAX
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.consumer.driver import (

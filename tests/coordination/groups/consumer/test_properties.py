@@ -8,14 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    GroupState,
-    MemberAnswer,
-)
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberAnswer
 from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId
 from tests.coordination.groups.consumer.driver import Driver, Topics, heartbeat

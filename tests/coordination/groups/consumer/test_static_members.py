@@ -2,8 +2,9 @@
 
 import pytest
 
-from headwater.coordination.groups.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, GroupState, MemberAnswer
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberAnswer
 from headwater.coordination.groups.consumer.events import REBALANCE
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId
 from tests.coordination.groups.consumer.driver import GROUP, SESSION_TIMEOUT_MS, Driver, Topics, heartbeat

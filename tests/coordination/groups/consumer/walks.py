@@ -3,7 +3,8 @@
 import pytest
 
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.commands import GroupState, MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.consumer.commands import MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.consumer.driver import Driver, heartbeat

@@ -8,26 +8,20 @@ from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile
-from headwater.coordination.groups.classic.events import RosterEvent
+from headwater.coordination.groups.classic.commands import Join, Leave, Sync
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten, ClassicRosterEvent, SupportedProtocol
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    DeadlineKey,
-    GroupState,
-    Join,
-    Leaving,
-    MemberHeartbeat,
-    Sync,
-)
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, MemberHeartbeat
+from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.events import ClassicGroupForgotten, ClassicProtocol, ConsumerGroupForgotten
 from headwater.coordination.groups.migration import upgrade
+from headwater.coordination.groups.terms import DeadlineKey, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
 from tests.coordination.groups.consumer.driver import GROUP, Topics
 
-CLASSIC_EVENTS = get_args(RosterEvent)
+CLASSIC_EVENTS = get_args(ClassicRosterEvent)
 CLASSIC_SESSION_TIMEOUT_MS = 30_000
 CLASSIC_REBALANCE_TIMEOUT_MS = 50_000
 
@@ -63,7 +57,7 @@ def join_request(
         session_timeout_ms=CLASSIC_SESSION_TIMEOUT_MS,
         rebalance_timeout_ms=CLASSIC_REBALANCE_TIMEOUT_MS,
         protocol_type=protocol_type,
-        protocols=[ClassicProtocol(name, metadata) for name in protocols],
+        protocols=[SupportedProtocol(name, metadata) for name in protocols],
         is_member_id_required=is_member_id_required,
         may_skip_assignment=True,
     )
@@ -155,7 +149,7 @@ class Shard:
         return self.decide(decide)
 
     def leave(self, *leaving: tuple[str, str | None]) -> list[ErrorCode]:
-        asked = [Leaving(MemberId(member_id), instance) for member_id, instance in leaving]
+        asked = [Leave(MemberId(member_id), instance) for member_id, instance in leaving]
 
         def decide() -> Decision[Any]:
             if isinstance(self.group, ConsumerGroup):
@@ -178,7 +172,7 @@ class Shard:
             if isinstance(event, CLASSIC_EVENTS):
                 if not isinstance(self.group, ClassicGroup):
                     self.group = self._new_classic()
-                self.group.apply(cast("RosterEvent", event))
+                self.group.apply(cast("ClassicRosterEvent", event))
             else:
                 if not isinstance(self.group, ConsumerGroup):
                     self.group = self._new_consumer()

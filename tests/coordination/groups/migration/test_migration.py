@@ -7,14 +7,11 @@ import pytest
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Volatile
-from headwater.coordination.groups.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, GroupState, JoinResult, SyncResult
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
-    ClassicProtocol,
-    ConsumerGroupForgotten,
-    ConsumerGroupStored,
-    GenerationStored,
-)
+from headwater.coordination.groups.classic.commands import JoinResult, SyncResult
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten, GenerationStored, SupportedProtocol
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten, ConsumerGroupStored
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import read_assignment, write_assignment
@@ -150,7 +147,7 @@ def test_a_group_whose_members_cannot_be_understood_stays_what_it_is(shard: Shar
     if is_assignment:
         classic_pair(shard, bob=b"\x00")
     else:
-        garbage = [ClassicProtocol("range", b"\xff\xff")]
+        garbage = [SupportedProtocol("range", b"\xff\xff")]
         shard.join(join_request(new_member_id="bob")._replace(protocols=garbage))
 
     assert upgrade_refused(shard) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -341,7 +338,7 @@ def test_a_classic_member_whose_second_protocol_is_garbage_does_not_stop_the_dow
     shard.heartbeat(heartbeat("ann", topics=["a"]))
     shard.join(join_request("bob", protocols=["range"]))
     odd = join_request("cid", protocols=["sticky"])
-    shard.join(odd._replace(protocols=[*odd.protocols, ClassicProtocol("range", b"")]))
+    shard.join(odd._replace(protocols=[*odd.protocols, SupportedProtocol("range", b"")]))
     shard.heartbeat(heartbeat("ann", LEAVE_EPOCH))
 
     assert set(shard.classic.roster.members) == {"bob", "cid"}

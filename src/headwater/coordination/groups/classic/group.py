@@ -10,35 +10,32 @@ from collections.abc import Sequence
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
+from headwater.coordination.groups.classic.commands import (
+    ClassicDescription,
+    ClassicMemberDescription,
+    Join,
+    JoinResult,
+    Leave,
+    LeaveResult,
+    Sync,
+    SyncResult,
+)
 from headwater.coordination.groups.classic.draft import Draft
 from headwater.coordination.groups.classic.events import (
     JOIN_PHASE,
     SESSION,
     SYNC_PHASE,
-    Member,
+    ClassicGroupForgotten,
+    ClassicMember,
+    ClassicRosterEvent,
     MemberSynced,
-    RosterEvent,
     SessionExtended,
 )
-from headwater.coordination.groups.classic.joining import check_join, check_metadata_bytes, decide_join
-from headwater.coordination.groups.classic.roster import Roster
+from headwater.coordination.groups.classic.join import check_join, check_metadata_bytes, decide_join
+from headwater.coordination.groups.classic.roster import ClassicRoster
 from headwater.coordination.groups.classic.subscriptions import topics_of
-from headwater.coordination.groups.commands import (
-    CONSUMER_PROTOCOL_TYPE,
-    NO_MEMBER,
-    ClassicDescription,
-    ClassicMemberDescription,
-    DeadlineKey,
-    GroupState,
-    Join,
-    JoinResult,
-    Leaving,
-    Left,
-    Sync,
-    SyncResult,
-)
-from headwater.coordination.groups.events import ClassicGroupForgotten
-from headwater.coordination.groups.offsets import ExpiryRule
+from headwater.coordination.groups.offsets.offsets import ExpiryRule
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, DeadlineKey, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 
@@ -47,7 +44,7 @@ class ClassicGroup:
     def __init__(self, group_id: GroupId, config: GroupDefaults, deadlines: Deadlines[DeadlineKey]) -> None:
         self.group_id = group_id
         # For others to read: `apply` alone changes it.
-        self.roster = Roster(group_id, deadlines)
+        self.roster = ClassicRoster(group_id, deadlines)
         self._config = config
         # The topics that were last read from subscriptions, and which those were.
         self._topics: frozenset[TopicName] | None = None
@@ -110,20 +107,22 @@ class ClassicGroup:
         result = ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
         return Decision(self._extend_session(member, now), result)
 
-    def decide_leave(self, leaving: Sequence[Leaving], now: Now) -> Decision[Sequence[Left]]:
+    def decide_leave(self, leaving: Sequence[Leave], now: Now) -> Decision[Sequence[LeaveResult]]:
         self.roster.check_alive()
         # One that is named twice leaves once.
         gone: dict[MemberId, None] = {}
-        left: list[Left] = []
+        left: list[LeaveResult] = []
         for member_id, instance_id, _ in leaving:
             try:
                 found_id = self._leaving_id(member_id, instance_id)
             except Refusal as refusal:
-                left.append(Left(member_id, instance_id, refusal.code))
+                left.append(LeaveResult(member_id, instance_id, refusal.code))
                 continue
             is_first = found_id not in gone
             gone[found_id] = None
-            left.append(Left(member_id, instance_id, ErrorCode.NONE if is_first else ErrorCode.UNKNOWN_MEMBER_ID))
+            left.append(
+                LeaveResult(member_id, instance_id, ErrorCode.NONE if is_first else ErrorCode.UNKNOWN_MEMBER_ID)
+            )
         draft = self._draft(now)
         draft.remove_all(gone)
         return draft.decision(left)
@@ -139,7 +138,7 @@ class ClassicGroup:
 
     def decide_commit(
         self, member_id: MemberId, instance_id: str | None, generation: int, *, is_transactional: bool, now: Now
-    ) -> Sequence[RosterEvent]:
+    ) -> Sequence[ClassicRosterEvent]:
         """Whether the client may commit offsets; as a member it thereby shows that it is alive."""
         roster = self.roster
         roster.check_alive()
@@ -165,7 +164,7 @@ class ClassicGroup:
             )
         return self._extend_session(member, now)
 
-    def decide_delete(self) -> Sequence[RosterEvent]:
+    def decide_delete(self) -> Sequence[ClassicRosterEvent]:
         if self.state is GroupState.DEAD:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{self.group_id}'")
         if self.state is not GroupState.EMPTY:
@@ -185,7 +184,7 @@ class ClassicGroup:
             draft.remove_all([MemberId(member_id)])
         return draft.decision(None)
 
-    def decide_loaded(self, now: Now) -> Sequence[RosterEvent]:
+    def decide_loaded(self, now: Now) -> Sequence[ClassicRosterEvent]:
         draft = self._draft(now)
         for member in self.roster.members.values():
             for event in self._extend_session(member, now):
@@ -250,13 +249,13 @@ class ClassicGroup:
 
     # -- state
 
-    def apply(self, event: RosterEvent) -> None:
+    def apply(self, event: ClassicRosterEvent) -> None:
         self.roster.apply(event)
 
     def _draft(self, now: Now) -> Draft:
         return Draft(self.roster, self._config, now)
 
-    def _extend_session(self, member: Member, now: Now) -> Sequence[RosterEvent]:
+    def _extend_session(self, member: ClassicMember, now: Now) -> Sequence[ClassicRosterEvent]:
         if self.roster.is_waiting(member.id):
             return []
         return [SessionExtended(self.group_id, member.id, now.monotonic_ms + member.session_timeout_ms)]

@@ -12,24 +12,8 @@ from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.groups.assignment import NOTHING
-from headwater.coordination.groups.classic.joining import check_join
-from headwater.coordination.groups.commands import (
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    NO_MEMBER,
-    ConsumerDescription,
-    DeadlineKey,
-    GroupState,
-    Join,
-    JoinResult,
-    Leaving,
-    Left,
-    MemberAnswer,
-    MemberHeartbeat,
-    Sync,
-    SyncResult,
-    TopicImage,
-)
+from headwater.coordination.groups.classic.commands import Join, JoinResult, Leave, LeaveResult, Sync, SyncResult
+from headwater.coordination.groups.classic.join import check_join
 from headwater.coordination.groups.consumer.classic_members import (
     arrive_classic,
     check_protocols,
@@ -39,21 +23,29 @@ from headwater.coordination.groups.consumer.classic_members import (
     joined_result,
     leaving_member,
 )
-from headwater.coordination.groups.consumer.events import SESSION, MemberDeadlineCancelled, MemberDeadlineSet
-from headwater.coordination.groups.consumer.heartbeat import arrive, check_heartbeat, existing_member, is_full
-from headwater.coordination.groups.consumer.members import Member, weight_of
-from headwater.coordination.groups.consumer.membership import Membership
-from headwater.coordination.groups.consumer.progress import (
+from headwater.coordination.groups.consumer.commands import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerDescription,
+    MemberAnswer,
+    MemberHeartbeat,
+)
+from headwater.coordination.groups.consumer.consequences import (
     Arrival,
     advance,
     is_target_due,
     rebalance_deadline,
     remove,
 )
+from headwater.coordination.groups.consumer.events import SESSION, MemberDeadlineCancelled, MemberDeadlineSet
+from headwater.coordination.groups.consumer.heartbeat import arrive, check_heartbeat, existing_member, is_full
+from headwater.coordination.groups.consumer.member import ConsumerMember, weight_of
+from headwater.coordination.groups.consumer.roster import ConsumerRoster
 from headwater.coordination.groups.consumer.subscriptions import subscribed_names
 from headwater.coordination.groups.consumer.target import preferred_assignor
 from headwater.coordination.groups.migration.downgrade import downgrade, forget_group, may_downgrade, selected_protocol
-from headwater.coordination.groups.offsets import ExpiryRule
+from headwater.coordination.groups.offsets.offsets import ExpiryRule
+from headwater.coordination.groups.terms import NO_MEMBER, DeadlineKey, GroupState, TopicImage
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 
@@ -68,7 +60,7 @@ class ConsumerGroup:
         topics: TopicImage,
     ) -> None:
         self.group_id = group_id
-        self.membership = Membership(group_id, deadlines)
+        self.membership = ConsumerRoster(group_id, deadlines)
         self.config = config
         self.topics = topics
         self._config_of = config_of
@@ -136,7 +128,7 @@ class ConsumerGroup:
         away = member.current._replace(epoch=LEAVE_STATIC_EPOCH, pending_revocation=NOTHING)
         return Decision([away], answer)
 
-    def _remove(self, gone: Sequence[Member], now: Now) -> Sequence[object]:
+    def _remove(self, gone: Sequence[ConsumerMember], now: Now) -> Sequence[object]:
         group = self.membership
         gone_ids = {member.id for member in gone}
         # Where members of this protocol stay, which is told without a look at each, there is no way back.
@@ -158,7 +150,7 @@ class ConsumerGroup:
                 f"group '{self.group_id}' has {len(membership.members)} members already (group.consumer.max.size)",
             )
 
-    def _session_timeout_ms(self, member: Member) -> int:
+    def _session_timeout_ms(self, member: ConsumerMember) -> int:
         classic = member.details.classic
         return classic.session_timeout_ms if classic else self._config_of(self.group_id).consumer_session_timeout_ms
 
@@ -187,7 +179,7 @@ class ConsumerGroup:
         group, replaced = self.membership, arrival.replaced
         if replaced is None or replaced.details.classic is not None:
             return None
-        member = Member(arrival.details, arrival.before.current)
+        member = ConsumerMember(arrival.details, arrival.before.current)
         remaining = [member, *(each for each in group.members.values() if each.id != replaced.id)]
         if not may_downgrade(remaining, self.config):
             return None
@@ -211,20 +203,20 @@ class ConsumerGroup:
     ) -> Decision[ErrorCode]:
         return decide_heartbeat(self.membership, member_id, instance_id, generation, now)
 
-    def decide_classic_leave(self, leaving: Sequence[Leaving], now: Now) -> Decision[Sequence[Left]]:
+    def decide_classic_leave(self, leaving: Sequence[Leave], now: Now) -> Decision[Sequence[LeaveResult]]:
         """LeaveGroup, which an administrator may also send for members of this protocol."""
-        gone: dict[MemberId, Member] = {}
-        left: list[Left] = []
+        gone: dict[MemberId, ConsumerMember] = {}
+        left: list[LeaveResult] = []
         for each in leaving:
             try:
                 member = leaving_member(self.membership, each)
             except Refusal as refusal:
-                left.append(Left(each.member_id, each.instance_id, refusal.code))
+                left.append(LeaveResult(each.member_id, each.instance_id, refusal.code))
                 continue
             # One that is named twice leaves once.
             error = ErrorCode.UNKNOWN_MEMBER_ID if member.id in gone else ErrorCode.NONE
             gone[member.id] = member
-            left.append(Left(each.member_id, each.instance_id, error))
+            left.append(LeaveResult(each.member_id, each.instance_id, error))
         return Decision(self._remove(list(gone.values()), now) if gone else (), left)
 
     # -- offsets
@@ -262,10 +254,10 @@ class ConsumerGroup:
             return
         self._check_epoch(self._member(member_id or NO_MEMBER), epoch)
 
-    def _member(self, member_id: MemberId) -> Member:
+    def _member(self, member_id: MemberId) -> ConsumerMember:
         return existing_member(self.membership, member_id, None)
 
-    def _check_epoch(self, member: Member, epoch: int, *, is_transactional: bool = False) -> None:
+    def _check_epoch(self, member: ConsumerMember, epoch: int, *, is_transactional: bool = False) -> None:
         if epoch != member.current.epoch:
             # Producers, as members of the classic protocol, know only generations.
             knows_epochs = member.details.classic is None and not is_transactional

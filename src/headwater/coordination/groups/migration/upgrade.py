@@ -8,20 +8,12 @@ from collections.abc import Iterator
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.groups.assignment import NOTHING, Assignment, difference, union
-from headwater.coordination.groups.classic.events import Member as ClassicMember
+from headwater.coordination.groups.classic.events import ClassicMember
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    CONSUMER_PROTOCOL_TYPE,
-    GroupState,
-    MemberAnswer,
-    MemberHeartbeat,
-    TopicImage,
-)
 from headwater.coordination.groups.consumer.classic_members import partitions_by_id
-from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.consumer.subscriptions import NO_METADATA_HASH
-from headwater.coordination.groups.events import (
-    ClassicMembership,
+from headwater.coordination.groups.consumer.commands import MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.consumer.events import (
+    ClassicDetails,
     ConsumerGroupStored,
     CurrentStored,
     MemberState,
@@ -29,6 +21,9 @@ from headwater.coordination.groups.events import (
     TargetEpochStored,
     TargetStored,
 )
+from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.consumer.subscriptions import NO_METADATA_HASH
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, GroupState, TopicImage
 from headwater.errors import ErrorCode, ProtocolError, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.consumer_protocol import read_assignment, read_subscription
@@ -100,7 +95,7 @@ def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[ob
             topic_regex=None,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             assignor=None,
-            classic=ClassicMembership(member.session_timeout_ms, member.protocols),
+            classic=ClassicDetails(member.session_timeout_ms, member.protocols),
         )
     for member_id, partitions in assigned.items():
         yield TargetStored(group_id, member_id, partitions)

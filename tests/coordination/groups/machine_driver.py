@@ -16,8 +16,10 @@ from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile, Waiting
 from headwater.coordination.groups.classic.group import ClassicGroup
+from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.events import Event
-from headwater.coordination.groups.machine import Group, GroupMachine
+from headwater.coordination.groups.group import Group
+from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.events import (
     CommittedOffset,
     OffsetCommitted,
@@ -253,7 +255,8 @@ def _everything_of(group: Group) -> object:
     if isinstance(group, ClassicGroup):
         roster = group.roster
         return {each.name: _copied(getattr(roster, each.name)) for each in fields(roster) if each.name != "deadlines"}
-    return {name: _copied(value) for name, value in vars(group.membership).items() if name != "_deadlines"}
+    assert isinstance(group, ConsumerGroup)
+    return {name: _copied(value) for name, value in vars(group.roster).items() if name != "_deadlines"}
 
 
 def _copied(value: Any) -> object:
@@ -271,7 +274,8 @@ def _durable_of(group: Group) -> object | None:
             return None
         members = [member.stored(roster.protocol) for member in roster.members.values()]
         return "classic", roster.generation, roster.protocol_type, roster.protocol, roster.leader, members
-    membership = group.membership
+    assert isinstance(group, ConsumerGroup)
+    membership = group.roster
     members = {}
     for member_id, (details, current) in membership.members.items():
         classic = details.classic and details.classic._replace(protocols=tuple(details.classic.protocols))

@@ -8,7 +8,8 @@ from headwater.coordination.groups.classic.commands import NO_GENERATION, Join, 
 from headwater.coordination.groups.classic.group import ClassicGroup
 from headwater.coordination.groups.consumer.commands import MemberAnswer, MemberHeartbeat
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.machine import Group, GroupMachine
+from headwater.coordination.groups.group import Group
+from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery, OffsetToCommit
 from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode

@@ -447,7 +447,7 @@ class Histories(RuleBasedStateMachine):
 
 def _has_member(group: OneGroup, member_id: str) -> bool:
     if isinstance(group.group, ConsumerGroup):
-        return MemberId(member_id) in group.consumer.membership.members
+        return MemberId(member_id) in group.consumer.roster.members
     return MemberId(member_id) in group.classic.roster.members
 
 

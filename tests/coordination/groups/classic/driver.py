@@ -13,6 +13,7 @@ from headwater.coordination.decisions import Decision, Now, Ticket, Volatile, Wa
 from headwater.coordination.groups.classic.commands import Join, JoinResult, Leave, LeaveResult, Sync, SyncResult
 from headwater.coordination.groups.classic.events import ClassicRosterEvent, SupportedProtocol
 from headwater.coordination.groups.classic.group import ClassicGroup
+from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, DeadlineKey, GroupState
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId, MemberId, TopicName
@@ -127,7 +128,9 @@ class ClassicDriver:
         self._perform(
             lambda: Decision(
                 self.group.decide_commit(
-                    MemberId(member_id), instance, generation, is_transactional=is_transactional, now=self.now
+                    Commit(MemberId(member_id), instance, generation, ()),
+                    is_transactional=is_transactional,
+                    now=self.now,
                 ),
                 None,
             )

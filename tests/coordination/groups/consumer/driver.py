@@ -117,7 +117,7 @@ class Driver:
                 self.log.append(event)
 
     def heartbeat(self, heartbeat: MemberHeartbeat) -> MemberAnswer:
-        return self.decide(lambda: self.group.decide_heartbeat(heartbeat, self.now))
+        return self.decide(lambda: self.group.decide_member_heartbeat(heartbeat, self.now))
 
     def join(self, member_id: str, **options: Any) -> MemberAnswer:
         return self.heartbeat(heartbeat(member_id, **options))

@@ -76,7 +76,7 @@ class Client:
 
 
 def check_owners(group: ConsumerGroup) -> None:
-    membership = group.membership
+    membership = group.roster
     held: set[tuple[TopicId, int]] = set()
     for member in membership.members.values():
         for topic_id, partitions in member.held.items():
@@ -88,7 +88,7 @@ def check_owners(group: ConsumerGroup) -> None:
 
 def converge(driver: Driver, clients: list[Client], topics: Topics) -> None:
     """All behave from now on: they let go at once and lose no answers."""
-    membership = driver.group.membership
+    membership = driver.group.roster
     for _ in range(ROUNDS_MAX):
         for client in clients:
             client.settle()
@@ -205,7 +205,7 @@ class Members(RuleBasedStateMachine):
         log = self.driver.log
         cut = data.draw(st.integers(max(0, len(log) - 12), len(log)))
         self.driver = Driver(self.topics, log=log[:cut])
-        members = self.driver.group.membership.members
+        members = self.driver.group.roster.members
         check_owners(self.driver.group)
         for client in self.clients:
             member = members.get(MemberId(client.member_id))
@@ -219,7 +219,7 @@ class Members(RuleBasedStateMachine):
         check_owners(self.driver.group)
         # In truth, too: those that are still members and were told so do not overlap.
         seen: set[tuple[TopicId, int]] = set()
-        members = self.driver.group.membership.members
+        members = self.driver.group.roster.members
         for client in self.clients:
             member = members.get(MemberId(client.member_id))
             if member is None or client.epoch not in (member.current.epoch, member.current.previous_epoch):
@@ -231,7 +231,7 @@ class Members(RuleBasedStateMachine):
 
     @invariant()
     def the_log_rebuilds_the_group(self) -> None:
-        replayed, membership = Driver(self.topics, log=self.driver.log).group.membership, self.driver.group.membership
+        replayed, membership = Driver(self.topics, log=self.driver.log).group.roster, self.driver.group.roster
         for name in ("epoch", "metadata_hash", "assignment_epoch", "members", "targets", "regexes", "static_members"):
             assert getattr(replayed, name) == getattr(membership, name), name
         assert replayed.subscribers == membership.subscribers

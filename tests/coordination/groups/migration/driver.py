@@ -15,7 +15,7 @@ from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, MemberHe
 from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.migration import upgrade
-from headwater.coordination.groups.terms import DeadlineKey, GroupState
+from headwater.coordination.groups.terms import DeadlineKey
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
@@ -93,11 +93,11 @@ class Shard:
     def heartbeat(self, heartbeat: MemberHeartbeat) -> Any:
         def decide() -> Decision[Any]:
             if isinstance(self.group, ConsumerGroup):
-                return self.group.decide_heartbeat(heartbeat, self.now)
+                return self.group.decide_member_heartbeat(heartbeat, self.now)
             if heartbeat.epoch != JOIN_EPOCH:
                 raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "no such group")
             if self.group is None:
-                return self._new_consumer().decide_heartbeat(heartbeat, self.now)
+                return self._new_consumer().decide_member_heartbeat(heartbeat, self.now)
             return upgrade.decide_upgrade(self.group, self._new_consumer(), heartbeat, self.now)
 
         return self.decide(decide)
@@ -108,14 +108,7 @@ class Shard:
         ticket = Ticket(self._tickets)
 
         def decide() -> Decision[Any]:
-            group = self.group
-            events: Sequence[object] = ()
-            if isinstance(group, ConsumerGroup):
-                if group.state is not GroupState.EMPTY:
-                    return group.decide_classic_join(join, ticket, self.now)
-                events, group = group.decide_delete(), None
-            decision = (group or self._new_classic()).decide_join(join, ticket, self.now)
-            return decision._replace(events=[*events, *decision.events])
+            return (self.group or self._new_classic()).decide_join(join, ticket, self.now)
 
         return self._or_ticket(self.decide(decide), ticket)
 
@@ -134,16 +127,12 @@ class Shard:
         sync = Sync(MemberId(member_id), instance, generation, protocol_type, protocol, assignments or {})
 
         def decide() -> Decision[Any]:
-            if isinstance(self.group, ConsumerGroup):
-                return self.group.decide_classic_sync(sync, self.now)
             return self._existing().decide_sync(sync, ticket, self.now)
 
         return self._or_ticket(self.decide(decide), ticket)
 
     def beat(self, member_id: str, generation: int, instance: str | None = None) -> ErrorCode:
         def decide() -> Decision[Any]:
-            if isinstance(self.group, ConsumerGroup):
-                return self.group.decide_classic_heartbeat(MemberId(member_id), instance, generation, self.now)
             return self._existing().decide_heartbeat(MemberId(member_id), instance, generation, self.now)
 
         return self.decide(decide)
@@ -152,8 +141,6 @@ class Shard:
         asked = [Leave(MemberId(member_id), instance) for member_id, instance in leaving]
 
         def decide() -> Decision[Any]:
-            if isinstance(self.group, ConsumerGroup):
-                return self.group.decide_classic_leave(asked, self.now)
             return self._existing().decide_leave(asked, self.now)
 
         return [left.error for left in self.decide(decide)]
@@ -195,8 +182,8 @@ class Shard:
     def _or_ticket(self, result: Any, ticket: Ticket) -> Any:
         return result if isinstance(result, tuple) else ticket
 
-    def _existing(self) -> ClassicGroup:
-        if not isinstance(self.group, ClassicGroup):
+    def _existing(self) -> ClassicGroup | ConsumerGroup:
+        if self.group is None:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "no such group")
         return self.group
 

@@ -285,8 +285,8 @@ class Migration(RuleBasedStateMachine):
         group = self.shard.group
         if isinstance(group, ConsumerGroup):
             assert isinstance(loaded, ConsumerGroup)
-            assert loaded.membership.members == group.membership.members
-            assert loaded.membership.targets == group.membership.targets
+            assert loaded.roster.members == group.roster.members
+            assert loaded.roster.targets == group.roster.targets
 
 
 Migration.TestCase.settings = settings(

@@ -34,13 +34,16 @@ from headwater.coordination.groups.classic.events import (
 from headwater.coordination.groups.classic.join import check_join, check_metadata_bytes, decide_join
 from headwater.coordination.groups.classic.roster import ClassicRoster
 from headwater.coordination.groups.classic.subscriptions import topics_of
+from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.groups.offsets.offsets import ExpiryRule
-from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, DeadlineKey, GroupState
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, DeadlineKey, GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 
 
 class ClassicGroup:
+    type = GroupType.CLASSIC
+
     def __init__(self, group_id: GroupId, config: GroupDefaults, deadlines: Deadlines[DeadlineKey]) -> None:
         self.group_id = group_id
         # For others to read: `apply` alone changes it.
@@ -55,8 +58,11 @@ class ClassicGroup:
         return self.roster.state
 
     @property
+    def is_pristine(self) -> bool:
+        return self.roster.is_pristine
+
+    @property
     def weight(self) -> int:
-        """About how much memory the group takes."""
         return self.roster.weight
 
     def weight_of(self, member_id: MemberId) -> int:
@@ -65,7 +71,6 @@ class ClassicGroup:
 
     @property
     def protocol_type(self) -> str:
-        """Empty where nobody has ever joined: offsets may be committed by whoever needs no group."""
         return self.roster.protocol_type or ""
 
     # -- decisions on requests
@@ -95,6 +100,9 @@ class ClassicGroup:
             check_metadata_bytes(bytes_most, "the assignment of a member", self._config)
             draft.assign(sync.assignments)
         return draft.sync_decision(ticket)
+
+    def weight_added_by(self, sync: Sync) -> int:
+        return sum(len(sync.assignments[each]) - self.weight_of(each) for each in sync.assignments)
 
     def decide_heartbeat(
         self, member_id: MemberId, instance_id: str | None, generation: int, now: Now
@@ -136,11 +144,9 @@ class ClassicGroup:
             member_id = roster.id_of_instance.get(instance_id, NO_MEMBER)
         return roster.member(member_id, instance_id).id
 
-    def decide_commit(
-        self, member_id: MemberId, instance_id: str | None, generation: int, *, is_transactional: bool, now: Now
-    ) -> Sequence[ClassicRosterEvent]:
-        """Whether the client may commit offsets; as a member it thereby shows that it is alive."""
+    def decide_commit(self, commit: Commit, *, is_transactional: bool, now: Now) -> Sequence[ClassicRosterEvent]:
         roster = self.roster
+        member_id, instance_id, generation = commit.member_id, commit.instance_id, commit.generation
         roster.check_alive()
         if generation < 0 and roster.state is GroupState.EMPTY:
             # A tool, or a consumer that chooses its partitions by itself.
@@ -210,8 +216,11 @@ class ClassicGroup:
 
     # -- questions
 
+    def check_fetch(self, member_id: MemberId | None, epoch: int) -> None:
+        """Members of classic groups do not say who they are when they fetch offsets."""
+
     def check_offsets_deletable(self) -> None:
-        """Of consumers it is known what they are subscribed to; with other members no offset is safe to delete."""
+        # Only consumers use the subscription format that the broker can read.
         if self.state is not GroupState.EMPTY and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise self._non_empty()
 
@@ -220,7 +229,6 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE if topics is None else topic in topics
 
     def expiry_rule(self) -> ExpiryRule | None:
-        """None keeps all offsets: members may come back to any of them."""
         if self.roster.protocol_type is None:
             return ExpiryRule()
         if self.state is GroupState.EMPTY:

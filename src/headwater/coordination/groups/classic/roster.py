@@ -6,7 +6,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Ticket
@@ -92,8 +92,7 @@ class ClassicRoster:
         return self.members_weight + AWAITED_BYTES * len(self.awaited)
 
     @property
-    def is_unborn(self) -> bool:
-        """Nobody is in it, and nobody has ever been."""
+    def is_pristine(self) -> bool:
         return self.state is GroupState.EMPTY and not (self.generation or self.members or self.awaited)
 
     @property
@@ -172,6 +171,9 @@ class ClassicRoster:
 
     def apply(self, event: ClassicRosterEvent) -> None:
         match event:
+            # First, because every heartbeat brings one.
+            case SessionExtended():
+                self._set_deadline(SESSION, event.until_ms, event.member_id)
             case MemberAwaited():
                 self.awaited.add(event.member_id)
                 self._set_deadline(SESSION, event.until_ms, event.member_id)
@@ -181,8 +183,6 @@ class ClassicRoster:
                 self._apply_replaced(event)
             case MemberRemoved():
                 self._apply_removed(event.member_id)
-            case SessionExtended():
-                self._set_deadline(SESSION, event.until_ms, event.member_id)
             case RebalanceBegan():
                 self.state = GroupState.PREPARING_REBALANCE
                 self.initial_until_ms = event.initial_until_ms
@@ -207,6 +207,8 @@ class ClassicRoster:
                 self._apply_stored(event)
             case ClassicGroupForgotten():
                 self._apply_forgotten()
+            case _:
+                assert_never(event)
 
     def _apply_joining(self, event: MemberJoining) -> None:
         member = event.member

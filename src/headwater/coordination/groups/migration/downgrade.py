@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
-from headwater.coordination.decisions import Now
+from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
 from headwater.coordination.groups.assignment import Assignment
+from headwater.coordination.groups.classic.commands import Join, JoinResult
 from headwater.coordination.groups.classic.events import ClassicMember, GenerationStored
 from headwater.coordination.groups.classic.group import ClassicGroup
 from headwater.coordination.groups.consumer.classic_members import assignment_bytes, common_protocols
@@ -62,6 +63,14 @@ def downgrade(
     # are left need new ones, and a higher epoch says so.
     outdated = ConsumerGroupStored(group.group_id, group.epoch + 1, group.metadata_hash)
     return [outdated, *forget_group(group), generation, *classic.decide_loaded(now)]
+
+
+def decide_succession(
+    group: ConsumerRoster, join: Join, config: GroupDefaults, ticket: Ticket, now: Now
+) -> Decision[JoinResult | Waiting]:
+    """A classic client is the first to join an empty consumer group, and so the group becomes a classic one."""
+    joined = ClassicGroup(group.group_id, config, Deadlines()).decide_join(join, ticket, now)
+    return joined._replace(events=[*forget_group(group), *joined.events])
 
 
 def forget_group(group: ConsumerRoster) -> list[object]:

@@ -5,7 +5,7 @@ Pure: no clock, no I/O. Who may commit or delete is for the group to say, and wh
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from headwater.config.declaration import INT64_MAX
 from headwater.config.group_defaults import GroupDefaults
@@ -94,7 +94,7 @@ class Offsets:
         events, codes = self._accept(group_id, commits, expire_timestamp_ms, now)
         return Decision(events, codes)
 
-    def decide_pend(
+    def decide_commit_in_transaction(
         self,
         group_id: GroupId,
         commits: Iterable[OffsetToCommit],
@@ -102,7 +102,7 @@ class Offsets:
         producer_epoch: int,
         now: Now,
     ) -> Decision[Sequence[ErrorCode]]:
-        """The same inside a transaction."""
+        """As `decide_commit`, inside the producer's transaction."""
         events, codes = self._accept(group_id, commits, NO_EXPIRE_TIMESTAMP, now)
         return Decision([TransactionalOffsetCommitted(producer_id, producer_epoch, *event) for event in events], codes)
 
@@ -206,6 +206,8 @@ class Offsets:
             case TransactionEnded(producer_id, _, _, is_committed):
                 for where, committed in self._pending.end(producer_id, is_committed=is_committed):
                     self._committed.put(*where, committed)
+            case _:
+                assert_never(event)
 
     def committed(self, group_id: GroupId, topic: TopicName, partition: int) -> CommittedOffset | None:
         return self._committed.get(group_id, topic, partition)

@@ -67,7 +67,7 @@ async def test_records_that_are_not_durable_yet_wake_nobody(tmp_path: Path) -> N
         disk.sync_allowed.clear()
         durable = stage(broker, partition, batch_of(b"v"))
         await asyncio.to_thread(disk.sync_started.wait, TIMEOUT_S)
-        assert partition.log.end_offset == 1
+        assert partition._log.end_offset == 1
         assert not pending.is_done
         assert sizes(await outcome(fetch(broker, (partition, 0), wait_ms=0))) == [0]
 
@@ -113,7 +113,7 @@ async def test_a_partition_that_goes_ends_the_wait_with_its_error(tmp_path: Path
         other = await create(broker, "stays")
         pending = fetch(broker, (partition, 0), (other, 0))
 
-        await broker.catalog.delete("gone")
+        await broker.topics.delete("gone")
 
         reads = await outcome(pending)
         assert [read.error for read in reads] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE]
@@ -137,7 +137,7 @@ async def test_a_segment_that_cannot_be_opened_is_its_partitions_trouble_alone(t
         healthy = await create(broker, "healthy")
         for partition in (damaged, damaged, healthy):
             await produce(broker, partition, batch_of(b"v"))
-        first = damaged.log.segments[0]
+        first = damaged._log.segments[0]
         first.rest()
         first.rest()
         first.path(".log").unlink()
@@ -155,7 +155,7 @@ async def test_a_reader_keeps_the_bytes_of_a_topic_that_is_deleted_under_it(tmp_
         await produce(broker, partition, batch)
         (read,) = await outcome(fetch(broker, (partition, 0)))
 
-        await broker.catalog.delete("gone")
+        await broker.topics.delete("gone")
 
         assert not list(tmp_path.glob("gone-*"))
         assert read.records is not None

@@ -58,7 +58,7 @@ def relayed(count: int) -> Generator[tuple[Broker, Relay, Cluster]]:
             answers += key == PRODUCE_KEY
             return key == PRODUCE_KEY and answers % count == 0
 
-        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.kafka.port}")
+        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.addresses['kafka'].port}")
         relay.drops = drops
         with patient(str(relay.endpoint)) as cluster:
             yield broker, relay, cluster

@@ -20,7 +20,6 @@ from headwater.coordination.catalog.events import (
 )
 from headwater.coordination.catalog.machine import PRODUCER_ID_BLOCK, CatalogMachine
 from headwater.coordination.catalog.topic_names import check_topic_name
-from headwater.coordination.groups.commands import TopicImage
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, TopicId, TopicName
 
@@ -30,10 +29,8 @@ ANN = GroupOverrides(GroupId("ann"), {"consumer.session.timeout.ms": "50000"})
 BOB = GroupId("bob")
 
 
-def topics_of(
-    *events: Event, topics_max: int = 10, partitions_max: int = 20, groups_max: int = 2, rack: str | None = None
-) -> CatalogMachine:
-    topics = CatalogMachine(topics_max=topics_max, partitions_max=partitions_max, groups_max=groups_max, rack=rack)
+def topics_of(*events: Event, topics_max: int = 10, partitions_max: int = 20, groups_max: int = 2) -> CatalogMachine:
+    topics = CatalogMachine(topics_max=topics_max, partitions_max=partitions_max, groups_max=groups_max)
     for event in events:
         topics.apply(event)
     return topics
@@ -192,15 +189,6 @@ def test_the_version_rises_whenever_a_topic_changes_and_only_then() -> None:
     for event in (ANN, BrokerOverrides({}), ProducerIdsReserved(1)):
         topics.apply(event)
     assert topics.version == seen[-1]
-
-
-def test_partitions_that_exist_are_in_the_rack_of_the_broker() -> None:
-    image: TopicImage = topics_of(ORDERS, rack="west")
-    assert image.racks(ORDERS.id, 2) == {"west"}
-    assert image.racks(ORDERS.id, 3) == frozenset()
-    assert image.racks(ORDERS.id, -1) == frozenset()
-    assert image.racks(USERS.id, 0) == frozenset()
-    assert topics_of(ORDERS).racks(ORDERS.id, 0) == frozenset()
 
 
 def test_producer_ids_are_reserved_block_after_block() -> None:

@@ -9,30 +9,34 @@ from uuid import UUID
 import pytest
 
 from headwater.broker.groups.format import GroupFormat
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.classic.events import (
     ClassicGroupForgotten,
-    ClassicMembership,
-    ClassicProtocol,
-    CommittedOffset,
+    GenerationStored,
+    StoredMember,
+    SupportedProtocol,
+)
+from headwater.coordination.groups.consumer.events import (
+    ClassicDetails,
     ConsumerGroupForgotten,
     ConsumerGroupStored,
     CurrentForgotten,
     CurrentStored,
-    Event,
-    GenerationStored,
     MemberForgotten,
     MemberState,
     MemberStored,
-    OffsetCommitted,
-    OffsetForgotten,
-    OffsetPended,
     RegexForgotten,
     RegexResolved,
-    StoredMember,
     TargetEpochForgotten,
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
+)
+from headwater.coordination.groups.events import Event
+from headwater.coordination.groups.offsets.events import (
+    CommittedOffset,
+    OffsetCommitted,
+    OffsetForgotten,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName
@@ -71,7 +75,7 @@ CLASSIC = MemberStored(
     None,
     -1,
     None,
-    ClassicMembership(45_000, (ClassicProtocol("range", b"\x00\xff"), ClassicProtocol("sticky", b""))),
+    ClassicDetails(45_000, (SupportedProtocol("range", b"\x00\xff"), SupportedProtocol("sticky", b""))),
 )
 CURRENT = CurrentStored(
     GROUP,
@@ -88,7 +92,7 @@ def kafka_uuid(topic_id: TopicId) -> str:
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
-def in_json(protocols: Sequence[ClassicProtocol]) -> list[dict[str, str]]:
+def in_json(protocols: Sequence[SupportedProtocol]) -> list[dict[str, str]]:
     return [{"name": each.name, "metadata": b64encode(each.metadata).decode()} for each in protocols]
 
 
@@ -267,7 +271,7 @@ EVENTS = [event for event, _ in RECORDS]
 
 def test_every_event_is_tried() -> None:
     """But for those of transactions, which are told by the batch that they come in."""
-    of_transactions = {OffsetPended, TransactionEnded}
+    of_transactions = {TransactionalOffsetCommitted, TransactionEnded}
     assert {type(event) for event in EVENTS} == set(Event.__args__) - of_transactions
 
 

@@ -30,7 +30,7 @@ from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
-from headwater.coordination.groups.commands import Commit
+from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, NodeId, ProducerId, TopicId, TopicName, TopicPartition

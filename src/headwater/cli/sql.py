@@ -65,7 +65,8 @@ def sql(
     from headwater.pipelines.sessions import SparkTarget, ordinary_session
 
     with TemporaryDirectory(prefix="headwater-sql-") as directory:
-        # An explicit master, so that Spark ignores SPARK_REMOTE: a running Connect server would not take these settings.
+        # An explicit master, so that Spark ignores SPARK_REMOTE: a running Connect server would not take these
+        # settings.
         target = SparkTarget(master or "local[*]", config={**topic_tables.SETTINGS, **dict(settings)})
         with ordinary_session("headwater sql", target, RunFiles(Path(directory)), keeps_tables=False) as spark:
             result = topic_tables.query(spark, statement, client_settings(bootstrap), topics, rows_max=limit)

@@ -48,24 +48,24 @@ async def test_everything_that_was_acknowledged_is_there_after_a_restart(tmp_pat
     await create(broker, "kept", 2, retention_ms="777")
     await create(broker, "grown")
     await create(broker, "gone")
-    await broker.catalog.add_partitions("grown", 3)
-    await broker.catalog.configure("grown", lambda before: {**before, "segment.bytes": "2000000"})
-    await broker.catalog.delete("gone")
-    await broker.configure_broker(lambda _: {"num.partitions": "9"}, validate_only=False)
+    await broker.topics.add_partitions("grown", 3)
+    await broker.configs.change_topic("grown", lambda before: {**before, "segment.bytes": "2000000"})
+    await broker.topics.delete("gone")
+    await broker._effective.change_broker(lambda _: {"num.partitions": "9"}, validate_only=False)
     await produce(broker, broker.partition("kept", 1), batch_of(b"value"))
     await produce(broker, broker.partition("kept", 0), sequenced(0))
-    before = dict(broker.catalog.topics.by_name)
-    producer_id = await broker.catalog.new_producer_id()
+    before = dict(broker.metadata.state.by_name)
+    producer_id = await broker.producer_ids.next()
     await (broker.stop() if cleanly else crash(broker))
 
     async with running(tmp_path) as again:
-        assert again.catalog.topics.by_name == before
-        assert again.catalog.topics.by_id == {topic.id: topic for topic in before.values()}
+        assert again.metadata.state.by_name == before
+        assert again.metadata.state.by_id == {topic.id: topic for topic in before.values()}
         assert again.partition("kept", 0).config.retention_ms == 777
         assert again.partition("grown", 2).config.segment_bytes == 2_000_000
         assert again.config.num_partitions == 9
         assert readable(again.partition("kept", 1)) == [b"value"]
-        assert await again.catalog.new_producer_id() > producer_id
+        assert await again.producer_ids.next() > producer_id
         duplicate = await produce(again, again.partition("kept", 0), sequenced(0))
         assert duplicate.base_offset == 0, "idempotence survives"
         assert again.cluster_id == broker.cluster_id
@@ -76,7 +76,7 @@ async def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
     seen: set[int] = set()
     for _ in range(3):
         broker = start(tmp_path)
-        ids = await asyncio.gather(*(broker.catalog.new_producer_id() for _ in range(1500)))
+        ids = await asyncio.gather(*(broker.producer_ids.next() for _ in range(1500)))
         assert len(set(ids)) == 1500
         assert seen.isdisjoint(ids)
         seen.update(ids)
@@ -88,18 +88,18 @@ async def test_a_catalog_survives_its_own_compaction(tmp_path: Path) -> None:
         for number in range(20):
             await create(broker, f"t{number}")
             if number % 2:
-                await broker.catalog.delete(f"t{number}")
-            await broker.catalog.new_producer_id()
-        before = dict(broker.catalog.topics.by_name)
-        shard = broker.catalog._log.partition
-        shard.log.roll(broker.clock.now_ms())
-        size = shard.log.size_bytes
+                await broker.topics.delete(f"t{number}")
+            await broker.producer_ids.next()
+        before = dict(broker.metadata.state.by_name)
+        shard = broker.metadata.partition
+        shard._log.roll(broker.clock.now_ms())
+        size = shard._log.size_bytes
         broker.journal.flush_soon(shard)
         await run(broker.journal.drain())
         await run(broker.housekeeping.compact())
-        assert shard.log.size_bytes < size
+        assert shard._log.size_bytes < size
     async with running(tmp_path) as again:
-        assert again.catalog.topics.by_name == before
+        assert again.metadata.state.by_name == before
 
 
 # -- strangers and losses
@@ -140,7 +140,7 @@ async def test_a_partition_whose_directory_is_missing_is_offline_and_its_topic_c
         await produce(broker, broker.partition("hurt", 0), batch_of(b"v"))
     shutil.rmtree(tmp_path / "hurt-0")
     async with running(tmp_path) as broker:
-        await broker.catalog.delete("hurt")
+        await broker.topics.delete("hurt")
         assert directories(tmp_path) == []
 
 
@@ -163,25 +163,26 @@ async def test_a_directory_in_the_way_of_a_new_topic_is_set_aside(
 async def test_what_cannot_be_decided_touches_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await create(broker, "t")
-        catalog = broker.catalog
+        topics, configs = broker.topics, broker.configs
         for refused in (
-            catalog.create("t", 1, {}),
-            catalog.create("a/b", 1, {}),
-            catalog.create("u", 1, {"retention.ms": "x"}),
-            catalog.delete("nobody"),
-            catalog.add_partitions("t", 1),
-            catalog.configure("nobody", dict),
-            catalog.configure("t", lambda _: {"no.such": "1"}),
+            topics.create("t", {}),
+            topics.create("a/b", {}),
+            topics.create("u", {"retention.ms": "x"}),
+            topics.delete("nobody"),
+            topics.add_partitions("t", 1),
+            configs.change_topic("nobody", dict),
+            configs.change_topic("t", lambda _: {"no.such": "1"}),
         ):
             with pytest.raises(HeadwaterError):
                 await refused
-        assert list(catalog.topics.by_name) == ["t"]
+        assert [topic.name for topic in topics.all()] == ["t"]
         assert directories(tmp_path) == ["t-0"]
 
 
 async def test_of_two_who_create_the_same_topic_one_is_first(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        outcomes = await asyncio.gather(*(broker.catalog.create("t", 1, {}) for _ in range(5)), return_exceptions=True)
+        creations = (broker.topics.create("t", {}, partition_count=1) for _ in range(5))
+        outcomes = await asyncio.gather(*creations, return_exceptions=True)
         assert sum(1 for one in outcomes if isinstance(one, Topic)) == 1
         assert {one.code for one in outcomes if isinstance(one, Refusal)} == {ErrorCode.TOPIC_ALREADY_EXISTS}
         assert directories(tmp_path) == ["t-0"]
@@ -195,7 +196,7 @@ async def test_a_topic_whose_directories_cannot_be_made_does_not_exist(tmp_path:
         disk.cursed = "cursed-1"
         for _ in range(3):
             with pytest.raises(Refusal) as refused:
-                await broker.catalog.create("cursed", 2, {})
+                await broker.topics.create("cursed", {}, partition_count=2)
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert broker.topics.find("cursed") is None
         assert directories(tmp_path) == []
@@ -208,30 +209,30 @@ async def test_a_change_that_the_catalog_could_not_keep_has_not_happened(tmp_pat
     disk.cursed = "__headwater_catalog"
     async with running(tmp_path, disk=disk) as broker:
         await create(broker, "old")
-        before = dict(broker.catalog.topics.by_name)
+        before = dict(broker.metadata.state.by_name)
         disk.write_error = FULL
         for refused in (
-            broker.catalog.create("new", 2, {}),
-            broker.catalog.add_partitions("old", 5),
-            broker.catalog.delete("old"),
-            broker.catalog.configure("old", lambda _: {"retention.ms": "1"}),
-            broker.configure_broker(lambda _: {"num.partitions": "7"}, validate_only=False),
-            broker.catalog.new_producer_id(),
+            broker.topics.create("new", {}, partition_count=2),
+            broker.topics.add_partitions("old", 5),
+            broker.topics.delete("old"),
+            broker.configs.change_topic("old", lambda _: {"retention.ms": "1"}),
+            broker._effective.change_broker(lambda _: {"num.partitions": "7"}, validate_only=False),
+            broker.producer_ids.next(),
         ):
             with pytest.raises(HeadwaterError):
                 await run(refused)
 
-        assert broker.catalog.topics.by_name == before
-        assert list(broker.catalog.partitions) == ["old"]
+        assert broker.metadata.state.by_name == before
+        assert list(broker.partitions.by_topic) == ["old"]
         assert broker.partition("old", 0).config.retention_ms != 1
         assert broker.config.num_partitions == 3
         assert directories(tmp_path) == ["old-0"], "what was made for it is gone again"
         disk.heal()
         await create(broker, "new", 2)
-        await broker.catalog.add_partitions("old", 2)
-        assert await broker.catalog.new_producer_id() == 0
+        await broker.topics.add_partitions("old", 2)
+        assert await broker.producer_ids.next() == 0
     async with running(tmp_path) as again:
-        assert sorted(again.catalog.topics.by_name) == ["new", "old"]
+        assert sorted(again.metadata.state.by_name) == ["new", "old"]
 
 
 async def test_a_topic_that_comes_again_at_once_gets_nothing_of_its_namesake(tmp_path: Path) -> None:
@@ -242,13 +243,15 @@ async def test_a_topic_that_comes_again_at_once_gets_nothing_of_its_namesake(tmp
             for number in range(20):
                 await produce(broker, partition, batch_of(b"%d" % number), acks=1)
             stage(broker, partition, batch_of(b"last"))
-            await asyncio.gather(broker.catalog.delete("phoenix"), broker.catalog.create("phoenix", 1, {}))
+            await asyncio.gather(
+                broker.topics.delete("phoenix"), broker.topics.create("phoenix", {}, partition_count=1)
+            )
             await run(broker.journal.drain())
             files = {path.name: path.stat().st_size for path in (tmp_path / "phoenix-0").iterdir()}
             assert files.pop("partition.metadata")
             assert files.pop("leader-epoch-checkpoint") == len("0\n1\n0 0\n")
             assert set(files.values()) == {0}
-            await broker.catalog.delete("phoenix")
+            await broker.topics.delete("phoenix")
         assert directories(tmp_path) == []
 
 
@@ -256,9 +259,9 @@ async def test_settings_of_the_broker_reach_every_topic_that_has_none_of_its_own
     async with running(tmp_path) as broker:
         own = await create(broker, "own", retention_ms="5")
         other = await create(broker, "other")
-        await broker.configure_broker(lambda _: {"log.retention.ms": "9"}, validate_only=False)
+        await broker._effective.change_broker(lambda _: {"log.retention.ms": "9"}, validate_only=False)
         assert (own.config.retention_ms, other.config.retention_ms) == (5, 9)
-        assert other.log.config is other.config
+        assert other._log.config is other.config
 
 
 async def test_a_partition_is_found_by_topic_and_number(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from headwater.broker.broker import Broker
 from headwater.config.group import GroupConfig
 from headwater.errors import ConfigError, ErrorCode, Refusal
-from headwater.ids import GroupId
+from headwater.ids import GroupId, TopicId
 from tests.support.broker.embedded_broker import crash, create, running, start
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
@@ -16,26 +17,26 @@ ANN = GroupId("ann")
 
 
 async def configure(broker: Broker, values: Mapping[str, str], *, validate_only: bool = False) -> None:
-    await broker.catalog.configure_group(ANN, lambda _: values, validate_only=validate_only)
+    await broker._effective.change_group(ANN, lambda _: values, validate_only=validate_only)
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
 async def test_a_group_that_need_not_exist_keeps_its_settings_over_a_restart(tmp_path: Path, cleanly: bool) -> None:
     broker = start(tmp_path)
     await configure(broker, {SESSION: "50000"})
-    await broker.catalog.configure_group(ANN, lambda before: {**before, HEARTBEAT: "6000"})
+    await broker._effective.change_group(ANN, lambda before: {**before, HEARTBEAT: "6000"})
     await (broker.stop() if cleanly else crash(broker))
 
     async with running(tmp_path) as again:
-        assert again.catalog.group_config(ANN) == GroupConfig(
+        assert again._effective.of_group(ANN) == GroupConfig(
             consumer_session_timeout_ms=50_000, consumer_heartbeat_interval_ms=6000
         )
-        assert again.catalog.group_config(GroupId("bob")) == GroupConfig()
+        assert again._effective.of_group(GroupId("bob")) == GroupConfig()
         await configure(again, {})
-        assert again.catalog.group_config(ANN) == GroupConfig()
+        assert again._effective.of_group(ANN) == GroupConfig()
 
     async with running(tmp_path) as again:
-        assert again.catalog.topics.group_overrides == {}
+        assert again.metadata.state.group_overrides == {}
 
 
 async def test_what_is_refused_or_only_tried_changes_nothing(tmp_path: Path) -> None:
@@ -45,11 +46,11 @@ async def test_what_is_refused_or_only_tried_changes_nothing(tmp_path: Path) -> 
             await configure(broker, {SESSION: "60001"})
         with pytest.raises(ConfigError, match="unknown group setting"):
             await configure(broker, {"retention.ms": "1"}, validate_only=True)
-        assert broker.catalog.topics.group_overrides == {}
+        assert broker.metadata.state.group_overrides == {}
 
         await configure(broker, {SESSION: "50000"})
         with pytest.raises(Refusal, match=r"headwater\.groups\.max") as refused:
-            await broker.catalog.configure_group(GroupId("bob"), lambda _: {SESSION: "50000"})
+            await broker._effective.change_group(GroupId("bob"), lambda _: {SESSION: "50000"})
         assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
@@ -59,14 +60,19 @@ async def test_a_group_whose_settings_the_broker_no_longer_allows_gets_the_broke
     async with running(tmp_path, {"group.consumer.max.session.timeout.ms": "90000"}) as broker:
         await configure(broker, {SESSION: "80000"})
     async with running(tmp_path, {"group.consumer.session.timeout.ms": "50000"}) as again:
-        assert again.catalog.group_config(ANN).consumer_session_timeout_ms == 50_000
+        assert again._effective.of_group(ANN).consumer_session_timeout_ms == 50_000
         assert "settings of group 'ann'" in caplog.text
     async with running(tmp_path, {"group.consumer.max.session.timeout.ms": "90000"}) as again:
-        assert again.catalog.group_config(ANN).consumer_session_timeout_ms == 80_000
+        assert again._effective.of_group(ANN).consumer_session_timeout_ms == 80_000
 
 
 async def test_partitions_are_in_the_rack_of_their_broker(tmp_path: Path) -> None:
     async with running(tmp_path, {"broker.rack": "west"}) as broker:
         await create(broker, "t")
-        topics = broker.catalog.topics
-        assert topics.racks(topics.existing("t").id, 0) == {"west"}
+        topic_id = broker.topics.existing("t").id
+        racks_of = broker.leadership.racks_of
+        assert racks_of(topic_id, 0) == {"west"}
+        assert racks_of(topic_id, 1) == racks_of(topic_id, -1) == frozenset()
+        assert racks_of(TopicId(uuid4()), 0) == frozenset()
+    async with running(tmp_path) as broker:
+        assert broker.leadership.racks_of(topic_id, 0) == frozenset()

@@ -7,7 +7,9 @@ from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import partition_of
-from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit, Sync
+from headwater.coordination.groups.classic.commands import NO_GENERATION, Sync
+from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery, OffsetToCommit
+from headwater.coordination.groups.terms import NO_MEMBER
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName, TopicPartition
 from tests.support.broker.embedded_broker import create, run
@@ -64,7 +66,7 @@ async def commit(groups: GroupCoordinator, group_id: GroupId, offset: int) -> No
 
 
 async def committed(groups: GroupCoordinator, group_id: GroupId) -> int | None:
-    ((partition, found, error),) = await done(groups.committed(group_id, OffsetsAsked([ORDERS])))
+    ((partition, found, error),) = await done(groups.committed(group_id, OffsetQuery([ORDERS])))
     assert (partition, error) == (ORDERS, ErrorCode.NONE)
     return None if found is None else found.offset
 

@@ -10,7 +10,10 @@ from headwater.broker.shards import sharded_topic
 from headwater.broker.shards.sharded_topic import partition_of
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
-from headwater.coordination.groups.commands import LEAVE_EPOCH, GroupState, GroupType, Leaving, Left, OffsetsAsked, Sync
+from headwater.coordination.groups.classic.commands import Leave, LeaveResult, Sync
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH
+from headwater.coordination.groups.offsets.commands import OffsetQuery
+from headwater.coordination.groups.terms import GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId
 from headwater.protocol.batches import batch as batches
@@ -119,7 +122,7 @@ async def test_events_are_compressed_as_the_broker_is_told(tmp_path: Path, codec
     async with running(tmp_path, {**SETTINGS, "offsets.topic.compression.codec": str(int(codec))}) as broker:
         await commit(await prepared(broker), FIRST, 7)
         partition = broker.partition(OFFSETS_TOPIC, 0)
-        read = partition.read(0, 1 << 20, limit_offset=partition.log.end_offset, first_batch_whole=True)
+        read = partition.read(0, 1 << 20, limit_offset=partition._log.end_offset, first_batch_whole=True)
         assert isinstance(read, FileRange)
         assert [header.codec for header, _ in batches.iterate(read.read())] == [codec]
     async with running(tmp_path, SETTINGS) as again:
@@ -133,9 +136,9 @@ async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(
     async with running(tmp_path, SETTINGS) as broker:
         groups = broker.groups
         assert await refusal(groups.join(FIRST, join_request())) is ErrorCode.NOT_COORDINATOR
-        assert await refusal(groups.committed(FIRST, OffsetsAsked(None))) is ErrorCode.NOT_COORDINATOR
+        assert await refusal(groups.committed(FIRST, OffsetQuery(None))) is ErrorCode.NOT_COORDINATOR
         assert await groups.list() == []
-        await groups.topics_deleted([ORDERS.topic])
+        await groups.topic_deleted(ORDERS.topic)
         await groups.expire()
         groups.end_waits()
 
@@ -147,7 +150,7 @@ async def test_members_need_a_group_with_a_name_and_offsets_do_not(tmp_path: Pat
             groups.join(nameless, join_request()),
             groups.sync(nameless, Sync(BOB, None, 1, None, None, {})),
             groups.heartbeat(nameless, BOB, None, 1),
-            groups.leave(nameless, [Leaving(BOB, None)]),
+            groups.leave(nameless, [Leave(BOB, None)]),
             groups.describe_consumer(nameless),
             groups.delete_offsets(nameless, [ORDERS]),
         ):
@@ -195,7 +198,7 @@ async def test_a_classic_member_joins_syncs_beats_commits_and_leaves(tmp_path: P
         assert await done(groups.delete_offsets(FIRST, [ORDERS])) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
         assert await refusal(groups.delete(FIRST)) is ErrorCode.NON_EMPTY_GROUP
 
-        assert await done(groups.leave(FIRST, [Leaving(BOB, None)])) == [Left(BOB, None, ErrorCode.NONE)]
+        assert await done(groups.leave(FIRST, [Leave(BOB, None)])) == [LeaveResult(BOB, None, ErrorCode.NONE)]
         assert await committed(groups, FIRST) == 7
         assert await done(groups.delete_offsets(FIRST, [ORDERS])) == [ErrorCode.NONE]
         assert await committed(groups, FIRST) is None
@@ -246,7 +249,7 @@ async def test_offsets_of_a_deleted_topic_are_forgotten_in_all_shards(tmp_path: 
         groups = await prepared(broker)
         for group_id in (FIRST, SECOND, THIRD):
             await commit(groups, group_id, 7)
-        await run(broker.delete_topic(ORDERS.topic))
+        await run(broker.topics.delete(ORDERS.topic))
         await create(broker, ORDERS.topic)
         assert [await committed(groups, group_id) for group_id in (FIRST, SECOND, THIRD)] == [None] * 3
 

@@ -8,30 +8,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.broker.groups.format import DamagedGroups, GroupFormat
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.classic.events import (
     ClassicGroupForgotten,
-    ClassicMembership,
-    ClassicProtocol,
-    CommittedOffset,
+    GenerationStored,
+    StoredMember,
+    SupportedProtocol,
+)
+from headwater.coordination.groups.consumer.events import (
+    ClassicDetails,
     ConsumerGroupForgotten,
     ConsumerGroupStored,
     CurrentForgotten,
     CurrentStored,
-    Event,
-    GenerationStored,
     MemberForgotten,
     MemberState,
     MemberStored,
-    OffsetCommitted,
-    OffsetForgotten,
-    OffsetPended,
     RegexForgotten,
     RegexResolved,
-    StoredMember,
     TargetEpochForgotten,
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
+)
+from headwater.coordination.groups.events import Event
+from headwater.coordination.groups.offsets.events import (
+    CommittedOffset,
+    OffsetCommitted,
+    OffsetForgotten,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicId, TopicName
@@ -59,7 +63,7 @@ topic_sets = st.frozensets(topics, max_size=4)
 blobs = st.binary(max_size=10)
 partitions = st.integers(0, 2**31 - 1)
 assignments = st.dictionaries(topic_ids, st.frozensets(partitions, min_size=1, max_size=4), max_size=3)
-protocols = st.lists(st.builds(ClassicProtocol, texts, blobs), max_size=3).map(tuple)
+protocols = st.lists(st.builds(SupportedProtocol, texts, blobs), max_size=3).map(tuple)
 # Around the length at which a varint takes its second byte.
 metadata = texts | st.text(alphabet="aä", min_size=60, max_size=140)
 committed = st.builds(CommittedOffset, int64s, int32s, metadata, timestamps, st.just(-1), topic_ids)
@@ -87,7 +91,7 @@ member_events = st.builds(
     optional_texts,
     int32s,
     optional_texts,
-    st.none() | st.builds(ClassicMembership, int32s, protocols),
+    st.none() | st.builds(ClassicDetails, int32s, protocols),
 )
 currents = st.builds(
     CurrentStored, groups, members, int32s, int32s, st.sampled_from(MemberState), assignments, assignments
@@ -126,13 +130,13 @@ each_stored = pytest.mark.parametrize("event_class", FORGETS, ids=lambda event_c
 
 def test_every_event_has_its_record() -> None:
     # Those of transactions are told by the batches that they are in.
-    assert {*EVENTS, OffsetPended, TransactionEnded} == set(Event.__args__)
+    assert {*EVENTS, TransactionalOffsetCommitted, TransactionEnded} == set(Event.__args__)
 
 
 @given(EVENTS[OffsetCommitted])
 def test_an_offset_inside_a_transaction_has_the_record_of_any_other(event: Event) -> None:
     assert isinstance(event, OffsetCommitted)
-    assert FORMAT.encode(OffsetPended(ProducerId(7), 1, *event)) == FORMAT.encode(event)
+    assert FORMAT.encode(TransactionalOffsetCommitted(ProducerId(7), 1, *event)) == FORMAT.encode(event)
 
 
 @each_event

@@ -10,13 +10,13 @@ from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.clock import ManualClock
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten
+from headwater.coordination.groups.events import Event
+from headwater.coordination.groups.offsets.events import (
     CommittedOffset,
-    Event,
     OffsetCommitted,
     OffsetForgotten,
-    OffsetPended,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -38,8 +38,8 @@ def committed(offset: int, partition: int = 0) -> OffsetCommitted:
     return OffsetCommitted(GROUP, ORDERS, partition, CommittedOffset(offset, -1, "", NOW_MS))
 
 
-def pended(producer_id: ProducerId, offset: int, partition: int = 0, epoch: int = 0) -> OffsetPended:
-    return OffsetPended(producer_id, epoch, *committed(offset, partition))
+def pended(producer_id: ProducerId, offset: int, partition: int = 0, epoch: int = 0) -> TransactionalOffsetCommitted:
+    return TransactionalOffsetCommitted(producer_id, epoch, *committed(offset, partition))
 
 
 def ended(
@@ -53,7 +53,7 @@ def replayed(partition: Partition) -> list[Event]:
 
 
 def headers(partition: Partition) -> list[BatchHeader]:
-    read = partition.read(0, 1 << 20, limit_offset=partition.log.end_offset, first_batch_whole=True)
+    read = partition.read(0, 1 << 20, limit_offset=partition._log.end_offset, first_batch_whole=True)
     assert read is None or isinstance(read, FileRange)
     return [] if read is None else [header for header, _ in batches.iterate(read.read())]
 
@@ -235,7 +235,7 @@ async def test_compaction_keeps_the_last_of_what_counts(tmp_path: Path) -> None:
         ):
             await run(log.commit(events, clock.now_ms()))
         clock.advance(10_000)
-        partition.log.roll_if_due(clock.now_ms())
+        partition._log.roll_if_due(clock.now_ms())
         await run(log.commit([pended(BOB, 6), committed(7, partition=2), committed(8, partition=2)], clock.now_ms()))
         clock.advance(10_000)
         await run(broker.housekeeping.compact())

@@ -9,7 +9,7 @@ import pytest
 from headwater.broker.broker import Broker
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
-from headwater.coordination.groups.commands import OffsetsAsked
+from headwater.coordination.groups.offsets.commands import OffsetQuery
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from tests.broker.groups.group_commands import (
     BOB,
@@ -71,7 +71,7 @@ async def test_commands_wait_for_no_shard_that_is_still_loaded(tmp_path: Path) -
     async with running(tmp_path, SETTINGS) as broker:
         await commit(await prepared(broker), FIRST, 1)
     async with running(tmp_path, SETTINGS) as again:
-        asked = again.groups.committed(FIRST, OffsetsAsked(None))
+        asked = again.groups.committed(FIRST, OffsetQuery(None))
         with pytest.raises(Refusal) as refused:
             await again.groups.list()
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -100,9 +100,9 @@ async def test_a_topic_does_not_get_the_offsets_of_one_that_had_its_name(tmp_pat
     """Even where the broker died between the end of the topic and that of its offsets."""
     broker = start(tmp_path, SETTINGS)
     groups = await prepared(broker)
-    topic_id = broker.catalog.topics.by_name[ORDERS.topic].id
+    topic_id = broker.metadata.state.by_name[ORDERS.topic].id
     assert await done(groups.commit(FIRST, commit_of(7, topic_id=topic_id))) == [ErrorCode.NONE]
-    await run(broker.catalog.delete(ORDERS.topic))
+    await run(broker.topics.delete(ORDERS.topic))
     await crash(broker)
     async with running(tmp_path, SETTINGS) as again:
         groups = await loaded(again)
@@ -140,19 +140,19 @@ async def two_shards_filled(path: Path) -> Path:
         groups = await prepared(broker)
         await commit(groups, FIRST, 1)
         await commit(groups, SECOND, 2)
-        (log,) = broker.partition(OFFSETS_TOPIC, 0).log.directory.glob("*.log")
+        (log,) = broker.partition(OFFSETS_TOPIC, 0)._log.directory.glob("*.log")
         return log
 
 
 async def check_others_go_on(broker: Broker) -> None:
     groups = await loaded(broker)
-    assert await refusal(groups.committed(FIRST, OffsetsAsked(None))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await refusal(groups.committed(FIRST, OffsetQuery(None))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert await refusal(groups.commit(FIRST, commit_of(9))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert await committed(groups, SECOND) == 2
     await commit(groups, SECOND, 3)
     with pytest.raises(HeadwaterError):
         await groups.list()
-    await run(groups.topics_deleted([ORDERS.topic]))
+    await run(groups.topic_deleted(ORDERS.topic))
     await run(groups.expire())
     assert await committed(groups, SECOND) is None
 

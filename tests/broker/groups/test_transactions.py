@@ -8,7 +8,7 @@ import pytest
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Outcome
-from headwater.coordination.groups.commands import FoundOffset, OffsetsAsked
+from headwater.coordination.groups.offsets.commands import FoundOffset, OffsetQuery
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId, ProducerId
 from tests.broker.groups.group_commands import (
@@ -43,7 +43,7 @@ def end_transaction(
 
 
 async def stable(groups: GroupCoordinator, group_id: GroupId) -> FoundOffset:
-    (found,) = await done(groups.committed(group_id, OffsetsAsked([ORDERS], require_stable=True)))
+    (found,) = await done(groups.committed(group_id, OffsetQuery([ORDERS], require_stable=True)))
     return found
 
 

@@ -28,7 +28,7 @@ async def test_no_answer_leaves_before_what_it_rests_on_is_on_disk(tmp_path: Pat
         stage.broker.journal.write_now()
         stage.broker.journal.write_now()
         late_question = stage.shard.submit(count)
-        assert stage.partition.log.end_offset == 1, "it is written, and the flush is under way"
+        assert stage.partition._log.end_offset == 1, "it is written, and the flush is under way"
         assert not any(pending.is_done for pending in (said, question, refused, late_question))
 
         stage.disk.sync_allowed.set()
@@ -42,7 +42,7 @@ async def test_what_nobody_waits_for_is_written_with_what_comes_next(tmp_path: P
         stage.shard.tell(told("one"))
         stage.broker.journal.write_now()
         assert stage.words.seen == ["one"]
-        assert stage.partition.log.end_offset == 0
+        assert stage.partition._log.end_offset == 0
         await stage.say("two")
         assert list(stage.shard._log.replay(1)) == [["one", "two"]], "one batch, in their order"
 
@@ -50,9 +50,9 @@ async def test_what_nobody_waits_for_is_written_with_what_comes_next(tmp_path: P
 async def test_what_nobody_waits_for_is_written_when_nothing_comes(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.shard.tell(told("one"))
-        await until(lambda: stage.partition.log.end_offset == 1)
+        await until(lambda: stage.partition._log.end_offset == 1)
         stage.shard.tell(told("two"))
-        await until(lambda: stage.partition.log.end_offset == 2)
+        await until(lambda: stage.partition._log.end_offset == 2)
 
 
 async def test_no_answer_rests_on_what_could_wait_and_is_not_on_disk(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ async def test_an_append_of_a_machine_that_is_gone_answers_nobody_else(tmp_path:
 
 async def test_a_partition_out_of_service_refuses_and_says_so(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
-        stage.partition.log.fail("the disk is gone")
+        stage.partition._log.fail("the disk is gone")
         assert refusal(await settled(stage.shard.submit(say("one")))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         await until(lambda: "offline: the disk is gone" in str(stage.shard._trouble))
         assert stage.shard.machine is None
@@ -83,7 +83,7 @@ async def test_a_partition_out_of_service_refuses_and_says_so(tmp_path: Path) ->
 async def test_a_damaged_log_is_not_served(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         await stage.say("precious")
-        (path,) = stage.partition.log.directory.glob("*.log")
+        (path,) = stage.partition._log.directory.glob("*.log")
         damaged = bytearray(path.read_bytes())
         damaged[-3] ^= 1
         path.write_bytes(damaged)
@@ -99,15 +99,15 @@ async def test_what_a_moment_mends_is_tried_again(tmp_path: Path, monkeypatch: p
     async with on_stage(tmp_path) as stage:
         await stage.say("kept")
         shard = stage.new_shard()
-        read = type(stage.partition.log).read
+        read = type(stage.partition._log).read
 
         def fail(*_: object, **__: object) -> None:
             raise OSError(24, "too many open files")
 
-        monkeypatch.setattr(type(stage.partition.log), "read", fail)
+        monkeypatch.setattr(type(stage.partition._log), "read", fail)
         await run(shard.load())
         assert "too many open files" in str(await settled(shard.submit(count)))
-        monkeypatch.setattr(type(stage.partition.log), "read", read)
+        monkeypatch.setattr(type(stage.partition._log), "read", read)
         await until(lambda: shard.machine is not None)
         assert await settled(shard.submit(count)) == 1
         await run(shard.close())

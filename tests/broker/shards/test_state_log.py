@@ -48,7 +48,7 @@ async def test_events_come_back_in_their_order_over_many_segments(tmp_path: Path
             await commit(log, more)
 
         assert replayed(partition) == written
-        assert len(partition.log.segments) > 1
+        assert len(partition._log.segments) > 1
 
 
 async def test_a_long_log_comes_in_steps(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit
+from headwater.coordination.groups.classic.commands import NO_GENERATION
+from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery, OffsetToCommit
+from headwater.coordination.groups.terms import NO_MEMBER
 from headwater.coordination.transactions.commands import PROTOCOL_1, ProducerIdentity
-from headwater.coordination.transactions.listing import TransactionFilter
+from headwater.coordination.transactions.filter import TransactionFilter
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition, TransactionalId
 from headwater.protocol.batches import batch as batches
@@ -181,7 +183,7 @@ async def test_no_end_comes_between_offsets_and_what_the_coordinator_said_of_the
         assert await run(added.wait()) is None
         assert await run(committed.wait()) == [ErrorCode.NONE]
         assert await run(ended[0].wait()) is None
-        asked = OffsetsAsked([TopicPartition(orders, 0)], require_stable=True)
+        asked = OffsetQuery([TopicPartition(orders, 0)], require_stable=True)
         (found,) = await run(broker.groups.committed(group, asked).wait())
         assert found.committed is not None
         assert found.committed.offset == 7

@@ -10,7 +10,9 @@ from headwater.broker.shards import shard as shard_module
 from headwater.broker.transactions import coordinator as transactions_module
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from headwater.coordination.groups.commands import NO_GENERATION, NO_MEMBER, Commit, OffsetsAsked, OffsetToCommit
+from headwater.coordination.groups.classic.commands import NO_GENERATION
+from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery, OffsetToCommit
+from headwater.coordination.groups.terms import NO_MEMBER
 from headwater.coordination.transactions.commands import PROTOCOL_1
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
@@ -216,7 +218,7 @@ async def test_a_topic_that_is_deleted_needs_no_marker(tmp_path: Path, is_made_a
         await end(broker, producer)
         await eventually(lambda: markers(healthy) == [True])
         assert state(broker) is PREPARE_COMMIT
-        await run(broker.delete_topic("cursed"))
+        await run(broker.topics.delete("cursed"))
         if is_made_again:
             disk.heal()
             await create(broker, "cursed")
@@ -323,7 +325,7 @@ async def test_offsets_of_groups_end_with_their_transaction(tmp_path: Path, is_c
         assert codes == [ErrorCode.NONE]
         await end(broker, producer, is_commit=is_commit)
         await eventually(lambda: state(broker) is (COMPLETE_COMMIT if is_commit else COMPLETE_ABORT))
-        asked = OffsetsAsked([TopicPartition(orders, 0)], require_stable=True)
+        asked = OffsetQuery([TopicPartition(orders, 0)], require_stable=True)
         (found,) = await run(broker.groups.committed(group, asked).wait())
         assert (None if found.committed is None else found.committed.offset) == (7 if is_commit else None)
 

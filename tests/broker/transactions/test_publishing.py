@@ -13,7 +13,7 @@ from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.broker.transactions.format import TransactionFormat
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import TRANSACTIONS_TOPIC
-from headwater.coordination.transactions.commands import Published, Writer
+from headwater.coordination.transactions.commands import PublishResult, StagedWriter
 from headwater.coordination.transactions.events import TransactionState, TransactionStored
 from headwater.errors import HeadwaterError
 from headwater.ids import ProducerId, TransactionalId, staging_id
@@ -44,18 +44,20 @@ def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions_module, "PUBLISHED_HOLD_S", 0.001)
 
 
-async def staged(broker: Broker, partition: Partition, *transactional_ids: TransactionalId) -> list[Writer]:
-    writers: list[Writer] = []
+async def staged(broker: Broker, partition: Partition, *transactional_ids: TransactionalId) -> list[StagedWriter]:
+    writers: list[StagedWriter] = []
     for transactional_id in transactional_ids:
         producer = await initialized(broker, transactional_id)
         membership = TransactionMembership(transactional_id, adds_partitions=True, knows_abortable=True)
         append = await settled(stage(broker, partition, producer, transactional_id.encode(), membership))
         assert append.error is None
-        writers.append(Writer(transactional_id, producer))
+        writers.append(StagedWriter(transactional_id, producer))
     return writers
 
 
-async def publish(broker: Broker, batch_id: int, writers: list[Writer], *, is_commit: bool = True) -> Published:
+async def publish(
+    broker: Broker, batch_id: int, writers: list[StagedWriter], *, is_commit: bool = True
+) -> PublishResult:
     return await run(broker.transactions.publish(APP, batch_id, writers, is_commit=is_commit))
 
 
@@ -135,7 +137,7 @@ async def test_markers_that_a_crash_prevented_are_written_after_it(tmp_path: Pat
         partition = again.partition("sink", 0)
         await eventually(lambda: is_stable(partition))
         assert sorted(markers(partition)) == [False, True, True, True, True]
-        assert await publish(again, 3, writers[:4]) == Published(is_replay=True, published_batch_id=3)
+        assert await publish(again, 3, writers[:4]) == PublishResult(is_replay=True, published_batch_id=3)
 
 
 async def test_a_batch_that_the_log_did_not_take_was_never_published(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ async def test_a_batch_that_the_log_did_not_take_was_never_published(tmp_path: P
         await eventually(lambda: decided(broker, WRITERS) == {TransactionState.ONGOING})
 
         assert markers(partition) == []
-        assert await publish(broker, 0, writers) == Published(is_replay=False, published_batch_id=0)
+        assert await publish(broker, 0, writers) == PublishResult(is_replay=False, published_batch_id=0)
 
 
 async def test_what_is_open_after_a_restart_is_still_known_as_the_applications(tmp_path: Path) -> None:

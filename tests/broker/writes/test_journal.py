@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from headwater.broker.writes.kernel_flushes import KernelFlushes
 
 from headwater.broker.broker import Broker
 from headwater.broker.pending import Pending
+from headwater.broker.writes.kernel_engine import KernelEngine
 from headwater.errors import Refusal
 from headwater.storage.flush import kernel_sync
 from headwater.storage.flush.kernel_sync import KernelSync
@@ -40,8 +40,8 @@ async def test_flushes_go_to_the_kernel_where_it_takes_them_and_else_to_the_thre
         partition = await create(broker, "topic")
         for count in range(1, 4):
             assert (await produce(broker, partition, batch_of(b"v"))).error is None
-            assert partition.log.flushed_offset == partition.high_watermark == count
-        assert (broker.journal._kernel._kernel is None) == (machine == "abacus")
+            assert partition._log.flushed_offset == partition.high_watermark == count
+        assert (engine_of(broker)._kernel is None) == (machine == "abacus")
 
 
 class LateKernel(KernelSync):
@@ -69,12 +69,18 @@ async def broker_of_late_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         yield broker
 
 
-def late_kernel(flushes: KernelFlushes) -> LateKernel:
+def engine_of(broker: Broker) -> KernelEngine:
+    engine = broker.journal._engine
+    assert isinstance(engine, KernelEngine)
+    return engine
+
+
+def late_kernel(flushes: KernelEngine) -> LateKernel:
     assert isinstance(flushes._kernel, LateKernel)
     return flushes._kernel
 
 
-async def until_heard(flushes: KernelFlushes) -> None:
+async def until_heard(flushes: KernelEngine) -> None:
     while flushes._pending:
         flushes._ready()
         await asyncio.sleep(0)
@@ -83,27 +89,27 @@ async def until_heard(flushes: KernelFlushes) -> None:
 async def test_what_the_kernel_is_late_with_the_thread_does_and_all_that_follows_until_the_kernel_is_back(
     broker_of_late_kernel: Broker,
 ) -> None:
-    flushes = broker_of_late_kernel.journal._kernel
+    flushes = engine_of(broker_of_late_kernel)
     partition = await create(broker_of_late_kernel, "topic")
     kernel = late_kernel(flushes)
     begun = flushes._count
     kernel.is_late = True
     for count in range(1, 4):
         assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
-        assert partition.log.flushed_offset == partition.high_watermark == count
+        assert partition._log.flushed_offset == partition.high_watermark == count
     assert (flushes._count, len(flushes._pending)) == (begun + 1, 1)
     # Nobody waits for it any more.
     await run(broker_of_late_kernel.journal.drain())
 
     kernel.is_late = False
     await run(until_heard(flushes))
-    assert partition.log.failure is None
+    assert partition._log.failure is None
     assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
     assert flushes._count == begun + 2
 
 
 async def test_a_failure_that_the_kernel_is_late_with_counts_all_the_same(broker_of_late_kernel: Broker) -> None:
-    flushes = broker_of_late_kernel.journal._kernel
+    flushes = engine_of(broker_of_late_kernel)
     partition = await create(broker_of_late_kernel, "topic")
     kernel = late_kernel(flushes)
     kernel.is_late = True
@@ -136,7 +142,7 @@ async def test_draining_waits_for_writes_and_flushes(tmp_path: Path) -> None:
         # At once, before the turn ends that would write them anyway.
         await broker.journal.drain()
         assert all(outcome.is_done for outcome in outcomes)
-        assert partition.log.flushed_offset == 3
+        assert partition._log.flushed_offset == 3
 
 
 async def test_settling_waits_for_these_partitions_and_no_others(tmp_path: Path) -> None:

@@ -334,7 +334,7 @@ def test_a_passing_refusal_is_asked_again_and_a_lasting_one_is_told() -> None:
 
 def test_a_publish_whose_answer_was_lost_is_asked_again_and_publishes_once(application: str) -> None:
     with Relay() as relay, Broker({"advertised.listeners": str(relay.endpoint)}) as broker:
-        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.kafka.port}")
+        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.addresses['kafka'].port}")
         lost: list[int] = []
 
         def drops(key: int, _: bytes) -> bool:

@@ -13,7 +13,7 @@ def expect(refusal: Refusal, *codes: ErrorCode) -> None:
 
 
 def check_owners(group: ConsumerGroup) -> None:
-    membership = group.membership
+    membership = group.roster
     held: set[tuple[TopicId, int]] = set()
     for member in membership.members.values():
         for topic_id, partitions in member.held.items():

@@ -16,18 +16,17 @@ from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile, Waiting
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    DeadlineKey,
-    GroupState,
-)
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.events import Event
+from headwater.coordination.groups.group import Group
+from headwater.coordination.groups.machine import GroupMachine
+from headwater.coordination.groups.offsets.events import (
     CommittedOffset,
-    Event,
     OffsetCommitted,
-    OffsetPended,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
-from headwater.coordination.groups.machine import Group, GroupMachine
+from headwater.coordination.groups.terms import DeadlineKey, GroupState
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicName
 from tests.coordination.groups.one_group import OneGroup
 from tests.support.coordination.consumer_driver import Topics
@@ -117,10 +116,10 @@ class MachineDriver:
         key, value = FORMAT.encode(event)
         read = FORMAT.decode(key, value)
         assert read is not None
-        if isinstance(event, OffsetPended):
+        if isinstance(event, TransactionalOffsetCommitted):
             assert isinstance(read, OffsetCommitted)
             # Its batch says so.
-            read = OffsetPended(event.producer_id, event.producer_epoch, *read)
+            read = TransactionalOffsetCommitted(event.producer_id, event.producer_epoch, *read)
         self.records.append(Record(key, value is None, read))
 
     @property
@@ -213,7 +212,7 @@ class MachineDriver:
         open_records: dict[int, list[int]] = {}
         fates: dict[int, int | None] = {}
         for index, (_, _, event) in enumerate(self.records):
-            if isinstance(event, OffsetPended):
+            if isinstance(event, TransactionalOffsetCommitted):
                 open_records.setdefault(event.producer_id, []).append(index)
             elif isinstance(event, TransactionEnded):
                 fate = index if event.is_committed else _ABORTED
@@ -256,7 +255,8 @@ def _everything_of(group: Group) -> object:
     if isinstance(group, ClassicGroup):
         roster = group.roster
         return {each.name: _copied(getattr(roster, each.name)) for each in fields(roster) if each.name != "deadlines"}
-    return {name: _copied(value) for name, value in vars(group.membership).items() if name != "_deadlines"}
+    assert isinstance(group, ConsumerGroup)
+    return {name: _copied(value) for name, value in vars(group.roster).items() if name != "_deadlines"}
 
 
 def _copied(value: Any) -> object:
@@ -274,7 +274,8 @@ def _durable_of(group: Group) -> object | None:
             return None
         members = [member.stored(roster.protocol) for member in roster.members.values()]
         return "classic", roster.generation, roster.protocol_type, roster.protocol, roster.leader, members
-    membership = group.membership
+    assert isinstance(group, ConsumerGroup)
+    membership = group.roster
     members = {}
     for member_id, (details, current) in membership.members.items():
         classic = details.classic and details.classic._replace(protocols=tuple(details.classic.protocols))

@@ -4,24 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.coordination.decisions import Ticket
+from headwater.coordination.groups.classic.commands import NO_GENERATION, Join, JoinResult, Leave, Sync, SyncResult
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    NO_GENERATION,
-    NO_MEMBER,
-    Commit,
-    GroupState,
-    Join,
-    JoinResult,
-    Leaving,
-    MemberAnswer,
-    MemberHeartbeat,
-    OffsetsAsked,
-    OffsetToCommit,
-    Sync,
-    SyncResult,
-)
+from headwater.coordination.groups.consumer.commands import MemberAnswer, MemberHeartbeat
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.machine import Group, GroupMachine
+from headwater.coordination.groups.group import Group
+from headwater.coordination.groups.machine import GroupMachine
+from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery, OffsetToCommit
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
 from tests.support.coordination.consumer_driver import Topics, heartbeat
@@ -86,7 +76,7 @@ class OneGroup:
         )
 
     def leave(self, *leaving: tuple[str, str | None]) -> list[ErrorCode]:
-        asked = [Leaving(MemberId(member_id), instance) for member_id, instance in leaving]
+        asked = [Leave(MemberId(member_id), instance) for member_id, instance in leaving]
         left = self.driver.perform(lambda: self.machine.decide_leave(self.group_id, asked, self.driver.now))
         return [each.error for each in left]
 
@@ -132,7 +122,7 @@ class OneGroup:
     ) -> dict[tuple[str, int], int | ErrorCode | None]:
         """Of all partitions where none is named."""
         named = [TopicPartition(TopicName(topic), partition) for topic, partition in partitions]
-        asked = OffsetsAsked(named or None, None if member_id is None else MemberId(member_id), epoch, require_stable)
+        asked = OffsetQuery(named or None, None if member_id is None else MemberId(member_id), epoch, require_stable)
         found = self.driver.perform(lambda: self.machine.committed(self.group_id, asked))
         return {
             (where.topic, where.partition): error or (committed and committed.offset)

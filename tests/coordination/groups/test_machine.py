@@ -5,23 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
+from headwater.coordination.groups.classic.commands import JoinResult, SyncResult
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    GroupListing,
-    GroupState,
-    GroupType,
-    JoinResult,
-    SyncResult,
-)
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
-    ConsumerGroupForgotten,
-    ConsumerGroupStored,
-    MemberStored,
-    OffsetForgotten,
-)
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten, ConsumerGroupStored, MemberStored
+from headwater.coordination.groups.offsets.events import OffsetForgotten
+from headwater.coordination.groups.terms import GroupListing, GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 from headwater.protocol.consumer_protocol import write_assignment
@@ -123,7 +113,7 @@ def test_a_member_of_the_next_generation_turns_a_classic_group_with_members_into
     group.stable_classic(assigned=write_assignment({TopicName("a"): [0, 1]}))
 
     assert group.heartbeat(heartbeat("ann", topics=["a"])).epoch == 2
-    assert set(group.consumer.membership.members) == {"bob", "ann"}
+    assert set(group.consumer.roster.members) == {"bob", "ann"}
 
 
 def test_a_consumer_group_that_only_classic_members_are_left_in_is_classic_again(
@@ -157,7 +147,7 @@ def test_an_empty_consumer_group_stays_what_it_is_where_the_classic_client_is_re
     group.empty_consumer()
     events = len(driver.log)
     assert refusal(lambda: group.join(join_request("bob"))) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.consumer.membership.epoch == 2
+    assert group.consumer.roster.epoch == 2
     assert len(driver.log) == events
 
 
@@ -252,7 +242,7 @@ def test_deadlines_of_all_groups_come_in_their_order(driver: MachineDriver) -> N
 
     driver.pass_time(CLASSIC_SESSION_TIMEOUT_MS - 1000)
     assert driver.group("classic").state is GroupState.EMPTY
-    assert len(driver.group("consumer").consumer.membership.members) == 1
+    assert len(driver.group("consumer").consumer.roster.members) == 1
     assert machine.next_deadline_ms() == 1000 + CLASSIC_SESSION_TIMEOUT_MS
 
     driver.pass_time(SESSION_TIMEOUT_MS)

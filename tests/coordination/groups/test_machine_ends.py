@@ -4,14 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.coordination.groups.commands import LEAVE_EPOCH
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
-    ConsumerGroupForgotten,
-    MemberForgotten,
-    OffsetForgotten,
-    RegexForgotten,
-)
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH
+from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten, MemberForgotten, RegexForgotten
+from headwater.coordination.groups.offsets.events import OffsetForgotten
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 from tests.coordination.groups.machine_driver import MachineDriver

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import JOIN_EPOCH, NO_GENERATION, NO_MEMBER, GroupState
+from headwater.coordination.groups.classic.commands import NO_GENERATION
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.events import OffsetForgotten
+from headwater.coordination.groups.offsets.events import OffsetForgotten
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.group_checks import LOST, expect
@@ -445,7 +447,7 @@ class Histories(RuleBasedStateMachine):
 
 def _has_member(group: OneGroup, member_id: str) -> bool:
     if isinstance(group.group, ConsumerGroup):
-        return MemberId(member_id) in group.consumer.membership.members
+        return MemberId(member_id) in group.consumer.roster.members
     return MemberId(member_id) in group.classic.roster.members
 
 

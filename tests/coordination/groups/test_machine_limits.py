@@ -5,9 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from headwater.coordination.decisions import Ticket
-from headwater.coordination.groups.commands import GroupState, JoinResult, Sync
+from headwater.coordination.groups.classic.commands import JoinResult, Sync
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
-from headwater.ids import MemberId
+from headwater.ids import MemberId, TopicName
+from headwater.protocol.consumer_protocol import write_assignment
 from tests.coordination.groups.machine_driver import MachineDriver
 from tests.coordination.groups.one_group import OneGroup, offset
 from tests.support.coordination.consumer_driver import Topics, heartbeat
@@ -74,6 +76,18 @@ def test_what_members_take_is_counted_and_given_back(driver: MachineDriver) -> N
     assert driver.machine.weight == sum(group.weight for group in driver.machine.groups.values()) > 0
     driver.pass_time(10 * CLASSIC_SESSION_TIMEOUT_MS)
     assert driver.machine.weight == 0
+
+
+def test_a_group_that_ends_gives_back_what_it_took_with_all_who_were_in_it(driver: MachineDriver) -> None:
+    upgraded, deleted = driver.group("upgraded"), driver.group("deleted")
+    upgraded.stable_classic(assigned=write_assignment({TopicName("a"): [0]}))
+    upgraded.heartbeat(heartbeat("ann", topics=["a"]))
+    assert driver.machine.weight == upgraded.consumer.weight
+
+    deleted.empty_classic()
+    deleted.join(join_request(new_member_id="awaited", is_member_id_required=True))
+    driver.delete("deleted")
+    assert driver.machine.weight == upgraded.consumer.weight
 
 
 def test_members_that_would_take_more_memory_than_there_is_are_refused(driver: MachineDriver, group: OneGroup) -> None:

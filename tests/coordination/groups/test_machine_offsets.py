@@ -5,8 +5,11 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import Commit, FoundOffset, GroupState, OffsetsAsked
-from headwater.coordination.groups.events import ClassicGroupForgotten, ConsumerGroupForgotten, OffsetForgotten
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten
+from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten
+from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
+from headwater.coordination.groups.offsets.events import OffsetForgotten
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
 from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver
@@ -111,7 +114,7 @@ def test_offsets_of_a_topic_that_had_the_name_before_are_not_told(driver: Machin
     driver.topics.delete("a")
     driver.topics.put("a", 1)
     where = TopicPartition(TopicName("a"), 0)
-    assert driver.machine.committed(PAYMENTS, OffsetsAsked([where])).result == [FoundOffset(where, None)]
+    assert driver.machine.committed(PAYMENTS, OffsetQuery([where])).result == [FoundOffset(where, None)]
 
 
 def test_a_static_member_is_fenced_by_the_one_that_took_its_place(driver: MachineDriver, group: OneGroup) -> None:

@@ -15,9 +15,9 @@ from headwater.config.declaration import INT64_MAX
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.catalog.events import Topic
 from headwater.coordination.decisions import Decision, Now
-from headwater.coordination.groups.commands import OffsetToCommit
-from headwater.coordination.groups.events import CommittedOffset, OffsetCommitted, OffsetEvent, OffsetForgotten
-from headwater.coordination.groups.offsets import ExpiryRule, Offsets
+from headwater.coordination.groups.offsets.commands import OffsetToCommit
+from headwater.coordination.groups.offsets.events import CommittedOffset, OffsetCommitted, OffsetEvent, OffsetForgotten
+from headwater.coordination.groups.offsets.offsets import ExpiryRule, Offsets
 from headwater.errors import ErrorCode
 from headwater.ids import NO_TOPIC_ID, GroupId, TopicId, TopicName
 

@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.catalog.events import Topic
-from headwater.coordination.groups.commands import GroupState
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
-    OffsetForgotten,
-    TransactionEnded,
-)
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten
+from headwater.coordination.groups.offsets.events import OffsetForgotten, TransactionEnded
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicId, TopicName
 from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver

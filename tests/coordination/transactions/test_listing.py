@@ -6,7 +6,7 @@ import pytest
 
 from headwater.coordination.transactions.commands import TransactionDescription
 from headwater.coordination.transactions.events import TransactionState
-from headwater.coordination.transactions.listing import read_filter
+from headwater.coordination.transactions.filter import read_filter
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TransactionalId
 from tests.coordination.transactions.driver import ORDERS, START, TIMEOUT_MS, A, Driver, producer, stored

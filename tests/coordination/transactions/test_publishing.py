@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.coordination.decisions import Decision
-from headwater.coordination.transactions.commands import ProducerIdentity, PublishBatch, Published, Writer
+from headwater.coordination.transactions.commands import ProducerIdentity, PublishBatch, PublishResult, StagedWriter
 from headwater.coordination.transactions.events import NO_BATCH_ID, TransactionState, TransactionStored
 from headwater.coordination.transactions.transitions import EPOCH_MAX, EPOCH_OF_CLIENT_MAX
 from headwater.errors import ErrorCode, Refusal
@@ -23,27 +23,27 @@ COMPLETE_COMMIT, COMPLETE_ABORT = TransactionState.COMPLETE_COMMIT, TransactionS
 class Sink(Driver):
     """Tasks that stage, and the driver that publishes them."""
 
-    def begin(self, transactional_id: TransactionalId) -> Writer:
+    def begin(self, transactional_id: TransactionalId) -> StagedWriter:
         self.new_producer_id += 1
         decision = self.init(transactional_id=transactional_id)
         if isinstance(decision.result, Refusal):
             self.write_markers(decision)
             decision = self.init(transactional_id=transactional_id)
         assert isinstance(decision.result, ProducerIdentity)
-        return Writer(transactional_id, decision.result)
+        return StagedWriter(transactional_id, decision.result)
 
-    def stage(self, transactional_id: TransactionalId, *partitions: TopicPartition) -> Writer:
+    def stage(self, transactional_id: TransactionalId, *partitions: TopicPartition) -> StagedWriter:
         writer = self.begin(transactional_id)
         self.add(writer.producer, *(partitions or (A,)), protocol_version=2, of=transactional_id)
         return writer
 
     def publish(
-        self, batch_id: int, *writers: Writer, is_commit: bool = True, application_id: str = APP
-    ) -> Decision[Published]:
+        self, batch_id: int, *writers: StagedWriter, is_commit: bool = True, application_id: str = APP
+    ) -> Decision[PublishResult]:
         publish = PublishBatch(TransactionalId(application_id), batch_id, is_commit, writers, ProducerId(50))
         return self.take(lambda: self.machine.decide_publish(publish, self.now))
 
-    def refused(self, batch_id: int, *writers: Writer, **options: Any) -> Refusal:
+    def refused(self, batch_id: int, *writers: StagedWriter, **options: Any) -> Refusal:
         before = self.snapshot()
         with pytest.raises(Refusal) as refusal:
             self.publish(batch_id, *writers, **options)
@@ -71,7 +71,7 @@ def test_all_writers_are_committed_and_the_batch_remembered_in_one_decision() ->
     first, second = sink.stage(FIRST, A, B), sink.stage(SECOND, B)
     decision = sink.publish(0, first, second)
 
-    assert decision.result == Published(is_replay=False, published_batch_id=0)
+    assert decision.result == PublishResult(is_replay=False, published_batch_id=0)
     assert [(event.transactional_id, event.state) for event in _stored(decision)] == [
         (FIRST, PREPARE_COMMIT),
         (SECOND, PREPARE_COMMIT),
@@ -89,9 +89,9 @@ def test_all_writers_are_committed_and_the_batch_remembered_in_one_decision() ->
 def test_a_batch_without_rows_is_remembered_as_well() -> None:
     sink = Sink()
 
-    assert sink.publish(3).result == Published(False, 3)
-    assert sink.publish(3).result == Published(True, 3)
-    assert sink.publish(4).result == Published(False, 4)
+    assert sink.publish(3).result == PublishResult(False, 3)
+    assert sink.publish(3).result == PublishResult(True, 3)
+    assert sink.publish(4).result == PublishResult(False, 4)
     assert sink.application.producer_id == 50
 
 
@@ -101,7 +101,7 @@ def test_a_replay_is_aborted_and_answered_as_before() -> None:
     again, straggler = sink.stage(FIRST), sink.stage(SECOND)
     decision = sink.publish(7, again)
 
-    assert decision.result == Published(is_replay=True, published_batch_id=7)
+    assert decision.result == PublishResult(is_replay=True, published_batch_id=7)
     assert committed(decision) == {FIRST: False, SECOND: False}
     assert sink.refused(8, straggler).code is ErrorCode.INVALID_TXN_STATE
 
@@ -112,7 +112,7 @@ def test_a_request_whose_answer_was_lost_is_answered_again_whether_the_markers_a
     decision = sink.publish(7, writer)
     for _ in range(2):
         again = sink.publish(7, writer)
-        assert (again.events, again.result, again.effects) == ([], Published(True, 7), [])
+        assert (again.events, again.result, again.effects) == ([], PublishResult(True, 7), [])
         sink.write_markers(decision)
     assert sink.states(FIRST) == [COMPLETE_COMMIT]
 
@@ -125,7 +125,7 @@ def test_a_request_that_was_held_back_leaves_the_writers_of_the_next_batch_alone
 
     assert sink.publish(7, writer).events == []
     assert sink.publish(7, writer, is_commit=False).events == []
-    assert sink.publish(8, *following).result == Published(False, 8)
+    assert sink.publish(8, *following).result == PublishResult(False, 8)
     assert sink.refused(7, writer).code is ErrorCode.INVALID_UPDATE_VERSION
 
 
@@ -166,7 +166,7 @@ def test_a_zombie_of_a_published_writer_is_fenced() -> None:
 def test_a_batch_is_published_as_a_whole_or_not_at_all() -> None:
     sink = Sink()
     good = sink.stage(FIRST)
-    unknown = Writer(THIRD, good.producer)
+    unknown = StagedWriter(THIRD, good.producer)
     taken_over = sink.stage(SECOND)
     successor = sink.stage(SECOND)
 
@@ -174,7 +174,7 @@ def test_a_batch_is_published_as_a_whole_or_not_at_all() -> None:
     assert sink.refused(0, good, taken_over).code is ErrorCode.PRODUCER_FENCED
     of_another = successor._replace(producer=successor.producer._replace(producer_id=ProducerId(99)))
     assert sink.refused(0, good, of_another).code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert sink.publish(0, good, successor).result == Published(False, 0)
+    assert sink.publish(0, good, successor).result == PublishResult(False, 0)
 
 
 def test_a_writer_that_wrote_nothing_has_nothing_to_publish() -> None:
@@ -204,13 +204,13 @@ def test_an_abort_ends_the_named_writers_that_are_open_and_remembers_nothing() -
     sink = Sink()
     first, second, unnamed = sink.stage(FIRST), sink.stage(SECOND), sink.stage(THIRD)
     stale = second._replace(producer=second.producer._replace(epoch=second.producer.epoch + 1))
-    unknown = Writer(staging_id(APP, "9-9"), first.producer)
+    unknown = StagedWriter(staging_id(APP, "9-9"), first.producer)
     decision = sink.publish(0, first, stale, unknown, is_commit=False)
 
-    assert decision.result == Published(False, NO_BATCH_ID)
+    assert decision.result == PublishResult(False, NO_BATCH_ID)
     assert committed(decision) == {FIRST: False}
     assert APP not in sink.machine.transactions
-    assert sink.publish(0, second, unnamed).result == Published(False, 0)
+    assert sink.publish(0, second, unnamed).result == PublishResult(False, 0)
 
 
 def test_an_abort_after_the_publish_changes_nothing() -> None:
@@ -219,7 +219,7 @@ def test_an_abort_after_the_publish_changes_nothing() -> None:
     decision = sink.publish(4, writer)
     for _ in range(2):
         aborted = sink.publish(4, writer, is_commit=False)
-        assert (aborted.events, aborted.result) == ([], Published(False, 4))
+        assert (aborted.events, aborted.result) == ([], PublishResult(False, 4))
         sink.write_markers(decision)
 
 
@@ -236,7 +236,7 @@ def test_a_plain_end_by_a_writer_stays_possible_and_concerns_it_alone(is_commit:
 def test_a_writer_whose_epochs_are_used_up_is_published_and_its_successor_has_another_producer_id() -> None:
     last = stored(ONGOING, epoch=EPOCH_OF_CLIENT_MAX, transactional_id=FIRST)
     sink = Sink(last)
-    decision = sink.publish(0, Writer(FIRST, ProducerIdentity(ProducerId(7), EPOCH_OF_CLIENT_MAX)))
+    decision = sink.publish(0, StagedWriter(FIRST, ProducerIdentity(ProducerId(7), EPOCH_OF_CLIENT_MAX)))
 
     assert [each.producer_epoch for each in markers_in(decision)] == [EPOCH_MAX]
     sink.write_markers(decision)
@@ -253,7 +253,7 @@ def test_a_producer_that_uses_the_application_id_itself_is_not_disturbed() -> No
 
     sink.begin(APP)
     assert sink.application.published_batch_id == 5, "what is remembered outlives whatever the producer does"
-    assert sink.publish(5).result == Published(True, 5)
+    assert sink.publish(5).result == PublishResult(True, 5)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_an_application_is_remembered_for_longer_than_its_writers() -> None:
     sink.expire()
 
     assert not sink.machine.transactions
-    assert sink.publish(0).result == Published(False, 0), "which is why it is kept for so long"
+    assert sink.publish(0).result == PublishResult(False, 0), "which is why it is kept for so long"
 
 
 def test_writers_that_end_or_are_forgotten_leave_nothing_in_the_index() -> None:

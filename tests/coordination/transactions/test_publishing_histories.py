@@ -16,9 +16,9 @@ from headwater.coordination.transactions.commands import (
     InitProducer,
     ProducerIdentity,
     PublishBatch,
-    Published,
+    PublishResult,
+    StagedWriter,
     WriteMarkers,
-    Writer,
 )
 from headwater.coordination.transactions.events import TransactionState, TransactionStored
 from headwater.errors import ErrorCode, Refusal
@@ -49,7 +49,7 @@ class Publishing(RuleBasedStateMachine):
         self.requests: list[PublishBatch] = []
         # Of the query: the batch that it writes, what is staged for it, and whether it has to begin anew.
         self.batch_id = 0
-        self.staged: dict[int, Writer] = {}
+        self.staged: dict[int, StagedWriter] = {}
 
     # -- the broker
 
@@ -116,7 +116,7 @@ class Publishing(RuleBasedStateMachine):
         where = TopicPartition(TopicName("sink"), number)
         self.take(machine.decide_add_partitions(transactional_id, decision.result, [where], 2, now))
         if is_heard:
-            self.staged[task] = Writer(transactional_id, decision.result)
+            self.staged[task] = StagedWriter(transactional_id, decision.result)
 
     @rule(attempt=st.sampled_from(ATTEMPTS))
     def run_the_tasks_that_are_missing(self, attempt: int) -> None:
@@ -152,7 +152,7 @@ class Publishing(RuleBasedStateMachine):
         request = PublishBatch(APP, self.batch_id, False, tuple(self.staged.values()), ProducerId(50))
         self.requests.append(request)
         if is_heard:
-            assert isinstance(self.ask(request), Published)
+            assert isinstance(self.ask(request), PublishResult)
         self.staged.clear()
 
     @rule(number=st.integers(0, 9))
@@ -160,7 +160,7 @@ class Publishing(RuleBasedStateMachine):
         if self.requests:
             self.ask(self.requests[number % len(self.requests)])
 
-    def ask(self, request: PublishBatch, *, survives: bool = True) -> Published | Refusal:
+    def ask(self, request: PublishBatch, *, survives: bool = True) -> PublishResult | Refusal:
         try:
             decision = self.driver.machine.decide_publish(request, self.driver.now)
         except Refusal as error:

@@ -14,10 +14,11 @@ from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.writes.append import Append
-from headwater.coordination.groups.classic.roster import Roster
-from headwater.coordination.groups.commands import Commit, Sync
-from headwater.coordination.groups.consumer import progress, reconciliation
+from headwater.coordination.groups.classic.commands import Sync
+from headwater.coordination.groups.classic.roster import ClassicRoster
+from headwater.coordination.groups.consumer import consequences, reconciliation
 from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.offsets.commands import Commit
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId
 from headwater.listeners.kafka.apis.records import fetch, produce
@@ -273,7 +274,7 @@ def _forget_commits() -> None:
 
 
 def _take_any_generation() -> None:
-    Roster.check_generation = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
+    ClassicRoster.check_generation = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _take_any_epoch() -> None:
@@ -293,14 +294,14 @@ def _assign_all_to_everybody() -> None:
 
 def _let_two_own_it() -> None:
     """The next-generation protocol: partitions are not waited for until their owner gives them up, nor dealt out."""
-    right = progress.compute_targets
+    right = consequences.compute_targets
 
     def wrong(*arguments: Any) -> Any:
         targets = right(*arguments)
         most = max(targets.values(), key=lambda each: sum(map(len, each.values())))
         return dict.fromkeys(targets, most)
 
-    progress.compute_targets = wrong
+    consequences.compute_targets = wrong
     reconciliation._free = lambda wanted, _: wanted
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from headwater.broker.catalog.catalog import CATALOG
-
+from headwater.broker.catalog.local_metadata import CATALOG
 from headwater.errors import ProtocolError
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
 from headwater.protocol.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse

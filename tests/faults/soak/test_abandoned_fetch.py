@@ -19,7 +19,7 @@ async def test_a_fetch_that_nobody_waits_for_any_more_lets_go_of_its_partitions_
                 [PartitionFetch(partition, 0, 1000)], bytes_min=1, bytes_max=1000, wait_ms=60_000, committed_only=False
             )
             asked: Any = None
-            reply = fetch_api._Reply(asked, {}, fetch)
+            reply = fetch_api._FetchReply(asked, {}, fetch)
             reply.abandon()
             del fetch, reply
 

@@ -276,7 +276,7 @@ def test_a_partition_whose_topic_is_deleted_is_told_in_the_session(
     topic_id = client.create(name)
     kept = client.create(f"{name}-kept")
     full = client.ask(asks({topic_id: {0: 0}, kept: {0: 0}}), FetchResponse, 13)
-    broker.call(broker.node.broker.catalog.delete(name))
+    broker.call(broker.node.broker.topics.delete(name))
 
     (topic,) = client.ask(asks({}, (full.session_id, 1)), FetchResponse, 13).responses
 

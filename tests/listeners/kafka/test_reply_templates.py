@@ -8,7 +8,7 @@ import pytest
 from headwater.broker.writes.append import Append
 from headwater.errors import ErrorCode
 from headwater.listeners.kafka import reply_templates
-from headwater.listeners.kafka.reply_templates import Templates
+from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -60,7 +60,7 @@ def respond(appends: Sequence[Append]) -> ProduceResponse:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_filled_in_is_what_the_codec_would_write(version: int) -> None:
-    templates = Templates()
+    templates = ReplyTemplates()
     templates.learn((version, "any"), version, 3, respond)
     template = templates.find((version, "any"))
     if version < reply_templates.FIRST_VERSION:
@@ -77,7 +77,7 @@ def test_what_is_filled_in_is_what_the_codec_would_write(version: int) -> None:
 def test_what_clients_make_up_is_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reply_templates, "SHAPES_MAX", 10)
     monkeypatch.setattr(reply_templates, "PARTITIONS_MAX", 3)
-    templates = Templates()
+    templates = ReplyTemplates()
     for number in range(25):
         templates.learn((9, number), 9, 3, respond)
     assert [number for number in range(25) if templates.find((9, number))] == [20, 21, 22, 23, 24]

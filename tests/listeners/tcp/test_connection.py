@@ -4,11 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from headwater.listeners.tcp.connection import Connection
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.records.fetch import FetchResponse
 from headwater.protocol.messages.records.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from headwater.protocol.messages.records.produce import ProduceResponse
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
+from headwater.protocol.wire.framing import FrameReader
 from headwater.testing import Broker
 from tests.support.broker.on_loop import connection_of, eventually, on_loop, sweep
 from tests.support.kafka.raw_client import (
@@ -118,10 +120,10 @@ def test_a_batch_is_written_before_its_buffer_is_read_into_again() -> None:
                 # Its first batch is staged; its socket has the second.
                 connection._slots.clear()
                 connection._resume()
-                broker.node.kafka._poller._ready()
+                broker.node.connections._poller._ready()
 
             on_loop(broker, go_on)
-            eventually(broker, lambda: partition.log.end_offset == 2)
+            eventually(broker, lambda: partition._log.end_offset == 2)
         assert [record.value for record in client.records("t")] == [b"a" * 500, b"b" * 500]
 
 
@@ -146,7 +148,7 @@ def test_a_client_that_never_reads_stops_being_read_and_costs_no_memory(
             on_loop(broker, lambda: len(connection._slots))
             <= broker.node.broker.config.headwater_connection_requests_max
         )
-        assert on_loop(broker, lambda: broker.node.kafka.request_memory_used) < 4 * MIB
+        assert on_loop(broker, lambda: broker.node.connections.memory.used) < 4 * MIB
         # Everybody else is served as before.
         assert client.produce(topic, BATCH).error_code == 0
 
@@ -169,14 +171,14 @@ def test_memory_for_requests_is_waited_for_and_never_refused(name: str) -> None:
     settings = {"queued.max.request.bytes": str(MIB), "socket.request.max.bytes": str(MIB)}
     with Broker(settings) as broker, RawClient(broker) as client:
         client.create(name)
-        server = broker.node.kafka
+        server = broker.node.connections
         request = frame(produce_request({name: {0: batch_of(bytes(900_000))}}), 9)
         others = [RawClient(broker) for _ in range(4)]
         try:
             for other in others:
                 other.send_bytes(request[:4])
                 other.send_bytes(request[4:600_000])
-            eventually(broker, lambda: len(server._memory.waiting) >= 2)
+            eventually(broker, lambda: len(server.memory.waiting) >= 2)
             assert client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0, "a small one has room"
             with ThreadPoolExecutor(4) as threads:
                 done = [threads.submit(other.send_bytes, request[600_000:]) for other in others]
@@ -186,21 +188,27 @@ def test_memory_for_requests_is_waited_for_and_never_refused(name: str) -> None:
                 }
                 assert all(one.result() is None for one in done)
             assert offsets == {0, 1, 2, 3}
-            assert on_loop(broker, lambda: server.request_memory_used) <= 2 * MIB
+            assert on_loop(broker, lambda: server.memory.used) <= 2 * MIB
         finally:
             for other in others:
                 other.socket.close()
         eventually(broker, lambda: server.connection_count == 1)
-        assert on_loop(broker, lambda: server.request_memory_used) == 0
+        assert on_loop(broker, lambda: server.memory.used) == 0
+
+
+def capacity(connection: Connection) -> int:
+    frames = connection._frames
+    assert isinstance(frames, FrameReader)
+    return frames.capacity
 
 
 def test_a_buffer_shrinks_when_its_connection_rests(broker: Broker, client: RawClient, topic: str) -> None:
     connection = connection_of(broker, client)
     client.produce(topic, batch_of(bytes(1_000_000)))
-    assert on_loop(broker, lambda: connection._frames.capacity) >= MIB
+    assert on_loop(broker, lambda: capacity(connection)) >= MIB
 
     sweep(broker)
     sweep(broker)
 
-    assert on_loop(broker, lambda: connection._frames.capacity) == 4096
+    assert on_loop(broker, lambda: capacity(connection)) == 4096
     assert client.produce(topic, BATCH).error_code == 0

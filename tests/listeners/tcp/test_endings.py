@@ -17,7 +17,7 @@ from headwater.protocol.messages.topics.create_topics import CreatableTopic, Cre
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.storage.disk import Disk, File
 from headwater.testing import Broker
-from tests.support.broker.on_loop import connection_of, eventually, on_loop
+from tests.support.broker.on_loop import acceptor_of, connection_of, eventually, on_loop, stop_accepting
 from tests.support.kafka import raw_groups
 from tests.support.kafka.raw_client import (
     MIB,
@@ -100,14 +100,14 @@ def test_records_sent_without_wish_for_an_answer_outlive_their_sender(
 def test_a_client_that_leaves_while_its_topic_is_created_leaves_a_whole_topic(
     broker: Broker, client: RawClient, name: str
 ) -> None:
-    catalog = broker.node.broker.catalog
+    metadata = broker.node.broker.metadata
     with RawClient(broker) as gone:
         asked = CreatableTopic(name=name, num_partitions=3, replication_factor=1, assignments=[], configs=[])
         gone.send(CreateTopicsRequest(topics=[asked]), 7)
         connection = connection_of(broker, gone)
-        eventually(broker, lambda: catalog._turn.locked() or name in catalog.partitions)
+        eventually(broker, lambda: metadata.change_lock.locked() or name in metadata.state.by_name)
         on_loop(broker, connection.close)
-    eventually(broker, lambda: name in catalog.topics.by_name)
+    eventually(broker, lambda: name in metadata.state.by_name)
 
     described = {topic.name: topic for topic in client.ask(MetadataRequest(topics=None), MetadataResponse, 9).topics}
 
@@ -216,7 +216,7 @@ def test_a_stopping_broker_answers_what_is_under_way_and_ends_long_polls(tmp_pat
         partition = broker.node.broker.partition(name, 0)
         eventually(broker, lambda: partition.watchers)
         client.send(produce_request({name: {0: BATCH}}), 9)
-        eventually(broker, lambda: partition.log.end_offset == 2 or not partition.watchers)
+        eventually(broker, lambda: partition._log.end_offset == 2 or not partition.watchers)
         broker.stop()
 
         assert waiting.receive(FetchResponse, 12)[0] == sent
@@ -241,11 +241,11 @@ def test_a_client_that_takes_no_reply_does_not_keep_a_broker_from_stopping(name:
 def test_a_stopping_broker_takes_no_more_clients() -> None:
     with Broker() as broker:
         with RawClient(broker) as client:
-            on_loop(broker, broker.node.kafka.stop_accepting)
+            on_loop(broker, lambda: stop_accepting(broker))
             assert client.is_closed()
         with pytest.raises(ConnectionRefusedError):
             RawClient(broker)
-        on_loop(broker, broker.node.kafka._accept_again)
+        on_loop(broker, acceptor_of(broker)._accept_again)
 
 
 def test_an_address_in_use_is_told_and_nothing_is_left_behind(broker: Broker, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_broker_listens_on_ipv6_and_tells_what_it_is_told_to_tell() -> None:
     settings = {"listeners": "[::1]:0", "advertised.listeners": "broker.example.org:9092"}
     with Broker(settings) as broker:
         assert broker.bootstrap_servers.startswith("[::1]:")
-        with socket.create_connection(("::1", broker.node.kafka.port)) as plain:
+        with socket.create_connection(("::1", broker.node.addresses["kafka"].port)) as plain:
             plain.sendall(frame(MetadataRequest(topics=[]), 9))
             assert b"broker.example.org" in plain.recv(65536)
 
@@ -267,7 +267,7 @@ def test_a_broker_listens_on_ipv6_and_tells_what_it_is_told_to_tell() -> None:
 def test_a_connection_that_is_gone_before_it_is_admitted_is_forgotten(timed: Broker) -> None:
     gone = socket.socket()
 
-    on_loop(timed, lambda: timed.node.kafka._admit(gone, "127.0.0.1"))
+    on_loop(timed, lambda: timed.node.connections.admit(gone, "127.0.0.1", acceptor_of(timed)._converse))
 
     assert gone.fileno() == -1
-    assert on_loop(timed, lambda: timed.node.kafka.connection_count) == 0
+    assert on_loop(timed, lambda: timed.node.connections.connection_count) == 0

@@ -8,7 +8,7 @@ import pytest
 from headwater.clock import ManualClock
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.testing import Broker
-from tests.support.broker.on_loop import connection_of, eventually, on_loop, sweep
+from tests.support.broker.on_loop import acceptor_of, connection_of, eventually, on_loop, socket_of, sweep
 from tests.support.kafka.raw_client import (
     MIB,
     RawClient,
@@ -33,7 +33,7 @@ def test_connections_beyond_the_limit_are_turned_away(setting: str) -> None:
             with RawClient(broker) as third:
                 assert third.is_closed()
             assert second.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
-        eventually(broker, lambda: broker.node.kafka.connection_count == 0)
+        eventually(broker, lambda: broker.node.connections.connection_count == 0)
         with RawClient(broker) as fourth:
             assert fourth.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
 
@@ -42,13 +42,13 @@ def test_limits_change_while_clients_are_connected(name: str) -> None:
     with Broker() as broker, RawClient(broker) as client:
         client.create(name)
         changed = {"max.connections": "1", "socket.request.max.bytes": "100000", "queued.max.request.bytes": "2000000"}
-        broker.call(broker.node.broker.configure_broker(lambda _: changed, validate_only=False))
+        broker.call(broker.node.broker._effective.change_broker(lambda _: changed, validate_only=False))
         sweep(broker)
 
         with RawClient(broker) as second:
             assert second.is_closed()
         assert client.produce(name, BATCH).error_code == 0
-        assert on_loop(broker, lambda: broker.node.kafka._memory.bytes_max) == 2_000_000
+        assert on_loop(broker, lambda: broker.node.connections.memory.bytes_max) == 2_000_000
         client.send_bytes((100_001).to_bytes(4, "big"))
         assert client.is_closed()
 
@@ -64,7 +64,7 @@ def test_a_broker_out_of_file_descriptors_accepts_again_when_it_has_some(broker:
         def accept(self) -> None:
             raise OSError(errno.EMFILE, "too many open files")
 
-    server = broker.node.kafka
+    server = acceptor_of(broker)
     listening = server._listening
     assert listening is not None
 
@@ -83,7 +83,7 @@ def test_a_broker_out_of_file_descriptors_accepts_again_when_it_has_some(broker:
 def test_socket_buffers_are_as_large_as_asked() -> None:
     settings = {"socket.send.buffer.bytes": "65536", "socket.receive.buffer.bytes": "32768"}
     with Broker(settings) as broker, RawClient(broker) as client:
-        end = connection_of(broker, client)._socket
+        end = socket_of(broker, client)
         # The kernel doubles what is asked, for its own bookkeeping.
         assert end.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * 65536
         assert end.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * 32768
@@ -145,7 +145,7 @@ def test_what_a_request_announces_takes_no_memory_from_others(name: str) -> None
         try:
             for one in announcing:
                 one.send_bytes(MIB.to_bytes(4, "big") + b"x")
-            eventually(broker, lambda: broker.node.kafka.connection_count == 11)
+            eventually(broker, lambda: broker.node.connections.connection_count == 11)
             assert client.produce(name, batch_of(bytes(500_000))).error_code == 0
         finally:
             for one in announcing:
@@ -201,7 +201,7 @@ def test_a_client_that_takes_no_byte_of_its_reply_is_closed(timed: Broker, clock
         def is_given_up() -> bool:
             # What the system still had room for when the client stopped counts as progress, once.
             clock.advance(30_000)
-            timed.node.kafka.sweep()
+            timed.node.connections.sweep()
             return connection.is_closed
 
         eventually(timed, is_given_up)

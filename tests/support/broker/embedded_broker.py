@@ -54,7 +54,7 @@ async def crash(broker: Broker) -> None:
 async def create(broker: Broker, name: str, partitions: int = 1, **overrides: Any) -> Partition:
     """Settings are named as in Python; gives the first partition."""
     values: dict[str, str] = {key.replace("_", "."): value for key, value in overrides.items()}
-    await broker.catalog.create(name, partitions, values)
+    await broker.topics.create(name, values, partition_count=partitions)
     return broker.partition(name, 0)
 
 

@@ -4,7 +4,10 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from headwater.listeners.tcp.acceptor import Acceptor
 from headwater.listeners.tcp.connection import Connection
+from headwater.listeners.tcp.listener import TcpListener
+from headwater.listeners.tcp.transport import PlainTransport
 from headwater.testing import Broker
 from tests.support.kafka.raw_client import TIMEOUT_S, RawClient
 
@@ -31,12 +34,32 @@ def connection_of(broker: Broker, client: RawClient) -> Connection:
     found: list[Connection] = []
 
     def look() -> bool:
-        found[:] = [one for one in broker.node.kafka._connections if one.peer == address]
+        found[:] = [one for one in broker.node.connections._connections if one.peer == address]
         return bool(found)
 
     eventually(broker, look)
     return found[0]
 
 
+def socket_of(broker: Broker, client: RawClient) -> PlainTransport:
+    transport = connection_of(broker, client)._transport
+    assert isinstance(transport, PlainTransport)
+    return transport
+
+
+def acceptor_of(broker: Broker) -> Acceptor:
+    """What accepts clients of the broker's first listener."""
+    listener = broker.node.listeners[0]
+    assert isinstance(listener, TcpListener)
+    return listener._acceptor
+
+
+def stop_accepting(broker: Broker) -> None:
+    """As the broker does when it begins to stop."""
+    for listener in broker.node.listeners:
+        listener.stop_accepting()
+    broker.node.connections.drain()
+
+
 def sweep(broker: Broker) -> None:
-    on_loop(broker, broker.node.kafka.sweep)
+    on_loop(broker, broker.node.connections.sweep)

@@ -32,5 +32,5 @@ class TlsRelay(Relay):
 def secured(relay: TlsRelay) -> Generator[TlsRelay]:
     """The relay with a broker behind it, which sends clients to the relay."""
     with relay, Broker({"advertised.listeners": str(relay.endpoint)}) as broker:
-        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.kafka.port}")
+        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.addresses['kafka'].port}")
         yield relay

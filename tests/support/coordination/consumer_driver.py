@@ -14,14 +14,9 @@ from headwater.coordination.catalog.events import Topic
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Volatile
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    NO_MEMBER,
-    DeadlineKey,
-    MemberAnswer,
-    MemberHeartbeat,
-)
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, MemberAnswer, MemberHeartbeat
 from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.terms import NO_MEMBER, DeadlineKey
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
 
 ResultT = TypeVar("ResultT")
@@ -122,7 +117,7 @@ class Driver:
                 self.log.append(event)
 
     def heartbeat(self, heartbeat: MemberHeartbeat) -> MemberAnswer:
-        return self.decide(lambda: self.group.decide_heartbeat(heartbeat, self.now))
+        return self.decide(lambda: self.group.decide_member_heartbeat(heartbeat, self.now))
 
     def join(self, member_id: str, **options: Any) -> MemberAnswer:
         return self.heartbeat(heartbeat(member_id, **options))

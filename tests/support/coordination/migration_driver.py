@@ -8,26 +8,20 @@ from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile
-from headwater.coordination.groups.classic.events import RosterEvent
+from headwater.coordination.groups.classic.commands import Join, Leave, Sync
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten, ClassicRosterEvent, SupportedProtocol
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    DeadlineKey,
-    GroupState,
-    Join,
-    Leaving,
-    MemberHeartbeat,
-    Sync,
-)
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, MemberHeartbeat
+from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.events import ClassicGroupForgotten, ClassicProtocol, ConsumerGroupForgotten
 from headwater.coordination.groups.migration import upgrade
+from headwater.coordination.groups.terms import DeadlineKey
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
 from tests.support.coordination.consumer_driver import GROUP, Topics
 
-CLASSIC_EVENTS = get_args(RosterEvent)
+CLASSIC_EVENTS = get_args(ClassicRosterEvent)
 CLASSIC_SESSION_TIMEOUT_MS = 30_000
 CLASSIC_REBALANCE_TIMEOUT_MS = 50_000
 
@@ -63,7 +57,7 @@ def join_request(
         session_timeout_ms=CLASSIC_SESSION_TIMEOUT_MS,
         rebalance_timeout_ms=CLASSIC_REBALANCE_TIMEOUT_MS,
         protocol_type=protocol_type,
-        protocols=[ClassicProtocol(name, metadata) for name in protocols],
+        protocols=[SupportedProtocol(name, metadata) for name in protocols],
         is_member_id_required=is_member_id_required,
         may_skip_assignment=True,
     )
@@ -99,11 +93,11 @@ class Shard:
     def heartbeat(self, heartbeat: MemberHeartbeat) -> Any:
         def decide() -> Decision[Any]:
             if isinstance(self.group, ConsumerGroup):
-                return self.group.decide_heartbeat(heartbeat, self.now)
+                return self.group.decide_member_heartbeat(heartbeat, self.now)
             if heartbeat.epoch != JOIN_EPOCH:
                 raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "no such group")
             if self.group is None:
-                return self._new_consumer().decide_heartbeat(heartbeat, self.now)
+                return self._new_consumer().decide_member_heartbeat(heartbeat, self.now)
             return upgrade.decide_upgrade(self.group, self._new_consumer(), heartbeat, self.now)
 
         return self.decide(decide)
@@ -114,14 +108,7 @@ class Shard:
         ticket = Ticket(self._tickets)
 
         def decide() -> Decision[Any]:
-            group = self.group
-            events: Sequence[object] = ()
-            if isinstance(group, ConsumerGroup):
-                if group.state is not GroupState.EMPTY:
-                    return group.decide_classic_join(join, ticket, self.now)
-                events, group = group.decide_delete(), None
-            decision = (group or self._new_classic()).decide_join(join, ticket, self.now)
-            return decision._replace(events=[*events, *decision.events])
+            return (self.group or self._new_classic()).decide_join(join, ticket, self.now)
 
         return self._or_ticket(self.decide(decide), ticket)
 
@@ -140,26 +127,20 @@ class Shard:
         sync = Sync(MemberId(member_id), instance, generation, protocol_type, protocol, assignments or {})
 
         def decide() -> Decision[Any]:
-            if isinstance(self.group, ConsumerGroup):
-                return self.group.decide_classic_sync(sync, self.now)
             return self._existing().decide_sync(sync, ticket, self.now)
 
         return self._or_ticket(self.decide(decide), ticket)
 
     def beat(self, member_id: str, generation: int, instance: str | None = None) -> ErrorCode:
         def decide() -> Decision[Any]:
-            if isinstance(self.group, ConsumerGroup):
-                return self.group.decide_classic_heartbeat(MemberId(member_id), instance, generation, self.now)
             return self._existing().decide_heartbeat(MemberId(member_id), instance, generation, self.now)
 
         return self.decide(decide)
 
     def leave(self, *leaving: tuple[str, str | None]) -> list[ErrorCode]:
-        asked = [Leaving(MemberId(member_id), instance) for member_id, instance in leaving]
+        asked = [Leave(MemberId(member_id), instance) for member_id, instance in leaving]
 
         def decide() -> Decision[Any]:
-            if isinstance(self.group, ConsumerGroup):
-                return self.group.decide_classic_leave(asked, self.now)
             return self._existing().decide_leave(asked, self.now)
 
         return [left.error for left in self.decide(decide)]
@@ -178,7 +159,7 @@ class Shard:
             if isinstance(event, CLASSIC_EVENTS):
                 if not isinstance(self.group, ClassicGroup):
                     self.group = self._new_classic()
-                self.group.apply(cast("RosterEvent", event))
+                self.group.apply(cast("ClassicRosterEvent", event))
             else:
                 if not isinstance(self.group, ConsumerGroup):
                     self.group = self._new_consumer()
@@ -201,8 +182,8 @@ class Shard:
     def _or_ticket(self, result: Any, ticket: Ticket) -> Any:
         return result if isinstance(result, tuple) else ticket
 
-    def _existing(self) -> ClassicGroup:
-        if not isinstance(self.group, ClassicGroup):
+    def _existing(self) -> ClassicGroup | ConsumerGroup:
+        if self.group is None:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "no such group")
         return self.group
 

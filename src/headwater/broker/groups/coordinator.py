@@ -24,23 +24,19 @@ from headwater.clock import Clock
 from headwater.coordination.catalog.machine import CatalogMachine
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.decisions import Decision, Now, Ticket
-from headwater.coordination.groups.commands import (
+from headwater.coordination.groups.classic.commands import (
     ClassicDescription,
-    Commit,
-    ConsumerDescription,
-    FoundOffset,
-    GroupListing,
     Join,
     JoinResult,
-    Leaving,
-    Left,
-    MemberAnswer,
-    MemberHeartbeat,
-    OffsetsAsked,
+    Leave,
+    LeaveResult,
     Sync,
     SyncResult,
 )
+from headwater.coordination.groups.consumer.commands import ConsumerDescription, MemberAnswer, MemberHeartbeat
 from headwater.coordination.groups.machine import GroupMachine
+from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
+from headwater.coordination.groups.terms import GroupListing
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, ProducerId, TopicName, TopicPartition
 
@@ -115,7 +111,7 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
             lambda machine, _, now: machine.decide_heartbeat(group_id, member_id, instance_id, generation, now),
         )
 
-    def leave(self, group_id: GroupId, leaving: Sequence[Leaving]) -> Pending[Outcome[Sequence[Left]]]:
+    def leave(self, group_id: GroupId, leaving: Sequence[Leave]) -> Pending[Outcome[Sequence[LeaveResult]]]:
         return self._submit(group_id, lambda machine, _, now: machine.decide_leave(group_id, leaving, now))
 
     # -- the next-generation protocol
@@ -166,7 +162,7 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
             )
         )
 
-    def committed(self, group_id: GroupId, asked: OffsetsAsked) -> Pending[Outcome[Sequence[FoundOffset]]]:
+    def committed(self, group_id: GroupId, asked: OffsetQuery) -> Pending[Outcome[Sequence[FoundOffset]]]:
         return self._submit(group_id, lambda machine, _ticket, _now: machine.committed(group_id, asked), nameless=None)
 
     def delete_offsets(

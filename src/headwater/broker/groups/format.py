@@ -10,30 +10,34 @@ from typing import Final
 from uuid import UUID
 
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.classic.events import (
     ClassicGroupForgotten,
-    ClassicMembership,
-    ClassicProtocol,
-    CommittedOffset,
+    GenerationStored,
+    StoredMember,
+    SupportedProtocol,
+)
+from headwater.coordination.groups.consumer.events import (
+    ClassicDetails,
     ConsumerGroupForgotten,
     ConsumerGroupStored,
     CurrentForgotten,
     CurrentStored,
-    Event,
-    GenerationStored,
     MemberForgotten,
     MemberState,
     MemberStored,
-    OffsetCommitted,
-    OffsetForgotten,
-    OffsetPended,
     RegexForgotten,
     RegexResolved,
-    StoredMember,
     TargetEpochForgotten,
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
+)
+from headwater.coordination.groups.events import Event
+from headwater.coordination.groups.offsets.events import (
+    CommittedOffset,
+    OffsetCommitted,
+    OffsetForgotten,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
 from headwater.errors import HeadwaterError, ProtocolError
@@ -71,7 +75,7 @@ class GroupFormat:
         match event:
             case OffsetCommitted(group_id, topic, partition, committed):
                 return pack_key(group_id, topic, partition), _offset(committed)
-            case OffsetPended(_, _, group_id, topic, partition, committed):
+            case TransactionalOffsetCommitted(_, _, group_id, topic, partition, committed):
                 # By what batch it is in, it is told from any other commit.
                 return pack_key(group_id, topic, partition), _offset(committed)
             case OffsetForgotten(group_id, topic, partition):
@@ -261,7 +265,7 @@ def _member(event: MemberStored) -> stored.ConsumerGroupMemberMetadataValue:
     )
 
 
-def _classic(membership: ClassicMembership) -> stored.ClassicMemberMetadata:
+def _classic(membership: ClassicDetails) -> stored.ClassicMemberMetadata:
     return stored.ClassicMemberMetadata(
         session_timeout_ms=membership.session_timeout_ms,
         supported_protocols=[
@@ -292,9 +296,9 @@ def _read_member(key: bytes, value: bytes | None) -> Event:
     )
 
 
-def _read_classic(read: stored.ClassicMemberMetadata) -> ClassicMembership:
-    protocols = (ClassicProtocol(protocol.name, protocol.metadata) for protocol in read.supported_protocols)
-    return ClassicMembership(read.session_timeout_ms, tuple(protocols))
+def _read_classic(read: stored.ClassicMemberMetadata) -> ClassicDetails:
+    protocols = (SupportedProtocol(protocol.name, protocol.metadata) for protocol in read.supported_protocols)
+    return ClassicDetails(read.session_timeout_ms, tuple(protocols))
 
 
 def _read_target_epoch(key: bytes, value: bytes | None) -> Event:

@@ -12,7 +12,8 @@ from headwater.broker.groups.format import GroupFormat
 from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
 from headwater.broker.writes.append import Append
-from headwater.coordination.groups.events import Event, OffsetCommitted, OffsetPended, TransactionEnded
+from headwater.coordination.groups.events import Event
+from headwater.coordination.groups.offsets.events import OffsetCommitted, TransactionalOffsetCommitted, TransactionEnded
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import ProducerId
 from headwater.protocol.batches import batch as batches
@@ -36,7 +37,7 @@ class GroupLog(StateLog[Event]):
         """Refuses producers and coordinators that others have replaced."""
         # What is decided together is part of one transaction or of none.
         event = events[-1] if events else None
-        if not isinstance(event, OffsetPended | TransactionEnded):
+        if not isinstance(event, TransactionalOffsetCommitted | TransactionEnded):
             return
         producer_id, epoch = event.producer_id, event.producer_epoch
         state = self.partition.producer(producer_id)
@@ -90,14 +91,14 @@ def _ends(header: BatchHeader, records: Sequence[Record]) -> Iterator[Event]:
 def _pended(header: BatchHeader, events: Iterable[Event]) -> Iterator[Event]:
     for event in events:
         if isinstance(event, OffsetCommitted):
-            yield OffsetPended(ProducerId(header.producer_id), header.producer_epoch, *event)
+            yield TransactionalOffsetCommitted(ProducerId(header.producer_id), header.producer_epoch, *event)
         else:
             yield event
 
 
 def _batch_of(event: Event) -> _Producer | TransactionEnded | None:
     """What tells the batch that an event is in from those of its neighbours; the end of a transaction stands alone."""
-    if isinstance(event, OffsetPended):
+    if isinstance(event, TransactionalOffsetCommitted):
         return _Producer(event.producer_id, event.producer_epoch)
     return event if isinstance(event, TransactionEnded) else None
 

@@ -37,13 +37,13 @@ from headwater.coordination.transactions.commands import (
     InitProducer,
     ProducerIdentity,
     PublishBatch,
-    Published,
+    PublishResult,
+    StagedWriter,
     TransactionDescription,
     TransactionListing,
     WriteMarkers,
-    Writer,
 )
-from headwater.coordination.transactions.listing import TransactionFilter
+from headwater.coordination.transactions.filter import TransactionFilter
 from headwater.coordination.transactions.machine import TransactionMachine
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import NO_PRODUCER_ID, ProducerId, TopicPartition, TransactionalId, application_of
@@ -260,8 +260,8 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
             self._end(end._replace(new_producer_id=new_producer_id)).then(outcome.resolve)
 
     async def publish(
-        self, application_id: TransactionalId, batch_id: int, writers: Sequence[Writer], *, is_commit: bool
-    ) -> Published:
+        self, application_id: TransactionalId, batch_id: int, writers: Sequence[StagedWriter], *, is_commit: bool
+    ) -> PublishResult:
         """Once the batch is published or its writers are aborted, and readers see it. A refusal is raised."""
         new_producer_id = await self._new_producer_id() if is_commit else NO_PRODUCER_ID
         publish = PublishBatch(application_id, batch_id, is_commit, writers, new_producer_id)

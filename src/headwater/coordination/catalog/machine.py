@@ -6,6 +6,7 @@ live and in recovery. An event carries the whole state of its key, so that the l
 """
 
 from collections.abc import Mapping, Sequence
+from typing import assert_never
 from uuid import UUID
 
 from headwater.coordination.catalog.events import (
@@ -127,6 +128,8 @@ class CatalogMachine:
                     self.group_overrides.pop(group_id, None)
             case ProducerIdsReserved(next_id):
                 self.next_producer_id = next_id
+            case _:
+                assert_never(event)
 
     def existing(self, name: str) -> Topic:
         topic = self.by_name.get(TopicName(name))

@@ -65,7 +65,7 @@ class EndTransaction(NamedTuple):
     new_producer_id: ProducerId
 
 
-class Writer(NamedTuple):
+class StagedWriter(NamedTuple):
     """One of those whose transactions make up a batch, as it was when it had written all of its part."""
 
     transactional_id: TransactionalId
@@ -78,12 +78,12 @@ class PublishBatch(NamedTuple):
     batch_id: int
     # False: the writers' transactions are aborted, and the batch is not remembered.
     is_commit: bool
-    writers: Sequence[Writer]
+    writers: Sequence[StagedWriter]
     # Used where the application is new.
     new_producer_id: ProducerId
 
 
-class Published(NamedTuple):
+class PublishResult(NamedTuple):
     # The batch had been published before, so that what was written for it again is aborted.
     is_replay: bool
     published_batch_id: int

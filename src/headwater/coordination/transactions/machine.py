@@ -14,22 +14,22 @@ from headwater.coordination.transactions.commands import (
     InitProducer,
     ProducerIdentity,
     PublishBatch,
-    Published,
+    PublishResult,
     TransactionDescription,
     TransactionListing,
     TransactionSettings,
     WriteMarkers,
 )
-from headwater.coordination.transactions.ending import check_owner, ended
+from headwater.coordination.transactions.end import check_owner, ended
 from headwater.coordination.transactions.events import (
     NO_BATCH_ID,
     TimeLimitSet,
     TransactionForgotten,
     TransactionStored,
 )
-from headwater.coordination.transactions.initializing import check_init, check_taker, reinitialized
-from headwater.coordination.transactions.listing import TransactionFilter
-from headwater.coordination.transactions.publishing import check_publish, published
+from headwater.coordination.transactions.filter import TransactionFilter
+from headwater.coordination.transactions.initialization import check_init, check_taker, reinitialized
+from headwater.coordination.transactions.publication import check_publish, published
 from headwater.coordination.transactions.refusals import concurrent, unknown_producer
 from headwater.coordination.transactions.transitions import (
     DEAD,
@@ -139,7 +139,7 @@ class TransactionMachine:
             return _ending(stored, identity_of(stored))
         return Decision([stored], identity_of(stored))
 
-    def decide_publish(self, publish: PublishBatch, now: Now) -> Decision[Published]:
+    def decide_publish(self, publish: PublishBatch, now: Now) -> Decision[PublishResult]:
         """All writers of a batch at once: what the application remembers and how their transactions end is one step."""
         _check_id(publish.application_id)
         check_publish(publish, self._config)

@@ -10,21 +10,11 @@ from typing import TypeVar
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Volatile, Waiting
-from headwater.coordination.groups.classic.events import RosterEvent
+from headwater.coordination.groups.classic.commands import Join, JoinResult, Leave, LeaveResult, Sync, SyncResult
+from headwater.coordination.groups.classic.events import ClassicRosterEvent, SupportedProtocol
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    CONSUMER_PROTOCOL_TYPE,
-    NO_MEMBER,
-    DeadlineKey,
-    GroupState,
-    Join,
-    JoinResult,
-    Leaving,
-    Left,
-    Sync,
-    SyncResult,
-)
-from headwater.coordination.groups.events import ClassicProtocol
+from headwater.coordination.groups.offsets.commands import Commit
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, DeadlineKey, GroupState
 from headwater.errors import ErrorCode
 from headwater.ids import GroupId, MemberId, TopicName
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
@@ -38,9 +28,9 @@ INITIAL_DELAY_MS = 3_000
 ResultT = TypeVar("ResultT")
 
 
-def protocols(*names: str, topics: Sequence[str] = ("orders",), user_data: bytes = b"") -> list[ClassicProtocol]:
+def protocols(*names: str, topics: Sequence[str] = ("orders",), user_data: bytes = b"") -> list[SupportedProtocol]:
     metadata = write_subscription(Subscription([TopicName(topic) for topic in topics], user_data))
-    return [ClassicProtocol(name, metadata) for name in names]
+    return [SupportedProtocol(name, metadata) for name in names]
 
 
 RANGE = protocols("range")
@@ -57,7 +47,7 @@ class ClassicDriver:
         )
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
         self.group = ClassicGroup(GROUP, self.config, self.deadlines)
-        self.log: list[RosterEvent] = []
+        self.log: list[ClassicRosterEvent] = []
         self.now_ms = 0
         self.issued = 0
         self.joined: dict[Ticket, JoinResult] = {}
@@ -71,7 +61,7 @@ class ClassicDriver:
         *,
         new_id: str = "new",
         instance: str | None = None,
-        offers: Sequence[ClassicProtocol] = RANGE,
+        offers: Sequence[SupportedProtocol] = RANGE,
         protocol_type: str = CONSUMER_PROTOCOL_TYPE,
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
@@ -128,8 +118,8 @@ class ClassicDriver:
     def leave(self, *member_ids: str) -> list[ErrorCode]:
         return [left.error for left in self.leave_as(*((member_id, None) for member_id in member_ids))]
 
-    def leave_as(self, *identities: tuple[str, str | None]) -> Sequence[Left]:
-        leaving = [Leaving(MemberId(member_id), instance) for member_id, instance in identities]
+    def leave_as(self, *identities: tuple[str, str | None]) -> Sequence[LeaveResult]:
+        leaving = [Leave(MemberId(member_id), instance) for member_id, instance in identities]
         return self._perform(lambda: self.group.decide_leave(leaving, self.now))
 
     def commit(
@@ -138,7 +128,9 @@ class ClassicDriver:
         self._perform(
             lambda: Decision(
                 self.group.decide_commit(
-                    MemberId(member_id), instance, generation, is_transactional=is_transactional, now=self.now
+                    Commit(MemberId(member_id), instance, generation, ()),
+                    is_transactional=is_transactional,
+                    now=self.now,
                 ),
                 None,
             )
@@ -147,7 +139,7 @@ class ClassicDriver:
     # -- what tests begin with
 
     def stable(
-        self, *member_ids: str, static: Iterable[str] = (), offers: Sequence[ClassicProtocol] = RANGE
+        self, *member_ids: str, static: Iterable[str] = (), offers: Sequence[SupportedProtocol] = RANGE
     ) -> "ClassicDriver":
         """These members, of which the first leads, with an assignment each; static ones are named after their ids."""
         self.completing(*member_ids, static=static, offers=offers)
@@ -157,7 +149,7 @@ class ClassicDriver:
         return self
 
     def completing(
-        self, *member_ids: str, static: Iterable[str] = (), offers: Sequence[ClassicProtocol] = RANGE
+        self, *member_ids: str, static: Iterable[str] = (), offers: Sequence[SupportedProtocol] = RANGE
     ) -> "ClassicDriver":
         names = set(static)
         for member_id in member_ids:
@@ -196,7 +188,7 @@ class ClassicDriver:
             assert (self.deadlines.next_key(), self.deadlines.next_ms()) != (key, due_ms), "the driver would spin"
         self.now_ms = target_ms
 
-    def reload(self, events: Iterable[RosterEvent] | None = None) -> "ClassicDriver":
+    def reload(self, events: Iterable[ClassicRosterEvent] | None = None) -> "ClassicDriver":
         """Another driver, whose group knows what is in the log and no more."""
         other = ClassicDriver()
         other.config, other.now_ms = self.config, self.now_ms
@@ -209,7 +201,7 @@ class ClassicDriver:
         return other
 
     @property
-    def durable(self) -> list[RosterEvent]:
+    def durable(self) -> list[ClassicRosterEvent]:
         return [event for event in self.log if not isinstance(event, Volatile)]
 
     def is_waiting(self, ticket: Ticket) -> bool:

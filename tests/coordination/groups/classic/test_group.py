@@ -2,15 +2,10 @@
 
 import pytest
 
-from headwater.coordination.groups.commands import (
-    NO_GENERATION,
-    NO_MEMBER,
-    ClassicDescription,
-    ClassicMemberDescription,
-    GroupState,
-)
-from headwater.coordination.groups.events import ClassicProtocol, GenerationStored, StoredMember
-from headwater.coordination.groups.offsets import ExpiryRule
+from headwater.coordination.groups.classic.commands import NO_GENERATION, ClassicDescription, ClassicMemberDescription
+from headwater.coordination.groups.classic.events import GenerationStored, StoredMember, SupportedProtocol
+from headwater.coordination.groups.offsets.offsets import ExpiryRule
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.classic.driver import (
@@ -130,7 +125,7 @@ def test_a_group_is_subscribed_to_what_its_last_generation_was() -> None:
 
 
 def test_consumers_whose_subscription_cannot_be_read_may_need_any_topic() -> None:
-    driver = ClassicDriver().stable("ann", offers=[ClassicProtocol("range", b"\xff")])
+    driver = ClassicDriver().stable("ann", offers=[SupportedProtocol("range", b"\xff")])
 
     assert driver.group.is_subscribed_to(ORDERS)
     assert driver.group.expiry_rule() is None

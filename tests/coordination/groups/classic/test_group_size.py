@@ -1,6 +1,7 @@
 """How many members a classic group takes in, and which."""
 
-from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinResult
+from headwater.coordination.groups.classic.commands import JoinResult
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode
 from tests.coordination.groups.classic.driver import INITIAL_DELAY_MS, ClassicDriver
 

@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.coordination.decisions import Ticket
-from headwater.coordination.groups.classic.events import JOIN_PHASE, SESSION, SYNC_PHASE
-from headwater.coordination.groups.commands import NO_MEMBER, GroupState
-from headwater.coordination.groups.events import ClassicProtocol, GenerationStored
+from headwater.coordination.groups.classic.events import (
+    JOIN_PHASE,
+    SESSION,
+    SYNC_PHASE,
+    GenerationStored,
+    SupportedProtocol,
+)
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from tests.coordination.groups.classic.driver import GROUP, INITIAL_DELAY_MS, ClassicDriver, protocols
 
@@ -34,7 +39,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Wishes(NamedTuple):
-    offers: Sequence[ClassicProtocol]
+    offers: Sequence[SupportedProtocol]
     session_ms: int
     rebalance_ms: int
     may_skip: bool

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headwater.coordination.groups.classic.events import MemberAwaited
-from headwater.coordination.groups.classic.joining import AWAITED_MAX, NEWCOMER_TIMEOUT_MS
-from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinedMember, JoinResult
-from headwater.coordination.groups.events import ClassicProtocol
+from headwater.coordination.groups.classic.commands import JoinedMember, JoinResult
+from headwater.coordination.groups.classic.events import MemberAwaited, SupportedProtocol
+from headwater.coordination.groups.classic.join import AWAITED_MAX, NEWCOMER_TIMEOUT_MS
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.classic.driver import (
@@ -31,10 +31,10 @@ def test_a_session_time_out_beyond_the_bounds_is_refused(session_ms: int) -> Non
 
 def test_protocols_that_are_too_large_together_are_refused() -> None:
     driver = ClassicDriver(metadata_max_bytes=1024)
-    driver.join(offers=[ClassicProtocol("range", b"x" * 1019)])
+    driver.join(offers=[SupportedProtocol("range", b"x" * 1019)])
 
     with pytest.raises(Refusal, match=r"headwater\.group\.metadata\.max\.bytes") as refusal:
-        driver.join(offers=[ClassicProtocol("range", b"x" * 600), ClassicProtocol("sticky", b"x" * 600)])
+        driver.join(offers=[SupportedProtocol("range", b"x" * 600), SupportedProtocol("sticky", b"x" * 600)])
 
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
 
@@ -128,7 +128,9 @@ def test_the_rebalance_goes_on_when_an_expected_member_does_not_come() -> None:
     ("protocol_type", "offers"),
     [("", RANGE), ("consumer", []), ("connect", RANGE), ("consumer", protocols("sticky"))],
 )
-def test_a_protocol_that_the_group_does_not_share_is_refused(protocol_type: str, offers: list[ClassicProtocol]) -> None:
+def test_a_protocol_that_the_group_does_not_share_is_refused(
+    protocol_type: str, offers: list[SupportedProtocol]
+) -> None:
     for member_id in (NO_MEMBER, "ann"):
         with pytest.raises(Refusal) as refusal:
             ClassicDriver().stable("ann", "bob").join(member_id, protocol_type=protocol_type, offers=offers)
@@ -136,7 +138,7 @@ def test_a_protocol_that_the_group_does_not_share_is_refused(protocol_type: str,
 
 
 @pytest.mark.parametrize(("protocol_type", "offers"), [("", RANGE), ("consumer", [])])
-def test_an_empty_group_needs_a_protocol(protocol_type: str, offers: list[ClassicProtocol]) -> None:
+def test_an_empty_group_needs_a_protocol(protocol_type: str, offers: list[SupportedProtocol]) -> None:
     with pytest.raises(Refusal) as refusal:
         ClassicDriver().join(protocol_type=protocol_type, offers=offers)
 
@@ -313,7 +315,7 @@ def test_an_unchanged_follower_of_a_stable_group_is_told_the_generation() -> Non
     ("member_id", "offers"), [("ann", RANGE), ("bob", protocols("range", topics=["orders", "more"]))]
 )
 def test_the_leader_or_a_changed_follower_of_a_stable_group_begins_a_rebalance(
-    member_id: str, offers: list[ClassicProtocol]
+    member_id: str, offers: list[SupportedProtocol]
 ) -> None:
     driver = ClassicDriver().stable("ann", "bob")
 

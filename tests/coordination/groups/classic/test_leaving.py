@@ -2,8 +2,9 @@
 
 import pytest
 
-from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinResult, Left, SyncResult
-from headwater.coordination.groups.events import ClassicGroupForgotten, GenerationStored
+from headwater.coordination.groups.classic.commands import JoinResult, LeaveResult, SyncResult
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten, GenerationStored
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.classic.driver import GROUP, SESSION_MS, WALL_MS, ClassicDriver
@@ -38,10 +39,10 @@ def test_a_member_leaves_once() -> None:
     left = driver.leave_as(("ann", None), ("ann", None), ("stranger", None), (NO_MEMBER, None))
 
     assert left == [
-        Left(MemberId("ann"), None, ErrorCode.NONE),
-        Left(MemberId("ann"), None, ErrorCode.UNKNOWN_MEMBER_ID),
-        Left(MemberId("stranger"), None, ErrorCode.UNKNOWN_MEMBER_ID),
-        Left(NO_MEMBER, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        LeaveResult(MemberId("ann"), None, ErrorCode.NONE),
+        LeaveResult(MemberId("ann"), None, ErrorCode.UNKNOWN_MEMBER_ID),
+        LeaveResult(MemberId("stranger"), None, ErrorCode.UNKNOWN_MEMBER_ID),
+        LeaveResult(NO_MEMBER, None, ErrorCode.UNKNOWN_MEMBER_ID),
     ]
 
 

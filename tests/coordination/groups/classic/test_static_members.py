@@ -2,8 +2,9 @@
 
 import pytest
 
-from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinedMember, JoinResult, SyncResult
-from headwater.coordination.groups.events import ClassicProtocol, GenerationStored
+from headwater.coordination.groups.classic.commands import JoinedMember, JoinResult, SyncResult
+from headwater.coordination.groups.classic.events import GenerationStored, SupportedProtocol
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.classic.driver import (
@@ -110,7 +111,7 @@ def test_a_leader_too_old_to_skip_the_assignment_is_not_told_that_it_leads() -> 
     [protocols("sticky", "range"), protocols("range", topics=["orders", "more"])],
     ids=["another protocol is liked better", "other topics"],
 )
-def test_a_static_member_that_comes_back_changed_begins_a_rebalance(offers: list[ClassicProtocol]) -> None:
+def test_a_static_member_that_comes_back_changed_begins_a_rebalance(offers: list[SupportedProtocol]) -> None:
     driver = ClassicDriver().stable("ann", static=["ann"], offers=protocols("range", "sticky"))
 
     ticket = driver.join(new_id="ann-2", instance="i-ann", offers=offers)
@@ -121,9 +122,9 @@ def test_a_static_member_that_comes_back_changed_begins_a_rebalance(offers: list
 
 @pytest.mark.parametrize("metadata", [protocols("range", user_data=b"held: 1, 2")[0].metadata, b"\x00"])
 def test_metadata_that_tells_of_no_other_topics_is_no_reason_for_a_rebalance(metadata: bytes) -> None:
-    offers = [ClassicProtocol("range", metadata)]
+    offers = [SupportedProtocol("range", metadata)]
     driver = ClassicDriver()
-    driver.stable("ann", static=["ann"], offers=RANGE if len(metadata) > 1 else [ClassicProtocol("range", b"\x01")])
+    driver.stable("ann", static=["ann"], offers=RANGE if len(metadata) > 1 else [SupportedProtocol("range", b"\x01")])
 
     driver.join(new_id="ann-2", instance="i-ann", offers=offers)
 

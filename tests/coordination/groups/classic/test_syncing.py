@@ -2,8 +2,9 @@
 
 import pytest
 
-from headwater.coordination.groups.commands import GroupState, SyncResult
-from headwater.coordination.groups.events import GenerationStored, StoredMember
+from headwater.coordination.groups.classic.commands import SyncResult
+from headwater.coordination.groups.classic.events import GenerationStored, StoredMember
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.coordination.groups.classic.driver import (

@@ -3,9 +3,11 @@
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import GroupState, Join, JoinResult, SyncResult
-from headwater.coordination.groups.consumer.events import CLASSIC_JOIN, CLASSIC_SYNC, REBALANCE, SESSION
-from headwater.coordination.groups.events import ClassicProtocol, MemberState
+from headwater.coordination.groups.classic.commands import Join, JoinResult, SyncResult
+from headwater.coordination.groups.classic.events import SupportedProtocol
+from headwater.coordination.groups.consumer.events import CLASSIC_JOIN, CLASSIC_SYNC, REBALANCE, SESSION, MemberState
+from headwater.coordination.groups.offsets.commands import Commit
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.consumer_protocol import read_assignment, read_version
@@ -42,7 +44,7 @@ def partitions(shard: Shard, member_id: str, generation: int, **options: str) ->
 
 def let_ann_go_on(shard: Shard) -> None:
     for _ in range(2):
-        current = shard.consumer.membership.members[ANN].current
+        current = shard.consumer.roster.members[ANN].current
         shard.heartbeat(heartbeat("ann", current.epoch, owned=current.assigned))
 
 
@@ -65,7 +67,7 @@ def test_a_classic_member_joins_and_fetches_what_it_is_given_step_by_step(shard:
 def test_a_new_dynamic_member_first_learns_its_id(shard: Shard) -> None:
     asked = shard.join(join_request(new_member_id="bob", is_member_id_required=True))
     assert asked == JoinResult(BOB, ErrorCode.MEMBER_ID_REQUIRED)
-    assert BOB not in shard.consumer.membership.members
+    assert BOB not in shard.consumer.roster.members
 
     assert shard.join(join_request("bob", is_member_id_required=True)).error is ErrorCode.NONE
     assert shard.join(join_request(new_member_id="old-client")).member_id == "old-client"
@@ -85,7 +87,7 @@ def test_the_assignment_comes_in_the_version_of_the_members_own_metadata(shard: 
         (join_request("bob", protocols=[]), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         (join_request("bob", protocols=["sticky"]), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         (
-            join_request("bob")._replace(protocols=[ClassicProtocol("range", b"")]),
+            join_request("bob")._replace(protocols=[SupportedProtocol("range", b"")]),
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         ),
         (join_request("bob")._replace(session_timeout_ms=1), ErrorCode.INVALID_SESSION_TIMEOUT),
@@ -149,11 +151,11 @@ def test_a_classic_member_learns_of_a_new_epoch_and_has_time_to_join_again(shard
     assert shard.beat("bob", 2) is ErrorCode.REBALANCE_IN_PROGRESS
     shard.advance(20_000)
     assert shard.beat("bob", 2) is ErrorCode.REBALANCE_IN_PROGRESS
-    shard.heartbeat(heartbeat("ann", shard.consumer.membership.members[ANN].current.epoch))
+    shard.heartbeat(heartbeat("ann", shard.consumer.roster.members[ANN].current.epoch))
     assert (GROUP, CLASSIC_JOIN, BOB) in shard.deadlines
 
     shard.advance(10_000)
-    assert list(shard.consumer.membership.members) == [ANN], "it has not come back in time"
+    assert list(shard.consumer.roster.members) == [ANN], "it has not come back in time"
 
 
 def test_a_classic_member_that_joins_again_has_no_join_deadline_but_one_to_sync(shard: Shard) -> None:
@@ -175,19 +177,19 @@ def test_a_classic_member_that_does_not_sync_in_time_is_removed(shard: Shard) ->
         shard.advance(CLASSIC_REBALANCE_TIMEOUT_MS // 5 - 1)
         shard.beat("bob", 2)
         let_ann_go_on(shard)
-    assert BOB in shard.consumer.membership.members
+    assert BOB in shard.consumer.roster.members
 
     shard.advance(5)
-    assert BOB not in shard.consumer.membership.members
+    assert BOB not in shard.consumer.roster.members
 
 
 def test_a_silent_classic_member_is_removed_after_the_session_that_it_asked_for(shard: Shard) -> None:
     shard.join(join_request("bob"))
     shard.sync("bob", 2)
     shard.advance(CLASSIC_SESSION_TIMEOUT_MS - 1)
-    assert BOB in shard.consumer.membership.members
+    assert BOB in shard.consumer.roster.members
     shard.advance(1)
-    assert BOB not in shard.consumer.membership.members
+    assert BOB not in shard.consumer.roster.members
 
 
 def test_a_cooperative_member_lets_go_by_joining_again_without_the_partitions(shard: Shard) -> None:
@@ -226,7 +228,7 @@ def test_a_static_member_changes_its_protocol_without_asking(shard: Shard) -> No
     shard.join(join_request(new_member_id="bob", instance="one"))
     shard.heartbeat(heartbeat("cid", topics=["a"], instance="one"))
 
-    members = shard.consumer.membership.members
+    members = shard.consumer.roster.members
     assert set(members) == {"ann", "cid"}
     assert members[MemberId("cid")].details.classic is None
 
@@ -235,7 +237,7 @@ def test_a_member_that_changes_to_the_new_protocol_under_its_id_owes_no_join_or_
     shard.join(join_request("bob"))
     shard.heartbeat(heartbeat("bob", topics=["a"]))
 
-    assert shard.consumer.membership.members[BOB].details.classic is None
+    assert shard.consumer.roster.members[BOB].details.classic is None
     assert (GROUP, CLASSIC_SYNC, BOB) not in shard.deadlines
     assert (GROUP, SESSION, BOB) in shard.deadlines
 
@@ -243,7 +245,7 @@ def test_a_member_that_changes_to_the_new_protocol_under_its_id_owes_no_join_or_
 def test_the_rack_and_the_time_outs_of_a_classic_member_are_kept(shard: Shard) -> None:
     shard.join(join_request("bob", rack="east")._replace(rebalance_timeout_ms=-1))
 
-    details = shard.consumer.membership.members[BOB].details
+    details = shard.consumer.roster.members[BOB].details
     assert (details.rack_id, details.rebalance_timeout_ms) == ("east", CLASSIC_SESSION_TIMEOUT_MS)
 
 
@@ -257,24 +259,24 @@ def test_leave_group_removes_members_of_either_protocol(shard: Shard) -> None:
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ]
-    epoch = shard.consumer.membership.epoch
+    epoch = shard.consumer.roster.epoch
     assert shard.leave(("bob", None), ("bob", None), ("", "one"), ("ann", None)) == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.NONE,
         ErrorCode.NONE,
     ]
-    assert list(shard.consumer.membership.members) == ["dan"]
-    assert shard.consumer.membership.epoch == epoch + 1
+    assert list(shard.consumer.roster.members) == ["dan"]
+    assert shard.consumer.roster.epoch == epoch + 1
 
 
 def test_a_classic_member_commits_with_its_generation(shard: Shard) -> None:
     shard.join(join_request("bob"))
     consumer, now = shard.consumer, shard.now
 
-    consumer.decide_commit(BOB, None, 2, is_transactional=False, now=now, knows_epochs=False)
+    consumer.decide_commit(Commit(BOB, None, 2, (), knows_epochs=False), is_transactional=False, now=now)
     with pytest.raises(Refusal) as refused:
-        consumer.decide_commit(BOB, None, 1, is_transactional=False, now=now)
+        consumer.decide_commit(Commit(BOB, None, 1, ()), is_transactional=False, now=now)
     assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
 
 
@@ -283,5 +285,5 @@ def test_after_a_load_a_classic_member_has_the_session_that_it_asked_for(shard: 
     loaded = Shard(shard.topics, log=shard.log)
 
     loaded.advance(CLASSIC_SESSION_TIMEOUT_MS)
-    assert list(loaded.consumer.membership.members) == [ANN]
-    assert loaded.consumer.membership.members[ANN].current.state is MemberState.STABLE
+    assert list(loaded.consumer.roster.members) == [ANN]
+    assert loaded.consumer.roster.members[ANN].current.state is MemberState.STABLE

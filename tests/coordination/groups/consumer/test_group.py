@@ -5,20 +5,15 @@ from uuid import UUID
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import (
-    LEAVE_EPOCH,
-    NO_MEMBER,
-    ConsumerDescription,
-    ConsumerMemberDescription,
-    GroupState,
-)
-from headwater.coordination.groups.consumer.events import REBALANCE, SESSION, MemberDeadlineCancelled
-from headwater.coordination.groups.consumer.members import new_details
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH, ConsumerDescription, ConsumerMemberDescription
+from headwater.coordination.groups.consumer.events import (
+    REBALANCE,
+    SESSION,
     ConsumerGroupForgotten,
     ConsumerGroupStored,
     CurrentForgotten,
     CurrentStored,
+    MemberDeadlineCancelled,
     MemberForgotten,
     MemberState,
     MemberStored,
@@ -29,6 +24,9 @@ from headwater.coordination.groups.events import (
     TargetForgotten,
     TargetStored,
 )
+from headwater.coordination.groups.consumer.member import new_details
+from headwater.coordination.groups.offsets.commands import Commit
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId, TopicName
 from tests.support.coordination.consumer_driver import (
@@ -60,14 +58,8 @@ def commit(
     driver: Driver, member_id: str, epoch: int, *, is_transactional: bool = False, knows_epochs: bool = True
 ) -> ErrorCode:
     try:
-        events = driver.group.decide_commit(
-            MemberId(member_id),
-            None,
-            epoch,
-            is_transactional=is_transactional,
-            now=driver.now,
-            knows_epochs=knows_epochs,
-        )
+        commit = Commit(MemberId(member_id), None, epoch, (), knows_epochs=knows_epochs)
+        events = driver.group.decide_commit(commit, is_transactional=is_transactional, now=driver.now)
     except Refusal as refusal:
         return refusal.code
     assert list(events) == [], "a commit is no heartbeat"
@@ -216,7 +208,7 @@ def test_members_are_given_partitions_in_their_rack(topics: Topics) -> None:
     driver.join("ann", topics=["a"], rack="east", assignor="range")
     driver.join("bob", topics=["a"], rack="west", assignor="range")
 
-    targets = driver.group.membership.targets
+    targets = driver.group.roster.targets
     assert sum(map(len, targets[ANN].values())) == sum(map(len, targets[BOB].values())) == 2
 
 
@@ -243,7 +235,7 @@ def test_an_empty_group_is_deleted_with_all_that_it_has_in_the_log(driver: Drive
         ConsumerGroupForgotten(GROUP),
     ]
     driver.apply(events)
-    membership = driver.group.membership
+    membership = driver.group.roster
     assert (membership.epoch, membership.assignment_epoch, membership.targets, membership.regexes) == (0, 0, {}, {})
 
 
@@ -285,7 +277,7 @@ def test_a_compacted_log_keeps_the_last_of_each_key_in_whatever_order(topics: To
     loaded = Driver(topics, log=compacted)
 
     assert loaded.group.describe()._replace(members=[]) == driver.group.describe()._replace(members=[])
-    assert loaded.group.membership.members == driver.group.membership.members
+    assert loaded.group.roster.members == driver.group.roster.members
     assert loaded.group.state is GroupState.STABLE
 
 
@@ -308,11 +300,11 @@ def test_what_a_member_has_may_be_known_before_the_member_is(driver: Driver) -> 
     topic_id = TopicId(UUID(int=7))
     held = {topic_id: frozenset({0})}
     driver.apply([CurrentStored(GROUP, ANN, 3, 2, MemberState.STABLE, held)])
-    assert driver.group.membership.members[ANN].details == new_details(GROUP, ANN)
-    assert driver.group.membership.owner(topic_id, 0) == ANN
+    assert driver.group.roster.members[ANN].details == new_details(GROUP, ANN)
+    assert driver.group.roster.owner(topic_id, 0) == ANN
 
     driver.apply([CurrentForgotten(GROUP, ANN)])
-    assert driver.group.membership.owner(topic_id, 0) is None
+    assert driver.group.roster.owner(topic_id, 0) is None
 
 
 @pytest.mark.parametrize(

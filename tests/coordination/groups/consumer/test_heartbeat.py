@@ -3,19 +3,19 @@
 import pytest
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import (
+from headwater.coordination.groups.consumer.commands import (
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
-    GroupState,
     MemberAnswer,
     MemberHeartbeat,
 )
-from headwater.coordination.groups.consumer.events import REBALANCE, SESSION, MemberDeadlineSet, TopicsSeen
-from headwater.coordination.groups.consumer.subscriptions import REGEXES_MAX
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.consumer.events import (
+    REBALANCE,
+    SESSION,
     ConsumerGroupStored,
     CurrentForgotten,
     CurrentStored,
+    MemberDeadlineSet,
     MemberForgotten,
     MemberState,
     MemberStored,
@@ -23,7 +23,10 @@ from headwater.coordination.groups.events import (
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
+    TopicsSeen,
 )
+from headwater.coordination.groups.consumer.subscriptions import REGEXES_MAX
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.consumer.walks import count, refused, settle
@@ -85,7 +88,7 @@ def test_a_heartbeat_that_makes_no_sense_is_refused(driver: Driver, request_: Me
 
 def test_the_first_member_gets_all_partitions_and_each_step_is_an_event(topics: Topics, driver: Driver) -> None:
     request = heartbeat("ann", topics=["a", "missing"], rack="east", assignor="range")
-    decision = driver.group.decide_heartbeat(request, driver.now)
+    decision = driver.group.decide_member_heartbeat(request, driver.now)
 
     all_of_a = {topics.id_of("a"): frozenset(range(4))}
     hashed = decision.events[0]
@@ -116,7 +119,7 @@ def test_the_first_member_gets_all_partitions_and_each_step_is_an_event(topics: 
 
 def test_a_member_without_an_id_is_given_one(driver: Driver) -> None:
     assert driver.join("", topics=["a"], new_member_id="made-up").member_id == "made-up"
-    assert list(driver.group.membership.members) == ["made-up"]
+    assert list(driver.group.roster.members) == ["made-up"]
 
 
 def test_a_member_may_join_without_any_topics(driver: Driver) -> None:
@@ -131,7 +134,7 @@ def test_a_second_member_waits_until_the_first_has_let_go(driver: Driver) -> Non
 
     assert (joined.epoch, joined.assignment) == (2, {})
     assert driver.group.state is GroupState.RECONCILING
-    assert driver.group.membership.members[BOB].current.state is MemberState.UNRELEASED_PARTITIONS
+    assert driver.group.roster.members[BOB].current.state is MemberState.UNRELEASED_PARTITIONS
 
     told = driver.heartbeat(heartbeat("ann", 1))
     assert (told.epoch, count(told.assignment)) == (1, 2), "ann is to give up two, in the epoch that she is in"
@@ -149,7 +152,7 @@ def test_a_plain_heartbeat_of_a_stable_member_only_renews_its_session(driver: Dr
     driver.join("ann", topics=["a"])
     driver.advance(1000)
 
-    decision = driver.group.decide_heartbeat(heartbeat("ann", 1), driver.now)
+    decision = driver.group.decide_member_heartbeat(heartbeat("ann", 1), driver.now)
 
     assert decision.events == [MemberDeadlineSet(GROUP, SESSION, ANN, 1000 + SESSION_TIMEOUT_MS)]
     assert decision.result == MemberAnswer(ANN, 1, 5000)
@@ -168,11 +171,11 @@ def test_a_change_that_is_no_subscription_is_stored_without_a_new_epoch(driver: 
     driver.join("ann", topics=["a"])
     driver.heartbeat(heartbeat("ann", 1, rack="west", client_id="other", assignor="range", timeout_ms=7))
 
-    details = driver.group.membership.members[ANN].details
+    details = driver.group.roster.members[ANN].details
     assert (details.rack_id, details.client_id, details.assignor, details.rebalance_timeout_ms) == (
         "west", "other", "range", 7,
     )  # fmt: skip
-    assert driver.group.membership.epoch == 1
+    assert driver.group.roster.epoch == 1
 
 
 def test_a_new_subscription_gets_a_new_epoch_and_gives_up_what_it_no_longer_wants(
@@ -209,7 +212,7 @@ def test_an_epoch_that_is_not_the_members_is_fenced(driver: Driver) -> None:
 def test_the_epoch_before_is_accepted_where_the_answer_may_have_been_lost(topics: Topics, driver: Driver) -> None:
     owned = driver.join("ann", topics=["a"]).assignment
     driver.heartbeat(heartbeat("ann", 1, topics=["a", "b"]))
-    assert driver.group.membership.members[ANN].current.epoch == 2
+    assert driver.group.roster.members[ANN].current.epoch == 2
 
     assert driver.heartbeat(heartbeat("ann", 1, owned=owned)).epoch == 2
     assert refused(driver, heartbeat("ann", 1)) is ErrorCode.FENCED_MEMBER_EPOCH, "it does not say what it owns"
@@ -256,9 +259,9 @@ def test_a_member_that_leaves_is_forgotten_and_the_next_heartbeat_brings_the_new
     driver.join("ann", topics=["a"])
     driver.join("bob", topics=["a"], regex="b.*")
     settle(driver, "ann", "bob")
-    epoch = driver.group.membership.epoch
+    epoch = driver.group.roster.epoch
 
-    decision = driver.group.decide_heartbeat(heartbeat("bob", LEAVE_EPOCH), driver.now)
+    decision = driver.group.decide_member_heartbeat(heartbeat("bob", LEAVE_EPOCH), driver.now)
     assert decision.events[1:] == [
         RegexForgotten(GROUP, "b.*"),
         CurrentForgotten(GROUP, BOB),
@@ -269,7 +272,7 @@ def test_a_member_that_leaves_is_forgotten_and_the_next_heartbeat_brings_the_new
 
     driver.apply(decision.events)
     assert driver.group.state is GroupState.ASSIGNING
-    assert driver.group.membership.epoch == epoch + 1
+    assert driver.group.roster.epoch == epoch + 1
     assert count(settle(driver, "ann")["ann"].assignment) == 4
     assert (GROUP, SESSION, BOB) not in driver.deadlines
 
@@ -291,7 +294,7 @@ def test_a_silent_member_is_removed_when_its_session_ends(driver: Driver) -> Non
     driver.advance(SESSION_TIMEOUT_MS - 1)
     driver.heartbeat(heartbeat("ann", 1))
     driver.advance(SESSION_TIMEOUT_MS - 1)
-    assert ANN in driver.group.membership.members
+    assert ANN in driver.group.roster.members
 
     driver.advance(1)
     assert driver.group.state is GroupState.EMPTY
@@ -306,11 +309,11 @@ def test_a_member_that_does_not_let_go_in_time_is_removed(driver: Driver) -> Non
         driver.advance(1000)
         driver.heartbeat(heartbeat("ann", 1, owned=owned))
         driver.heartbeat(heartbeat("bob", 2))
-    assert ANN in driver.group.membership.members
+    assert ANN in driver.group.roster.members
 
     driver.advance(1000)
 
-    assert list(driver.group.membership.members) == [BOB]
+    assert list(driver.group.roster.members) == [BOB]
     assert count(driver.heartbeat(heartbeat("bob", 2)).assignment) == 4
 
 

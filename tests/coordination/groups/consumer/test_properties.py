@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    GroupState,
-    MemberAnswer,
-)
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberAnswer
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId
 from tests.coordination.groups.group_checks import LOST, check_owners, expect
@@ -76,7 +71,7 @@ class Client:
 
 def converge(driver: Driver, clients: list[Client], topics: Topics) -> None:
     """All behave from now on: they let go at once and lose no answers."""
-    membership = driver.group.membership
+    membership = driver.group.roster
     for _ in range(ROUNDS_MAX):
         for client in clients:
             client.settle()
@@ -193,7 +188,7 @@ class Members(RuleBasedStateMachine):
         log = self.driver.log
         cut = data.draw(st.integers(max(0, len(log) - 12), len(log)))
         self.driver = Driver(self.topics, log=log[:cut])
-        members = self.driver.group.membership.members
+        members = self.driver.group.roster.members
         check_owners(self.driver.group)
         for client in self.clients:
             member = members.get(MemberId(client.member_id))
@@ -207,7 +202,7 @@ class Members(RuleBasedStateMachine):
         check_owners(self.driver.group)
         # In truth, too: those that are still members and were told so do not overlap.
         seen: set[tuple[TopicId, int]] = set()
-        members = self.driver.group.membership.members
+        members = self.driver.group.roster.members
         for client in self.clients:
             member = members.get(MemberId(client.member_id))
             if member is None or client.epoch not in (member.current.epoch, member.current.previous_epoch):
@@ -219,7 +214,7 @@ class Members(RuleBasedStateMachine):
 
     @invariant()
     def the_log_rebuilds_the_group(self) -> None:
-        replayed, membership = Driver(self.topics, log=self.driver.log).group.membership, self.driver.group.membership
+        replayed, membership = Driver(self.topics, log=self.driver.log).group.roster, self.driver.group.roster
         for name in ("epoch", "metadata_hash", "assignment_epoch", "members", "targets", "regexes", "static_members"):
             assert getattr(replayed, name) == getattr(membership, name), name
         assert replayed.subscribers == membership.subscribers

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from headwater.coordination.groups.assignment import NOTHING, Assignment
+from headwater.coordination.groups.consumer.events import CurrentStored, MemberState
 from headwater.coordination.groups.consumer.reconciliation import Goal, reconcile
-from headwater.coordination.groups.events import CurrentStored, MemberState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicId
 

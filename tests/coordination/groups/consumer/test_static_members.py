@@ -2,8 +2,9 @@
 
 import pytest
 
-from headwater.coordination.groups.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, GroupState, MemberAnswer
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberAnswer
 from headwater.coordination.groups.consumer.events import REBALANCE
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId
 from tests.coordination.groups.consumer.walks import count, refused, settle
@@ -32,8 +33,8 @@ def test_a_static_member_leaves_for_a_while_and_comes_back_to_what_it_had(driver
     back = driver.join("bob", topics=["a"], instance="one")
 
     assert back == MemberAnswer(BOB, 1, 5000, assignment)
-    assert driver.group.membership.epoch == 1, "nobody else noticed"
-    assert list(driver.group.membership.members) == ["bob"]
+    assert driver.group.roster.epoch == 1, "nobody else noticed"
+    assert list(driver.group.roster.members) == ["bob"]
     assert refused(driver, heartbeat("ann", 1, instance="one")) is ErrorCode.FENCED_INSTANCE_ID
     assert refused(driver, heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one")) is ErrorCode.FENCED_INSTANCE_ID
 
@@ -63,7 +64,7 @@ def test_a_member_that_takes_anothers_place_leaves_its_own_to_the_others(driver:
 
     driver.join("bob", topics=["a"], instance="one")
 
-    assert count(settle(driver, "bob")["bob"].assignment or driver.group.membership.target_of(BOB)) == 4
+    assert count(settle(driver, "bob")["bob"].assignment or driver.group.roster.target_of(BOB)) == 4
 
 
 def test_an_instance_is_held_until_its_member_leaves_or_its_session_ends(driver: Driver) -> None:
@@ -87,14 +88,14 @@ def test_a_static_member_leaves_for_good(driver: Driver) -> None:
     driver.heartbeat(heartbeat("ann", LEAVE_EPOCH, instance="one"))
 
     assert driver.group.state is GroupState.EMPTY
-    assert driver.group.membership.static_members == {}
+    assert driver.group.roster.static_members == {}
 
 
 def test_what_a_static_member_was_to_give_up_is_free_once_it_has_left(driver: Driver) -> None:
     driver.join("ann", topics=["a"], instance="one")
     driver.join("bob", topics=["a"])
     driver.heartbeat(heartbeat("ann", 1, instance="one"))
-    assert driver.group.membership.members[ANN].current.pending_revocation
+    assert driver.group.roster.members[ANN].current.pending_revocation
     driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
 
     assert (GROUP, REBALANCE, ANN) not in driver.deadlines

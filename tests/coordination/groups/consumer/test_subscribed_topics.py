@@ -2,9 +2,8 @@
 
 import pytest
 
-from headwater.coordination.groups.commands import LEAVE_EPOCH
-from headwater.coordination.groups.consumer.events import MemberDeadlineSet, TopicsSeen
-from headwater.coordination.groups.events import RegexResolved
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH
+from headwater.coordination.groups.consumer.events import MemberDeadlineSet, RegexResolved, TopicsSeen
 from headwater.ids import MemberId, TopicName
 from tests.coordination.groups.consumer.walks import count, settle
 from tests.support.coordination.consumer_driver import GROUP, Driver, Topics, heartbeat
@@ -40,11 +39,11 @@ def test_topics_that_nobody_wants_change_nothing(topics: Topics, driver: Driver)
     driver.join("ann", topics=["a"])
     topics.put("other", 3)
 
-    decision = driver.group.decide_heartbeat(heartbeat("ann", 1), driver.now)
+    decision = driver.group.decide_member_heartbeat(heartbeat("ann", 1), driver.now)
 
     assert [type(event) for event in decision.events] == [TopicsSeen, MemberDeadlineSet]
     driver.apply(decision.events)
-    assert len(driver.group.decide_heartbeat(heartbeat("ann", 1), driver.now).events) == 1
+    assert len(driver.group.decide_member_heartbeat(heartbeat("ann", 1), driver.now).events) == 1
 
 
 def test_a_topic_that_is_deleted_and_created_again_is_another_topic(topics: Topics, driver: Driver) -> None:
@@ -68,13 +67,13 @@ def test_a_regular_expression_follows_the_topics(topics: Topics, driver: Driver)
 
     topics.put("c1", 2)
     settle(driver, "ann", "bob")
-    assert sum(count(driver.group.membership.target_of(MemberId(each))) for each in ("ann", "bob")) == 6
-    assert driver.group.membership.regexes["a|c.*"].topics == {"a", "c1"}
+    assert sum(count(driver.group.roster.target_of(MemberId(each))) for each in ("ann", "bob")) == 6
+    assert driver.group.roster.regexes["a|c.*"].topics == {"a", "c1"}
 
-    driver.heartbeat(heartbeat("ann", driver.group.membership.epoch, regex=""))
-    assert "a|c.*" in driver.group.membership.regexes, "bob still needs it"
+    driver.heartbeat(heartbeat("ann", driver.group.roster.epoch, regex=""))
+    assert "a|c.*" in driver.group.roster.regexes, "bob still needs it"
     driver.heartbeat(heartbeat("bob", LEAVE_EPOCH))
-    assert driver.group.membership.regexes == {}
+    assert driver.group.roster.regexes == {}
 
 
 def test_names_and_a_regular_expression_add_up(topics: Topics, driver: Driver) -> None:
@@ -88,19 +87,19 @@ def test_topics_that_change_owners_between_expressions_count_although_the_group_
     driver.join("ann", regex="a|x")
     driver.join("bob", topics=["a", "b", "x"])
     settle(driver, "ann", "bob")
-    epoch = driver.group.membership.epoch
+    epoch = driver.group.roster.epoch
     topics.put("x", 1)
     settle(driver, "ann", "bob")
 
-    assert driver.group.membership.epoch == epoch + 1
+    assert driver.group.roster.epoch == epoch + 1
 
 
 def test_an_expression_that_can_no_longer_be_read_does_not_bother_the_others(topics: Topics, driver: Driver) -> None:
     driver.join("ann", topics=["a"])
-    stored = driver.group.membership.members[ANN].details._replace(member_id=BOB, topic_regex="(")
+    stored = driver.group.roster.members[ANN].details._replace(member_id=BOB, topic_regex="(")
     driver.apply([stored, RegexResolved(GROUP, "(", frozenset({TopicName("b")}), 1, 0)])
     topics.put("c", 1)
 
     driver.heartbeat(heartbeat("ann", 1))
 
-    assert driver.group.membership.regexes["("].topics == frozenset()
+    assert driver.group.roster.regexes["("].topics == frozenset()

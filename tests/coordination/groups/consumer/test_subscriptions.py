@@ -1,15 +1,15 @@
 import pytest
 
+from headwater.coordination.groups.consumer.events import RegexResolved
 from headwater.coordination.groups.consumer.subscriptions import (
     NO_METADATA_HASH,
-    Subscription,
+    TopicSubscription,
     metadata_hash,
     resolve,
     resubscribe,
     subscribed_names,
     topic_ids_of,
 )
-from headwater.coordination.groups.events import RegexResolved
 from headwater.coordination.patterns import LENGTH_MAX
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TopicName
@@ -95,7 +95,7 @@ def test_the_hash_is_the_same_after_a_restart() -> None:
 
 
 def test_members_with_the_same_subscription_are_counted_together() -> None:
-    one, other = Subscription(names("a"), None), Subscription(names("a"), "b.*")
+    one, other = TopicSubscription(names("a"), None), TopicSubscription(names("a"), "b.*")
     subscribers = resubscribe({}, (), [one, one, other])
 
     assert subscribers == {one: 2, other: 1}
@@ -105,7 +105,7 @@ def test_members_with_the_same_subscription_are_counted_together() -> None:
 
 def test_a_subscription_stands_for_its_names_and_what_its_expression_was_resolved_to() -> None:
     topics = Topics({"a": 1, "b": 1})
-    subscription = Subscription(names("a", "missing"), "b.*")
+    subscription = TopicSubscription(names("a", "missing"), "b.*")
     regexes = {"b.*": RegexResolved(GROUP, "b.*", names("b", "gone"), 1, 0)}
 
     assert subscribed_names({subscription: 1}, regexes) == {"a", "missing", "b", "gone"}

@@ -3,17 +3,18 @@
 import pytest
 
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.commands import GroupState, MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.consumer.commands import MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from tests.support.coordination.consumer_driver import Driver, heartbeat
 
 
 def refused(driver: Driver, request: MemberHeartbeat) -> ErrorCode:
-    before = (dict(driver.group.membership.members), driver.group.membership.epoch)
+    before = (dict(driver.group.roster.members), driver.group.roster.epoch)
     with pytest.raises(Refusal) as error:
         driver.heartbeat(request)
-    assert (driver.group.membership.members, driver.group.membership.epoch) == before
+    assert (driver.group.roster.members, driver.group.roster.epoch) == before
     return error.value.code
 
 
@@ -24,7 +25,7 @@ def count(assignment: Assignment | None) -> int:
 
 def settle(driver: Driver, *member_ids: str) -> dict[str, MemberAnswer]:
     """All members do as they are told until nothing changes any more."""
-    membership = driver.group.membership
+    membership = driver.group.roster
     answers: dict[str, MemberAnswer] = {}
     for _ in range(10):
         for member_id in member_ids:

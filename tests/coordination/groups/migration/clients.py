@@ -5,13 +5,8 @@ from dataclasses import dataclass, field
 
 from headwater.coordination.decisions import Ticket
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    JoinResult,
-    SyncResult,
-)
+from headwater.coordination.groups.classic.commands import JoinResult, SyncResult
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId, TopicName
 from headwater.protocol.consumer_protocol import read_assignment, read_subscription, write_assignment

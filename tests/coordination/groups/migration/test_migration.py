@@ -7,14 +7,11 @@ import pytest
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Volatile
-from headwater.coordination.groups.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, GroupState, JoinResult, SyncResult
-from headwater.coordination.groups.events import (
-    ClassicGroupForgotten,
-    ClassicProtocol,
-    ConsumerGroupForgotten,
-    ConsumerGroupStored,
-    GenerationStored,
-)
+from headwater.coordination.groups.classic.commands import JoinResult, SyncResult
+from headwater.coordination.groups.classic.events import ClassicGroupForgotten, GenerationStored, SupportedProtocol
+from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten, ConsumerGroupStored
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import read_assignment, write_assignment
@@ -68,10 +65,10 @@ def test_a_classic_group_becomes_a_consumer_group_and_its_members_keep_what_they
     assert described[CID].assigned == {a: frozenset({2, 3})}
     assert described[BOB].is_classic
     assert not described[ANN].is_classic
-    assert (described[BOB].epoch, shard.consumer.membership.epoch) == (2, 3)
+    assert (described[BOB].epoch, shard.consumer.roster.epoch) == (2, 3)
     assert shard.beat("bob", 2) is ErrorCode.REBALANCE_IN_PROGRESS
     shard.advance(SESSION_TIMEOUT_MS - 1)
-    assert list(shard.consumer.membership.members) == [ANN], "classic members have the sessions that they asked for"
+    assert list(shard.consumer.roster.members) == [ANN], "classic members have the sessions that they asked for"
 
 
 def test_the_events_of_an_upgrade_replace_one_group_by_the_other(shard: Shard) -> None:
@@ -104,7 +101,7 @@ def test_members_that_wait_for_their_assignment_are_told_to_join_again(shard: Sh
     shard.heartbeat(heartbeat("ann", topics=["a"]))
 
     assert shard.answers[waiting] == SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
-    assert shard.consumer.membership.members[BOB].details.topic_names == {"a", "b"}
+    assert shard.consumer.roster.members[BOB].details.topic_names == {"a", "b"}
 
 
 def test_a_group_that_has_no_generation_yet_becomes_a_consumer_group_too(shard: Shard) -> None:
@@ -112,7 +109,7 @@ def test_a_group_that_has_no_generation_yet_becomes_a_consumer_group_too(shard: 
 
     assert shard.heartbeat(heartbeat("ann", topics=["a"])).epoch == 1
     assert shard.answers[waiting].error is ErrorCode.REBALANCE_IN_PROGRESS
-    assert set(shard.consumer.membership.members) == {"ann", "bob"}
+    assert set(shard.consumer.roster.members) == {"ann", "bob"}
 
 
 def test_an_empty_classic_group_becomes_a_consumer_group_whatever_the_policy() -> None:
@@ -121,7 +118,7 @@ def test_an_empty_classic_group_becomes_a_consumer_group_whatever_the_policy() -
     shard.leave(("bob", None), ("cid", None))
 
     assert shard.heartbeat(heartbeat("ann", topics=["a"])).epoch == 1
-    assert list(shard.consumer.membership.members) == [ANN]
+    assert list(shard.consumer.roster.members) == [ANN]
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
@@ -150,7 +147,7 @@ def test_a_group_whose_members_cannot_be_understood_stays_what_it_is(shard: Shar
     if is_assignment:
         classic_pair(shard, bob=b"\x00")
     else:
-        garbage = [ClassicProtocol("range", b"\xff\xff")]
+        garbage = [SupportedProtocol("range", b"\xff\xff")]
         shard.join(join_request(new_member_id="bob")._replace(protocols=garbage))
 
     assert upgrade_refused(shard) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -181,7 +178,7 @@ def mixed(shard: Shard, **options: str) -> None:
     shard.join(join_request("bob", protocols=["sticky", "range"]))
     shard.join(join_request("cid", protocols=["range", "sticky"]))
     for _ in range(3):
-        current = shard.consumer.membership.members[ANN].current
+        current = shard.consumer.roster.members[ANN].current
         shard.heartbeat(heartbeat("ann", current.epoch, owned=current.assigned))
         for member_id, protocols in [("bob", ["sticky", "range"]), ("cid", ["range", "sticky"])]:
             generation = shard.join(join_request(member_id, protocols=protocols)).generation
@@ -191,7 +188,7 @@ def mixed(shard: Shard, **options: str) -> None:
 
 def test_the_last_new_member_leaves_and_the_group_is_a_classic_one_that_rebalances(shard: Shard) -> None:
     mixed(shard)
-    epoch, targets = shard.consumer.membership.epoch, dict(shard.consumer.membership.targets)
+    epoch, targets = shard.consumer.roster.epoch, dict(shard.consumer.roster.targets)
     start = len(shard.log)
 
     shard.heartbeat(heartbeat("ann", LEAVE_EPOCH))
@@ -217,7 +214,7 @@ def test_the_last_new_member_leaves_and_the_group_is_a_classic_one_that_rebalanc
 
 def test_the_last_new_member_is_lost_and_the_group_is_a_classic_one(shard: Shard) -> None:
     mixed(shard)
-    generation = shard.consumer.membership.epoch
+    generation = shard.consumer.roster.epoch
     for _ in range(2):
         shard.advance(SESSION_TIMEOUT_MS // 2)
         for member_id in ("bob", "cid"):
@@ -266,7 +263,7 @@ def test_a_group_that_may_not_go_down_stays_a_consumer_group(config: GroupDefaul
     mixed(shard)
     shard.heartbeat(heartbeat("ann", LEAVE_EPOCH))
 
-    assert set(shard.consumer.membership.members) == {"bob", "cid"}
+    assert set(shard.consumer.roster.members) == {"bob", "cid"}
     assert shard.consumer.state is GroupState.ASSIGNING
 
 
@@ -283,9 +280,9 @@ def test_the_last_member_of_all_leaves_an_empty_consumer_group(shard: Shard) -> 
 
 def test_the_last_new_member_comes_back_with_the_classic_protocol_to_what_it_had(shard: Shard) -> None:
     mixed(shard, instance="one")
-    epoch = shard.consumer.membership.epoch
+    epoch = shard.consumer.roster.epoch
     a = shard.topics.id_of("a")
-    target = shard.consumer.membership.targets[ANN][a]
+    target = shard.consumer.roster.targets[ANN][a]
     shard.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
 
     joined = shard.join(join_request(new_member_id="dan", instance="one", protocols=["range", "sticky"]))
@@ -299,7 +296,7 @@ def test_the_last_new_member_comes_back_with_the_classic_protocol_to_what_it_had
 
 def test_the_last_new_member_comes_back_classic_with_another_subscription_and_all_rebalance(shard: Shard) -> None:
     mixed(shard, instance="one")
-    epoch = shard.consumer.membership.epoch
+    epoch = shard.consumer.roster.epoch
     shard.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
     shard.join(join_request(new_member_id="dan", instance="one", topics=["b"], protocols=["range", "sticky"]))
 
@@ -334,14 +331,14 @@ def test_others_of_the_new_protocol_keep_the_group_up_when_one_comes_back_classi
     shard.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
     shard.join(join_request(new_member_id="dan", instance="one"))
 
-    assert set(shard.consumer.membership.members) == {"bob", "cid", "dan", "eve"}
+    assert set(shard.consumer.roster.members) == {"bob", "cid", "dan", "eve"}
 
 
 def test_a_classic_member_whose_second_protocol_is_garbage_does_not_stop_the_downgrade(shard: Shard) -> None:
     shard.heartbeat(heartbeat("ann", topics=["a"]))
     shard.join(join_request("bob", protocols=["range"]))
     odd = join_request("cid", protocols=["sticky"])
-    shard.join(odd._replace(protocols=[*odd.protocols, ClassicProtocol("range", b"")]))
+    shard.join(odd._replace(protocols=[*odd.protocols, SupportedProtocol("range", b"")]))
     shard.heartbeat(heartbeat("ann", LEAVE_EPOCH))
 
     assert set(shard.classic.roster.members) == {"bob", "cid"}

@@ -6,11 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    GroupState,
-)
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH
 from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import Refusal
 from tests.coordination.groups.group_checks import LOST, check_owners, expect
 from tests.coordination.groups.migration.clients import ROUNDS_MAX, ClassicClient, NewClient
@@ -134,8 +132,8 @@ class Migration(RuleBasedStateMachine):
         group = self.shard.group
         if isinstance(group, ConsumerGroup):
             assert isinstance(loaded, ConsumerGroup)
-            assert loaded.membership.members == group.membership.members
-            assert loaded.membership.targets == group.membership.targets
+            assert loaded.roster.members == group.roster.members
+            assert loaded.roster.targets == group.roster.targets
 
 
 Migration.TestCase.settings = settings(

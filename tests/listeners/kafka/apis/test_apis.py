@@ -3,9 +3,9 @@
 from uuid import uuid4
 
 import pytest
-from headwater.listeners.kafka.dispatch import APIS
 
 from headwater.errors import ErrorCode
+from headwater.listeners.kafka.api_table import APIS
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -101,7 +101,7 @@ def test_metadata_tells_the_leader_of_every_partition(
     if version >= 2:
         assert response.cluster_id == broker.node.broker.cluster_id
     if version >= 10:
-        assert told.topic_id == broker.node.broker.catalog.topics.existing(topic).id
+        assert told.topic_id == broker.node.broker.metadata.state.existing(topic).id
 
 
 def test_all_topics_or_none(client: RawClient, topic: str) -> None:

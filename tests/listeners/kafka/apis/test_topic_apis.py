@@ -82,7 +82,7 @@ def test_a_topic_is_created_in_every_version(broker: Broker, client: RawClient, 
         assert (created.num_partitions, created.replication_factor) == (3, 1)
         assert {one.name: one.value for one in created.configs or ()}["retention.ms"] == "77"
     if version >= 7:
-        assert created.topic_id == broker.node.broker.catalog.topics.existing(name).id
+        assert created.topic_id == broker.node.broker.metadata.state.existing(name).id
     assert sorted(path.name for path in broker.data_directory.glob(f"{name}-*")) == [f"{name}-{n}" for n in range(3)]
 
 
@@ -257,7 +257,7 @@ def test_a_topic_grows_and_never_shrinks(
 
     assert ErrorCode(result.error_code) is code
     grown = count if code is ErrorCode.NONE and not validate_only else 2
-    assert on_loop(broker, lambda: broker.node.broker.catalog.topics.existing(name).partition_count) == grown
+    assert on_loop(broker, lambda: broker.node.broker.metadata.state.existing(name).partition_count) == grown
 
 
 def test_partitions_of_nobody_or_of_one_named_twice_are_not_added(client: RawClient, topic: str) -> None:

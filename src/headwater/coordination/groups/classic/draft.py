@@ -9,21 +9,23 @@ from typing import TypeVar
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import WAITING, Answer, Decision, Now, Ticket, Waiting
+from headwater.coordination.groups.classic.commands import JoinedMember, JoinResult, SyncResult
 from headwater.coordination.groups.classic.events import (
+    ClassicGroupForgotten,
+    ClassicMember,
+    ClassicRosterEvent,
     GenerationBegan,
+    GenerationStored,
     JoinPhaseExtended,
-    Member,
     MemberJoining,
     MemberRemoved,
     MemberReplaced,
     MemberSynced,
     RebalanceBegan,
-    RosterEvent,
     SyncsAnswered,
 )
-from headwater.coordination.groups.classic.roster import Roster
-from headwater.coordination.groups.commands import NO_MEMBER, GroupState, JoinedMember, JoinResult, SyncResult
-from headwater.coordination.groups.events import ClassicGroupForgotten, GenerationStored
+from headwater.coordination.groups.classic.roster import ClassicRoster
+from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId
 
@@ -31,16 +33,16 @@ ResultT = TypeVar("ResultT")
 
 
 class Draft:
-    def __init__(self, roster: Roster, config: GroupDefaults, now: Now) -> None:
+    def __init__(self, roster: ClassicRoster, config: GroupDefaults, now: Now) -> None:
         self.roster = roster.copy()
         self.config = config
         self.now = now
-        self.events: list[RosterEvent] = []
+        self.events: list[ClassicRosterEvent] = []
         # By the tickets of the requests that waited for them.
         self._joined: dict[Ticket, JoinResult] = {}
         self._synced: dict[Ticket, SyncResult] = {}
 
-    def happen(self, event: RosterEvent) -> None:
+    def happen(self, event: ClassicRosterEvent) -> None:
         self.events.append(event)
         self.roster.apply(event)
 
@@ -58,7 +60,7 @@ class Draft:
 
     # -- members
 
-    def join(self, member: Member, protocol_type: str, ticket: Ticket, newcomer_until_ms: int) -> None:
+    def join(self, member: ClassicMember, protocol_type: str, ticket: Ticket, newcomer_until_ms: int) -> None:
         """The member waits for the next generation; as a newcomer, no longer than it is told."""
         before = self.roster.joining.get(member.id)
         if before is not None:
@@ -69,7 +71,7 @@ class Draft:
             until_ms = None if member.id in self.roster.members else newcomer_until_ms
         self.happen(MemberJoining(self.roster.group_id, member, protocol_type, ticket, until_ms))
 
-    def replace(self, old_id: MemberId, member: Member) -> None:
+    def replace(self, old_id: MemberId, member: ClassicMember) -> None:
         self._answer_waits(old_id, JoinResult(old_id, ErrorCode.FENCED_INSTANCE_ID))
         until_ms = self.now.monotonic_ms + member.session_timeout_ms
         self.happen(MemberReplaced(self.roster.group_id, old_id, member, until_ms))
@@ -195,13 +197,15 @@ class Draft:
             self._synced[ticket] = result
         self.happen(SyncsAnswered(roster.group_id, self.now.monotonic_ms))
 
-    def _store(self, members: Iterable[Member], generation: int, protocol: str | None, leader: MemberId | None) -> None:
+    def _store(
+        self, members: Iterable[ClassicMember], generation: int, protocol: str | None, leader: MemberId | None
+    ) -> None:
         stored = [member.stored(protocol) for member in members]
         group_id, protocol_type = self.roster.group_id, self.roster.protocol_type or ""
         self.happen(GenerationStored(group_id, protocol_type, generation, protocol, leader, self.now.wall_ms, stored))
 
 
-def current_generation(roster: Roster, member_id: MemberId, *, skip_assignment: bool = False) -> JoinResult:
+def current_generation(roster: ClassicRoster, member_id: MemberId, *, skip_assignment: bool = False) -> JoinResult:
     """What a member is told of the generation that it is part of; the leader also hears of everyone else."""
     is_leader = member_id == roster.leader
     return JoinResult(

@@ -1,28 +1,75 @@
-"""What a classic group remembers only until the next restart: who joins, who waits, and until when.
+"""The events of a classic group.
 
-Times are monotonic. Each event says what happened; what follows from it for the group is told by `Roster.apply`.
+Durable ones are records of `__consumer_offsets`, each with the whole state of its key. Volatile ones are what the group
+remembers only until the next restart: which members join or wait, and until when. Their times are monotonic. An event
+says what happened; `ClassicRoster.apply` knows what follows from it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from headwater.coordination.decisions import Ticket, Volatile
-from headwater.coordination.groups.events import ClassicEvent, ClassicProtocol, StoredMember
 from headwater.ids import GroupId, MemberId
 
-# The kinds of deadlines: of one member, or of one that has been given an id and is expected to join with it;
+# Kinds of deadlines. SESSION is that of a member, or of a client that was given a member id and is expected to join.
 SESSION = "classic-session"
-# of the phase in which members join, and of the one in which they fetch their assignments.
+# The phase in which members join, and the phase in which they fetch their assignments.
 JOIN_PHASE = "classic-join"
 SYNC_PHASE = "classic-sync"
 
-
-# What a member takes beside what it brings, and an id that was given out: names, a deadline, places in tables.
+# What a member weighs besides what it brings, and what an id that was given out weighs: names, a deadline, entries in
+# tables.
 MEMBER_BYTES = 1000
 AWAITED_BYTES = 600
 
 
-class Member(NamedTuple):
+# -- durable events
+
+
+class SupportedProtocol(NamedTuple):
+    """A protocol (for consumers: an assignor) that a member supports, and its metadata for it."""
+
+    name: str
+    metadata: bytes
+
+
+class StoredMember(NamedTuple):
+    """A member of a classic group as its generation knows it."""
+
+    member_id: MemberId
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class GenerationStored(NamedTuple):
+    """A classic group whose members have their assignments, or one that has become empty."""
+
+    group_id: GroupId
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: MemberId | None
+    state_timestamp_ms: int
+    members: Sequence[StoredMember]
+
+
+class ClassicGroupForgotten(NamedTuple):
+    group_id: GroupId
+
+
+ClassicEvent: TypeAlias = GenerationStored | ClassicGroupForgotten
+
+
+# -- members, as the group knows them between two restarts
+
+
+class ClassicMember(NamedTuple):
     id: MemberId
     # A static member has one, and keeps its place under it when it comes back with another id.
     instance_id: str | None
@@ -31,7 +78,7 @@ class Member(NamedTuple):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     # Best liked first, each name once.
-    protocols: tuple[ClassicProtocol, ...]
+    protocols: tuple[SupportedProtocol, ...]
     assignment: bytes = b""
 
     @property
@@ -58,6 +105,9 @@ class Member(NamedTuple):
         )
 
 
+# -- volatile events
+
+
 @dataclass(frozen=True, slots=True)
 class MemberAwaited(Volatile):
     """A client has been given an id, and is to join with it."""
@@ -72,7 +122,7 @@ class MemberJoining(Volatile):
     """A member, new or known, asks to be part of the next generation and waits for it."""
 
     group_id: GroupId
-    member: Member
+    member: ClassicMember
     protocol_type: str
     ticket: Ticket
     # For a newcomer alone: others cannot be lost while they wait.
@@ -85,7 +135,7 @@ class MemberReplaced(Volatile):
 
     group_id: GroupId
     old_id: MemberId
-    member: Member
+    member: ClassicMember
     until_ms: int
 
 
@@ -148,7 +198,7 @@ class SyncsAnswered(Volatile):
     at_ms: int
 
 
-RosterEvent: TypeAlias = (
+ClassicRosterEvent: TypeAlias = (
     ClassicEvent
     | MemberAwaited
     | MemberJoining

@@ -10,44 +10,44 @@ from collections.abc import Sequence
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
+from headwater.coordination.groups.classic.commands import (
+    ClassicDescription,
+    ClassicMemberDescription,
+    Join,
+    JoinResult,
+    Leave,
+    LeaveResult,
+    Sync,
+    SyncResult,
+)
 from headwater.coordination.groups.classic.draft import Draft
 from headwater.coordination.groups.classic.events import (
     JOIN_PHASE,
     SESSION,
     SYNC_PHASE,
-    Member,
+    ClassicGroupForgotten,
+    ClassicMember,
+    ClassicRosterEvent,
     MemberSynced,
-    RosterEvent,
     SessionExtended,
 )
-from headwater.coordination.groups.classic.joining import check_join, check_metadata_bytes, decide_join
-from headwater.coordination.groups.classic.roster import Roster
+from headwater.coordination.groups.classic.join import check_join, check_metadata_bytes, decide_join
+from headwater.coordination.groups.classic.roster import ClassicRoster
 from headwater.coordination.groups.classic.subscriptions import topics_of
-from headwater.coordination.groups.commands import (
-    CONSUMER_PROTOCOL_TYPE,
-    NO_MEMBER,
-    ClassicDescription,
-    ClassicMemberDescription,
-    DeadlineKey,
-    GroupState,
-    Join,
-    JoinResult,
-    Leaving,
-    Left,
-    Sync,
-    SyncResult,
-)
-from headwater.coordination.groups.events import ClassicGroupForgotten
-from headwater.coordination.groups.offsets import ExpiryRule
+from headwater.coordination.groups.offsets.commands import Commit
+from headwater.coordination.groups.offsets.offsets import ExpiryRule
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, DeadlineKey, GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 
 
 class ClassicGroup:
+    type = GroupType.CLASSIC
+
     def __init__(self, group_id: GroupId, config: GroupDefaults, deadlines: Deadlines[DeadlineKey]) -> None:
         self.group_id = group_id
         # For others to read: `apply` alone changes it.
-        self.roster = Roster(group_id, deadlines)
+        self.roster = ClassicRoster(group_id, deadlines)
         self._config = config
         # The topics that were last read from subscriptions, and which those were.
         self._topics: frozenset[TopicName] | None = None
@@ -58,8 +58,11 @@ class ClassicGroup:
         return self.roster.state
 
     @property
+    def is_pristine(self) -> bool:
+        return self.roster.is_pristine
+
+    @property
     def weight(self) -> int:
-        """About how much memory the group takes."""
         return self.roster.weight
 
     def weight_of(self, member_id: MemberId) -> int:
@@ -68,7 +71,6 @@ class ClassicGroup:
 
     @property
     def protocol_type(self) -> str:
-        """Empty where nobody has ever joined: offsets may be committed by whoever needs no group."""
         return self.roster.protocol_type or ""
 
     # -- decisions on requests
@@ -99,6 +101,9 @@ class ClassicGroup:
             draft.assign(sync.assignments)
         return draft.sync_decision(ticket)
 
+    def weight_added_by(self, sync: Sync) -> int:
+        return sum(len(sync.assignments[each]) - self.weight_of(each) for each in sync.assignments)
+
     def decide_heartbeat(
         self, member_id: MemberId, instance_id: str | None, generation: int, now: Now
     ) -> Decision[ErrorCode]:
@@ -110,20 +115,22 @@ class ClassicGroup:
         result = ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
         return Decision(self._extend_session(member, now), result)
 
-    def decide_leave(self, leaving: Sequence[Leaving], now: Now) -> Decision[Sequence[Left]]:
+    def decide_leave(self, leaving: Sequence[Leave], now: Now) -> Decision[Sequence[LeaveResult]]:
         self.roster.check_alive()
         # One that is named twice leaves once.
         gone: dict[MemberId, None] = {}
-        left: list[Left] = []
+        left: list[LeaveResult] = []
         for member_id, instance_id, _ in leaving:
             try:
                 found_id = self._leaving_id(member_id, instance_id)
             except Refusal as refusal:
-                left.append(Left(member_id, instance_id, refusal.code))
+                left.append(LeaveResult(member_id, instance_id, refusal.code))
                 continue
             is_first = found_id not in gone
             gone[found_id] = None
-            left.append(Left(member_id, instance_id, ErrorCode.NONE if is_first else ErrorCode.UNKNOWN_MEMBER_ID))
+            left.append(
+                LeaveResult(member_id, instance_id, ErrorCode.NONE if is_first else ErrorCode.UNKNOWN_MEMBER_ID)
+            )
         draft = self._draft(now)
         draft.remove_all(gone)
         return draft.decision(left)
@@ -137,11 +144,9 @@ class ClassicGroup:
             member_id = roster.id_of_instance.get(instance_id, NO_MEMBER)
         return roster.member(member_id, instance_id).id
 
-    def decide_commit(
-        self, member_id: MemberId, instance_id: str | None, generation: int, *, is_transactional: bool, now: Now
-    ) -> Sequence[RosterEvent]:
-        """Whether the client may commit offsets; as a member it thereby shows that it is alive."""
+    def decide_commit(self, commit: Commit, *, is_transactional: bool, now: Now) -> Sequence[ClassicRosterEvent]:
         roster = self.roster
+        member_id, instance_id, generation = commit.member_id, commit.instance_id, commit.generation
         roster.check_alive()
         if generation < 0 and roster.state is GroupState.EMPTY:
             # A tool, or a consumer that chooses its partitions by itself.
@@ -165,7 +170,7 @@ class ClassicGroup:
             )
         return self._extend_session(member, now)
 
-    def decide_delete(self) -> Sequence[RosterEvent]:
+    def decide_delete(self) -> Sequence[ClassicRosterEvent]:
         if self.state is GroupState.DEAD:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{self.group_id}'")
         if self.state is not GroupState.EMPTY:
@@ -185,7 +190,7 @@ class ClassicGroup:
             draft.remove_all([MemberId(member_id)])
         return draft.decision(None)
 
-    def decide_loaded(self, now: Now) -> Sequence[RosterEvent]:
+    def decide_loaded(self, now: Now) -> Sequence[ClassicRosterEvent]:
         draft = self._draft(now)
         for member in self.roster.members.values():
             for event in self._extend_session(member, now):
@@ -211,8 +216,11 @@ class ClassicGroup:
 
     # -- questions
 
+    def check_fetch(self, member_id: MemberId | None, epoch: int) -> None:
+        """Members of classic groups do not say who they are when they fetch offsets."""
+
     def check_offsets_deletable(self) -> None:
-        """Of consumers it is known what they are subscribed to; with other members no offset is safe to delete."""
+        # Only consumers use the subscription format that the broker can read.
         if self.state is not GroupState.EMPTY and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise self._non_empty()
 
@@ -221,7 +229,6 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE if topics is None else topic in topics
 
     def expiry_rule(self) -> ExpiryRule | None:
-        """None keeps all offsets: members may come back to any of them."""
         if self.roster.protocol_type is None:
             return ExpiryRule()
         if self.state is GroupState.EMPTY:
@@ -250,13 +257,13 @@ class ClassicGroup:
 
     # -- state
 
-    def apply(self, event: RosterEvent) -> None:
+    def apply(self, event: ClassicRosterEvent) -> None:
         self.roster.apply(event)
 
     def _draft(self, now: Now) -> Draft:
         return Draft(self.roster, self._config, now)
 
-    def _extend_session(self, member: Member, now: Now) -> Sequence[RosterEvent]:
+    def _extend_session(self, member: ClassicMember, now: Now) -> Sequence[ClassicRosterEvent]:
         if self.roster.is_waiting(member.id):
             return []
         return [SessionExtended(self.group_id, member.id, now.monotonic_ms + member.session_timeout_ms)]

@@ -6,7 +6,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Ticket
@@ -15,33 +15,36 @@ from headwater.coordination.groups.classic.events import (
     JOIN_PHASE,
     SESSION,
     SYNC_PHASE,
+    ClassicGroupForgotten,
+    ClassicMember,
+    ClassicRosterEvent,
     GenerationBegan,
+    GenerationStored,
     JoinPhaseExtended,
-    Member,
     MemberAwaited,
     MemberJoining,
     MemberRemoved,
     MemberReplaced,
     MemberSynced,
     RebalanceBegan,
-    RosterEvent,
     SessionExtended,
+    StoredMember,
+    SupportedProtocol,
     SyncsAnswered,
 )
-from headwater.coordination.groups.commands import NO_MEMBER, DeadlineKey, GroupState
-from headwater.coordination.groups.events import ClassicGroupForgotten, ClassicProtocol, GenerationStored, StoredMember
+from headwater.coordination.groups.terms import NO_MEMBER, DeadlineKey, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId
 
 
-class Joining(NamedTuple):
+class PendingJoin(NamedTuple):
     ticket: Ticket
     # A newcomer is given up after a while, even though its join waits.
     until_ms: int | None
 
 
 @dataclass(slots=True)
-class Roster:
+class ClassicRoster:
     group_id: GroupId
     deadlines: Deadlines[DeadlineKey] | None
     state: GroupState = GroupState.EMPTY
@@ -51,13 +54,13 @@ class Roster:
     leader: MemberId | None = None
     state_timestamp_ms: int | None = None
     # In the order in which they came.
-    members: dict[MemberId, Member] = field(default_factory=dict[MemberId, Member])
+    members: dict[MemberId, ClassicMember] = field(default_factory=dict[MemberId, ClassicMember])
     id_of_instance: dict[str, MemberId] = field(default_factory=dict[str, MemberId])
     # How many members know each protocol.
     supporters: Counter[str] = field(default_factory=Counter[str])
     # Ids that were given out and with which nobody has joined yet.
     awaited: set[MemberId] = field(default_factory=set[MemberId])
-    joining: dict[MemberId, Joining] = field(default_factory=dict[MemberId, Joining])
+    joining: dict[MemberId, PendingJoin] = field(default_factory=dict[MemberId, PendingJoin])
     syncing: dict[MemberId, Ticket] = field(default_factory=dict[MemberId, Ticket])
     # Members of this generation that have not yet asked for their assignment.
     unsynced: set[MemberId] = field(default_factory=set[MemberId])
@@ -68,7 +71,7 @@ class Roster:
     subscriptions: Sequence[bytes] | None = None
     members_weight: int = 0
 
-    def copy(self) -> "Roster":
+    def copy(self) -> "ClassicRoster":
         return replace(
             self,
             deadlines=None,
@@ -89,8 +92,7 @@ class Roster:
         return self.members_weight + AWAITED_BYTES * len(self.awaited)
 
     @property
-    def is_unborn(self) -> bool:
-        """Nobody is in it, and nobody has ever been."""
+    def is_pristine(self) -> bool:
         return self.state is GroupState.EMPTY and not (self.generation or self.members or self.awaited)
 
     @property
@@ -112,7 +114,7 @@ class Roster:
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group '{self.group_id}' is being removed: look for it again"
             )
 
-    def member(self, member_id: MemberId, instance_id: str | None) -> Member:
+    def member(self, member_id: MemberId, instance_id: str | None) -> ClassicMember:
         """The member that a request comes from, or the reason why it may not speak for it."""
         if instance_id is not None:
             current_id = self.id_of_instance.get(instance_id)
@@ -141,7 +143,7 @@ class Roster:
                 f"group '{self.group_id}' is at generation {self.generation}, not {generation}: join it again",
             )
 
-    def check_protocols(self, protocol_type: str, protocols: Sequence[ClassicProtocol]) -> None:
+    def check_protocols(self, protocol_type: str, protocols: Sequence[SupportedProtocol]) -> None:
         """One that all members know must be among them."""
         if self.state is GroupState.EMPTY:
             is_consistent = bool(protocol_type and protocols)
@@ -167,8 +169,11 @@ class Roster:
 
     # -- changes
 
-    def apply(self, event: RosterEvent) -> None:
+    def apply(self, event: ClassicRosterEvent) -> None:
         match event:
+            # First, because every heartbeat brings one.
+            case SessionExtended():
+                self._set_deadline(SESSION, event.until_ms, event.member_id)
             case MemberAwaited():
                 self.awaited.add(event.member_id)
                 self._set_deadline(SESSION, event.until_ms, event.member_id)
@@ -178,8 +183,6 @@ class Roster:
                 self._apply_replaced(event)
             case MemberRemoved():
                 self._apply_removed(event.member_id)
-            case SessionExtended():
-                self._set_deadline(SESSION, event.until_ms, event.member_id)
             case RebalanceBegan():
                 self.state = GroupState.PREPARING_REBALANCE
                 self.initial_until_ms = event.initial_until_ms
@@ -204,6 +207,8 @@ class Roster:
                 self._apply_stored(event)
             case ClassicGroupForgotten():
                 self._apply_forgotten()
+            case _:
+                assert_never(event)
 
     def _apply_joining(self, event: MemberJoining) -> None:
         member = event.member
@@ -215,7 +220,7 @@ class Roster:
         self._put(member)
         if self.leader is None:
             self.leader = member.id
-        self.joining[member.id] = Joining(event.ticket, event.until_ms)
+        self.joining[member.id] = PendingJoin(event.ticket, event.until_ms)
         if event.until_ms is None:
             self._cancel_deadline(SESSION, member.id)
         else:
@@ -279,7 +284,7 @@ class Roster:
         self._cancel_deadline(SYNC_PHASE)
         self.state = GroupState.DEAD
 
-    def _put(self, member: Member) -> None:
+    def _put(self, member: ClassicMember) -> None:
         before = self.members.get(member.id)
         if before is not None:
             self._support(before, -1)
@@ -290,7 +295,7 @@ class Roster:
         if member.instance_id is not None:
             self.id_of_instance[member.instance_id] = member.id
 
-    def _support(self, member: Member, change: int) -> None:
+    def _support(self, member: ClassicMember, change: int) -> None:
         supporters = self.supporters
         for protocol in member.protocols:
             supporters[protocol.name] += change
@@ -322,10 +327,10 @@ class Roster:
             self.deadlines.cancel((self.group_id, kind, member_id))
 
 
-def _member(stored: StoredMember, protocol: str | None, known: Member | None) -> Member:
+def _member(stored: StoredMember, protocol: str | None, known: ClassicMember | None) -> ClassicMember:
     # Only the protocol that was selected is stored. Where the others are known, they are kept for the next generation.
     is_same = known is not None and known.metadata(protocol) == stored.subscription
-    return Member(
+    return ClassicMember(
         stored.member_id,
         stored.instance_id,
         stored.client_id,
@@ -333,6 +338,6 @@ def _member(stored: StoredMember, protocol: str | None, known: Member | None) ->
         # Records of very old groups know one time-out only.
         stored.rebalance_timeout_ms if stored.rebalance_timeout_ms >= 0 else stored.session_timeout_ms,
         stored.session_timeout_ms,
-        known.protocols if known is not None and is_same else (ClassicProtocol(protocol or "", stored.subscription),),
+        known.protocols if known is not None and is_same else (SupportedProtocol(protocol or "", stored.subscription),),
         stored.assignment,
     )

@@ -8,28 +8,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.commands import (
-    CONSUMER_PROTOCOL_TYPE,
-    NO_MEMBER,
-    Join,
-    JoinResult,
-    Leaving,
-    Sync,
-    SyncResult,
-    TopicImage,
-)
+from headwater.coordination.groups.classic.commands import Join, JoinResult, Leave, Sync, SyncResult
+from headwater.coordination.groups.classic.events import SupportedProtocol
+from headwater.coordination.groups.consumer.consequences import Arrival
 from headwater.coordination.groups.consumer.events import (
     CLASSIC_JOIN,
     CLASSIC_SYNC,
     SESSION,
+    ClassicDetails,
     MemberDeadlineCancelled,
     MemberDeadlineSet,
+    MemberState,
+    MemberStored,
 )
 from headwater.coordination.groups.consumer.heartbeat import existing_member
-from headwater.coordination.groups.consumer.members import UNCHANGED_TIMEOUT, Member, new_member
-from headwater.coordination.groups.consumer.membership import Membership
-from headwater.coordination.groups.consumer.progress import Arrival
-from headwater.coordination.groups.events import ClassicMembership, ClassicProtocol, MemberState, MemberStored
+from headwater.coordination.groups.consumer.member import UNCHANGED_TIMEOUT, ConsumerMember, new_member
+from headwater.coordination.groups.consumer.roster import ConsumerRoster
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, TopicImage
 from headwater.errors import ErrorCode, ProtocolError, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import Subscription, read_subscription, read_version, write_assignment
@@ -37,7 +32,7 @@ from headwater.protocol.consumer_protocol import Subscription, read_subscription
 # -- JoinGroup
 
 
-def check_protocols(group: Membership, join: Join) -> None:
+def check_protocols(group: ConsumerRoster, join: Join) -> None:
     """One that all classic members know must be among them: the group may become a classic one again."""
     if join.protocol_type != CONSUMER_PROTOCOL_TYPE or not common_protocols(group.members.values(), join.protocols):
         raise Refusal(
@@ -47,7 +42,7 @@ def check_protocols(group: Membership, join: Join) -> None:
         )
 
 
-def common_protocols(members: Iterable[Member], protocols: Iterable[ClassicProtocol]) -> Sequence[str]:
+def common_protocols(members: Iterable[ConsumerMember], protocols: Iterable[SupportedProtocol]) -> Sequence[str]:
     """Those of `protocols` that every classic one of the members knows, in their order."""
     names = [protocol.name for protocol in protocols]
     for member in members:
@@ -57,9 +52,9 @@ def common_protocols(members: Iterable[Member], protocols: Iterable[ClassicProto
     return names
 
 
-def arrive_classic(group: Membership, join: Join, topics: TopicImage) -> Arrival:
+def arrive_classic(group: ConsumerRoster, join: Join, topics: TopicImage) -> Arrival:
     """The member that joins. Raises where another has taken its place."""
-    replaced: Member | None = None
+    replaced: ConsumerMember | None = None
     if join.instance_id is None:
         member_id = join.member_id or join.new_member_id
         before = group.members.get(member_id) or new_member(group.group_id, member_id)
@@ -76,11 +71,11 @@ def arrive_classic(group: Membership, join: Join, topics: TopicImage) -> Arrival
     return Arrival(before, details, partitions_by_id(subscription.owned_partitions, topics), replaced)
 
 
-def joined_result(member: Member, generation: int, protocol: str) -> JoinResult:
+def joined_result(member: ConsumerMember, generation: int, protocol: str) -> JoinResult:
     return JoinResult(member.id, ErrorCode.NONE, generation, CONSUMER_PROTOCOL_TYPE, protocol)
 
 
-def joined_deadlines(member: Member, now: Now) -> Sequence[object]:
+def joined_deadlines(member: ConsumerMember, now: Now) -> Sequence[object]:
     """A member that has joined is to fetch its assignment in time."""
     sync_due_ms = now.monotonic_ms + member.details.rebalance_timeout_ms
     return (
@@ -107,14 +102,14 @@ def _details(details: MemberStored, join: Join, subscription: Subscription) -> M
         topic_names=frozenset(subscription.topics),
         topic_regex=None,
         rebalance_timeout_ms=timeout_ms if timeout_ms != UNCHANGED_TIMEOUT else join.session_timeout_ms,
-        classic=ClassicMembership(join.session_timeout_ms, tuple(join.protocols)),
+        classic=ClassicDetails(join.session_timeout_ms, tuple(join.protocols)),
     )
 
 
 # -- SyncGroup, Heartbeat, LeaveGroup
 
 
-def decide_sync(group: Membership, sync: Sync, topics: TopicImage, now: Now) -> Decision[SyncResult]:
+def decide_sync(group: ConsumerRoster, sync: Sync, topics: TopicImage, now: Now) -> Decision[SyncResult]:
     member = _classic_member(group, sync.member_id, sync.instance_id, sync.generation)
     protocol = _membership(member).protocols[0]
     if sync.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or sync.protocol not in (None, protocol.name):
@@ -134,7 +129,7 @@ def decide_sync(group: Membership, sync: Sync, topics: TopicImage, now: Now) -> 
 
 
 def decide_heartbeat(
-    group: Membership, member_id: MemberId, instance_id: str | None, generation: int, now: Now
+    group: ConsumerRoster, member_id: MemberId, instance_id: str | None, generation: int, now: Now
 ) -> Decision[ErrorCode]:
     member = _classic_member(group, member_id, instance_id, generation)
     events: list[object] = [_session(member, now)]
@@ -144,7 +139,7 @@ def decide_heartbeat(
     return Decision(events, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def leaving_member(group: Membership, leaving: Leaving) -> Member:
+def leaving_member(group: ConsumerRoster, leaving: Leave) -> ConsumerMember:
     """Who is meant; of a static member, an administrator knows the instance only."""
     if leaving.instance_id is not None and leaving.member_id == NO_MEMBER:
         member_id = group.static_members.get(leaving.instance_id, NO_MEMBER)
@@ -152,7 +147,7 @@ def leaving_member(group: Membership, leaving: Leaving) -> Member:
     return existing_member(group, leaving.member_id, leaving.instance_id)
 
 
-def _must_join_again(group: Membership, member: Member) -> bool:
+def _must_join_again(group: ConsumerRoster, member: ConsumerMember) -> bool:
     current = member.current
     if current.epoch < group.epoch or current.state is MemberState.UNREVOKED_PARTITIONS:
         return True
@@ -166,7 +161,9 @@ def _must_join_again(group: Membership, member: Member) -> bool:
     )
 
 
-def _classic_member(group: Membership, member_id: MemberId, instance_id: str | None, generation: int) -> Member:
+def _classic_member(
+    group: ConsumerRoster, member_id: MemberId, instance_id: str | None, generation: int
+) -> ConsumerMember:
     member = existing_member(group, member_id, instance_id)
     if member.details.classic is None:
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"member '{member.id}' does not speak the classic protocol")
@@ -178,18 +175,18 @@ def _classic_member(group: Membership, member_id: MemberId, instance_id: str | N
     return member
 
 
-def _membership(member: Member) -> ClassicMembership:
+def _membership(member: ConsumerMember) -> ClassicDetails:
     classic = member.details.classic
     assert classic is not None
     return classic
 
 
-def _session(member: Member, now: Now) -> MemberDeadlineSet:
+def _session(member: ConsumerMember, now: Now) -> MemberDeadlineSet:
     due_ms = now.monotonic_ms + _membership(member).session_timeout_ms
     return MemberDeadlineSet(member.details.group_id, SESSION, member.id, due_ms)
 
 
-def _join_deadline(group: Membership, member: Member, now: Now) -> Sequence[object]:
+def _join_deadline(group: ConsumerRoster, member: ConsumerMember, now: Now) -> Sequence[object]:
     """From when the member is first told; that it is told again gives it no more time."""
     if group.has_deadline(CLASSIC_JOIN, member.id):
         return ()

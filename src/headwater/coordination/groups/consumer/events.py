@@ -1,10 +1,17 @@
-"""What a consumer group remembers only until the next restart: when members must have been heard of, and which topics
-it has looked at."""
+"""The events of a consumer group.
+
+Durable ones are records of `__consumer_offsets`, each with the whole state of its key. Volatile ones are what the group
+remembers only until the next restart: the deadlines of members, and which topics it has looked at.
+"""
 
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
 
 from headwater.coordination.decisions import Volatile
-from headwater.ids import GroupId, MemberId
+from headwater.coordination.groups.assignment import NOTHING, Assignment
+from headwater.coordination.groups.classic.events import SupportedProtocol
+from headwater.ids import GroupId, MemberId, TopicName
 
 # The kinds of deadlines. A member whose deadline comes is removed from the group.
 SESSION = "consumer-session"
@@ -15,6 +22,129 @@ CLASSIC_JOIN = "consumer-classic-join"
 CLASSIC_SYNC = "consumer-classic-sync"
 
 DEADLINE_KINDS = (SESSION, REBALANCE, CLASSIC_JOIN, CLASSIC_SYNC)
+
+
+# -- durable events
+
+
+class MemberState(IntEnum):
+    """How far a member has come on its way to its target; the numbers are Kafka's."""
+
+    STABLE = 1
+    UNREVOKED_PARTITIONS = 2
+    UNRELEASED_PARTITIONS = 3
+    UNKNOWN = 127
+
+
+class ClassicDetails(NamedTuple):
+    """What a member that speaks the classic protocol brings into a consumer group."""
+
+    session_timeout_ms: int
+    protocols: tuple[SupportedProtocol, ...]
+
+
+class ConsumerGroupStored(NamedTuple):
+    group_id: GroupId
+    epoch: int
+    # Of the topics subscribed to, so that a change of theirs is noticed.
+    metadata_hash: int
+
+
+class ConsumerGroupForgotten(NamedTuple):
+    group_id: GroupId
+
+
+class MemberStored(NamedTuple):
+    group_id: GroupId
+    member_id: MemberId
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    topic_names: frozenset[TopicName]
+    topic_regex: str | None
+    rebalance_timeout_ms: int
+    assignor: str | None
+    classic: ClassicDetails | None = None
+
+
+class MemberForgotten(NamedTuple):
+    group_id: GroupId
+    member_id: MemberId
+
+
+class TargetEpochStored(NamedTuple):
+    group_id: GroupId
+    assignment_epoch: int
+    assignment_timestamp_ms: int = 0
+
+
+class TargetEpochForgotten(NamedTuple):
+    group_id: GroupId
+
+
+class TargetStored(NamedTuple):
+    """What a member shall have in the end."""
+
+    group_id: GroupId
+    member_id: MemberId
+    partitions: Assignment
+
+
+class TargetForgotten(NamedTuple):
+    group_id: GroupId
+    member_id: MemberId
+
+
+class CurrentStored(NamedTuple):
+    """What a member has now."""
+
+    group_id: GroupId
+    member_id: MemberId
+    epoch: int
+    previous_epoch: int
+    state: MemberState
+    assigned: Assignment = NOTHING
+    pending_revocation: Assignment = NOTHING
+
+
+class CurrentForgotten(NamedTuple):
+    group_id: GroupId
+    member_id: MemberId
+
+
+class RegexResolved(NamedTuple):
+    """The topics that a regular expression stood for when it was last looked at."""
+
+    group_id: GroupId
+    regex: str
+    topics: frozenset[TopicName]
+    version: int
+    timestamp_ms: int
+
+
+class RegexForgotten(NamedTuple):
+    group_id: GroupId
+    regex: str
+
+
+ConsumerEvent: TypeAlias = (
+    ConsumerGroupStored
+    | ConsumerGroupForgotten
+    | MemberStored
+    | MemberForgotten
+    | TargetEpochStored
+    | TargetEpochForgotten
+    | TargetStored
+    | TargetForgotten
+    | CurrentStored
+    | CurrentForgotten
+    | RegexResolved
+    | RegexForgotten
+)
+
+
+# -- volatile events
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +170,6 @@ class TopicsSeen(ConsumerVolatile):
     """The group has taken the topics of this version into account."""
 
     version: int
+
+
+ConsumerRosterEvent: TypeAlias = ConsumerEvent | MemberDeadlineSet | MemberDeadlineCancelled | TopicsSeen

@@ -10,26 +10,10 @@ from collections.abc import Callable, Sequence
 from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
-from headwater.coordination.decisions import Decision, Now, Ticket
+from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
 from headwater.coordination.groups.assignment import NOTHING
-from headwater.coordination.groups.classic.joining import check_join
-from headwater.coordination.groups.commands import (
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    NO_MEMBER,
-    ConsumerDescription,
-    DeadlineKey,
-    GroupState,
-    Join,
-    JoinResult,
-    Leaving,
-    Left,
-    MemberAnswer,
-    MemberHeartbeat,
-    Sync,
-    SyncResult,
-    TopicImage,
-)
+from headwater.coordination.groups.classic.commands import Join, JoinResult, Leave, LeaveResult, Sync, SyncResult
+from headwater.coordination.groups.classic.join import check_join
 from headwater.coordination.groups.consumer.classic_members import (
     arrive_classic,
     check_protocols,
@@ -39,26 +23,53 @@ from headwater.coordination.groups.consumer.classic_members import (
     joined_result,
     leaving_member,
 )
-from headwater.coordination.groups.consumer.events import SESSION, MemberDeadlineCancelled, MemberDeadlineSet
-from headwater.coordination.groups.consumer.heartbeat import arrive, check_heartbeat, existing_member, is_full
-from headwater.coordination.groups.consumer.members import Member, weight_of
-from headwater.coordination.groups.consumer.membership import Membership
-from headwater.coordination.groups.consumer.progress import (
+from headwater.coordination.groups.consumer.commands import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerDescription,
+    MemberAnswer,
+    MemberHeartbeat,
+)
+from headwater.coordination.groups.consumer.consequences import (
     Arrival,
     advance,
     is_target_due,
     rebalance_deadline,
     remove,
 )
+from headwater.coordination.groups.consumer.events import SESSION, MemberDeadlineCancelled, MemberDeadlineSet
+from headwater.coordination.groups.consumer.heartbeat import arrive, check_heartbeat, existing_member, is_full
+from headwater.coordination.groups.consumer.member import ConsumerMember, weight_of
+from headwater.coordination.groups.consumer.roster import ConsumerRoster
 from headwater.coordination.groups.consumer.subscriptions import subscribed_names
 from headwater.coordination.groups.consumer.target import preferred_assignor
-from headwater.coordination.groups.migration.downgrade import downgrade, forget_group, may_downgrade, selected_protocol
-from headwater.coordination.groups.offsets import ExpiryRule
+from headwater.coordination.groups.migration.downgrade import (
+    decide_succession,
+    downgrade,
+    forget_group,
+    may_downgrade,
+    selected_protocol,
+)
+from headwater.coordination.groups.offsets.commands import Commit
+from headwater.coordination.groups.offsets.offsets import ExpiryRule
+from headwater.coordination.groups.terms import (
+    CONSUMER_PROTOCOL_TYPE,
+    NO_MEMBER,
+    DeadlineKey,
+    GroupState,
+    GroupType,
+    TopicImage,
+)
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
 
 
 class ConsumerGroup:
+    type = GroupType.CONSUMER
+    protocol_type = CONSUMER_PROTOCOL_TYPE
+    # Its first event is stored, so that the group exists from then on.
+    is_pristine = False
+
     def __init__(
         self,
         group_id: GroupId,
@@ -68,37 +79,36 @@ class ConsumerGroup:
         topics: TopicImage,
     ) -> None:
         self.group_id = group_id
-        self.membership = Membership(group_id, deadlines)
+        self.roster = ConsumerRoster(group_id, deadlines)
         self.config = config
         self.topics = topics
         self._config_of = config_of
 
     @property
     def state(self) -> GroupState:
-        return self.membership.state
+        return self.roster.state
 
     @property
     def weight(self) -> int:
-        """About how much memory the group takes."""
-        return self.membership.weight
+        return self.roster.weight
 
     def weight_of(self, member_id: MemberId) -> int:
-        member = self.membership.members.get(member_id)
+        member = self.roster.members.get(member_id)
         return 0 if member is None else weight_of(member.details)
 
     def apply(self, event: object) -> None:
-        self.membership.apply(event)
+        self.roster.apply(event)
 
     # -- members
 
-    def decide_heartbeat(self, heartbeat: MemberHeartbeat, now: Now) -> Decision[MemberAnswer]:
+    def decide_member_heartbeat(self, heartbeat: MemberHeartbeat, now: Now) -> Decision[MemberAnswer]:
         check_heartbeat(heartbeat, self.config)
         if heartbeat.epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return self._decide_leave(heartbeat, now)
         self._check_room(heartbeat.member_id, heartbeat.instance_id)
-        arrival = arrive(self.membership, heartbeat)
+        arrival = arrive(self.roster, heartbeat)
         config = self._config_of(self.group_id)
-        progress = advance(self.membership, arrival, self.topics, self.config.group_consumer_assignors, now)
+        progress = advance(self.roster, arrival, self.topics, self.config.group_consumer_assignors, now)
         member = progress.member
         due_ms = now.monotonic_ms + config.consumer_session_timeout_ms
         progress.events.append(MemberDeadlineSet(self.group_id, SESSION, member.id, due_ms))
@@ -112,7 +122,7 @@ class ConsumerGroup:
 
     def decide_expired(self, kind: str, member_id: str, now: Now) -> Decision[None]:
         """A member that was silent for too long, or kept for too long what others wait for, is gone."""
-        member = self.membership.members.get(MemberId(member_id))
+        member = self.roster.members.get(MemberId(member_id))
         if member is None:
             return Decision([MemberDeadlineCancelled(self.group_id, kind, MemberId(member_id))], None)
         return Decision(self._remove([member], now), None)
@@ -120,7 +130,7 @@ class ConsumerGroup:
     def decide_loaded(self, now: Now) -> Sequence[object]:
         """After a replay every session starts anew: the silence was ours."""
         events: list[object] = []
-        for member in self.membership.members.values():
+        for member in self.roster.members.values():
             timeout_ms = self._session_timeout_ms(member)
             events.append(MemberDeadlineSet(self.group_id, SESSION, member.id, now.monotonic_ms + timeout_ms))
             if member.current.pending_revocation and member.details.classic is None:
@@ -128,7 +138,7 @@ class ConsumerGroup:
         return events
 
     def _decide_leave(self, heartbeat: MemberHeartbeat, now: Now) -> Decision[MemberAnswer]:
-        member = existing_member(self.membership, heartbeat.member_id, heartbeat.instance_id)
+        member = existing_member(self.roster, heartbeat.member_id, heartbeat.instance_id)
         answer = MemberAnswer(member.id, heartbeat.epoch, 0)
         if heartbeat.epoch == LEAVE_EPOCH:
             return Decision(self._remove([member], now), answer)
@@ -136,8 +146,8 @@ class ConsumerGroup:
         away = member.current._replace(epoch=LEAVE_STATIC_EPOCH, pending_revocation=NOTHING)
         return Decision([away], answer)
 
-    def _remove(self, gone: Sequence[Member], now: Now) -> Sequence[object]:
-        group = self.membership
+    def _remove(self, gone: Sequence[ConsumerMember], now: Now) -> Sequence[object]:
+        group = self.roster
         gone_ids = {member.id for member in gone}
         # Where members of this protocol stay, which is told without a look at each, there is no way back.
         if group.classic_count >= len(group.members) - len(gone_ids):
@@ -148,26 +158,26 @@ class ConsumerGroup:
         return remove(group, gone, self.topics)
 
     def _check_room(self, member_id: MemberId, instance_id: str | None) -> None:
-        membership = self.membership
-        if len(membership.members) < self.config.group_consumer_max_size or member_id in membership.members:
+        roster = self.roster
+        if len(roster.members) < self.config.group_consumer_max_size or member_id in roster.members:
             return
         # A static member that comes back takes the place of its former self.
-        if instance_id is None or instance_id not in membership.static_members:
+        if instance_id is None or instance_id not in roster.static_members:
             raise Refusal(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"group '{self.group_id}' has {len(membership.members)} members already (group.consumer.max.size)",
+                f"group '{self.group_id}' has {len(roster.members)} members already (group.consumer.max.size)",
             )
 
-    def _session_timeout_ms(self, member: Member) -> int:
+    def _session_timeout_ms(self, member: ConsumerMember) -> int:
         classic = member.details.classic
         return classic.session_timeout_ms if classic else self._config_of(self.group_id).consumer_session_timeout_ms
 
     # -- members that speak the classic protocol
 
-    def decide_classic_join(self, join: Join, ticket: Ticket, now: Now) -> Decision[JoinResult]:
-        # Nobody waits here; the ticket is for groups in which members do.
-        del ticket
-        group = self.membership
+    def decide_join(self, join: Join, ticket: Ticket, now: Now) -> Decision[JoinResult | Waiting]:
+        group = self.roster
+        if not group.members:
+            return decide_succession(group, join, self.config, ticket, now)
         check_join(join, self.config)
         self._check_room(join.member_id, join.instance_id)
         check_protocols(group, join)
@@ -184,10 +194,10 @@ class ConsumerGroup:
 
     def _decide_last_replaced(self, arrival: Arrival, now: Now) -> Decision[JoinResult] | None:
         """A static member comes back with the classic protocol, and was the last that spoke the other one."""
-        group, replaced = self.membership, arrival.replaced
+        group, replaced = self.roster, arrival.replaced
         if replaced is None or replaced.details.classic is not None:
             return None
-        member = Member(arrival.details, arrival.before.current)
+        member = ConsumerMember(arrival.details, arrival.before.current)
         remaining = [member, *(each for each in group.members.values() if each.id != replaced.id)]
         if not may_downgrade(remaining, self.config):
             return None
@@ -203,53 +213,50 @@ class ConsumerGroup:
         events = downgrade(group, with_targets, self.topics, self.config, now, is_rebalance_due=is_due)
         return Decision(events, joined_result(member, group.epoch, selected_protocol(remaining)))
 
-    def decide_classic_sync(self, sync: Sync, now: Now) -> Decision[SyncResult]:
-        return decide_sync(self.membership, sync, self.topics, now)
+    def decide_sync(self, sync: Sync, ticket: Ticket, now: Now) -> Decision[SyncResult]:
+        # No member has to wait for a leader.
+        del ticket
+        return decide_sync(self.roster, sync, self.topics, now)
 
-    def decide_classic_heartbeat(
+    def weight_added_by(self, sync: Sync) -> int:
+        """Nobody leads, so assignments that a client brings are ignored."""
+        del sync
+        return 0
+
+    def decide_heartbeat(
         self, member_id: MemberId, instance_id: str | None, generation: int, now: Now
     ) -> Decision[ErrorCode]:
-        return decide_heartbeat(self.membership, member_id, instance_id, generation, now)
+        return decide_heartbeat(self.roster, member_id, instance_id, generation, now)
 
-    def decide_classic_leave(self, leaving: Sequence[Leaving], now: Now) -> Decision[Sequence[Left]]:
+    def decide_leave(self, leaving: Sequence[Leave], now: Now) -> Decision[Sequence[LeaveResult]]:
         """LeaveGroup, which an administrator may also send for members of this protocol."""
-        gone: dict[MemberId, Member] = {}
-        left: list[Left] = []
+        gone: dict[MemberId, ConsumerMember] = {}
+        left: list[LeaveResult] = []
         for each in leaving:
             try:
-                member = leaving_member(self.membership, each)
+                member = leaving_member(self.roster, each)
             except Refusal as refusal:
-                left.append(Left(each.member_id, each.instance_id, refusal.code))
+                left.append(LeaveResult(each.member_id, each.instance_id, refusal.code))
                 continue
             # One that is named twice leaves once.
             error = ErrorCode.UNKNOWN_MEMBER_ID if member.id in gone else ErrorCode.NONE
             gone[member.id] = member
-            left.append(Left(each.member_id, each.instance_id, error))
+            left.append(LeaveResult(each.member_id, each.instance_id, error))
         return Decision(self._remove(list(gone.values()), now) if gone else (), left)
 
     # -- offsets
 
-    def decide_commit(
-        self,
-        member_id: MemberId,
-        instance_id: str | None,
-        epoch: int,
-        *,
-        is_transactional: bool,
-        now: Now,
-        knows_epochs: bool = True,
-    ) -> Sequence[object]:
-        """Refuses a commit of one who is not in the group, or is behind. `knows_epochs` is false where the version of
-        the request (OffsetCommit before 9) has no room for the errors that a member of this protocol would need."""
+    def decide_commit(self, commit: Commit, *, is_transactional: bool, now: Now) -> Sequence[object]:
         del now
-        members = self.membership.members
+        member_id, epoch = commit.member_id, commit.generation
+        members = self.roster.members
         if epoch < 0 and not members:
             return ()
         # A transactional producer that does not say which consumer it works for.
-        if is_transactional and epoch == -1 and member_id == NO_MEMBER and instance_id is None:
+        if is_transactional and epoch == -1 and member_id == NO_MEMBER and commit.instance_id is None:
             return ()
         member = self._member(member_id)
-        if not is_transactional and not knows_epochs and member.details.classic is None:
+        if not is_transactional and not commit.knows_epochs and member.details.classic is None:
             raise Refusal(
                 ErrorCode.UNSUPPORTED_VERSION, "members of consumer groups need OffsetCommit version 9 or later"
             )
@@ -257,15 +264,17 @@ class ConsumerGroup:
         return ()
 
     def check_fetch(self, member_id: MemberId | None, epoch: int) -> None:
-        """Refuses an OffsetFetch of a member that is behind; who gives neither id nor epoch may look."""
-        if member_id is None and epoch < 0:
-            return
-        self._check_epoch(self._member(member_id or NO_MEMBER), epoch)
+        # Clients that are no members give neither.
+        if member_id is not None or epoch >= 0:
+            self._check_epoch(self._member(member_id or NO_MEMBER), epoch)
 
-    def _member(self, member_id: MemberId) -> Member:
-        return existing_member(self.membership, member_id, None)
+    def check_offsets_deletable(self) -> None:
+        """The subscriptions of all members are known."""
 
-    def _check_epoch(self, member: Member, epoch: int, *, is_transactional: bool = False) -> None:
+    def _member(self, member_id: MemberId) -> ConsumerMember:
+        return existing_member(self.roster, member_id, None)
+
+    def _check_epoch(self, member: ConsumerMember, epoch: int, *, is_transactional: bool = False) -> None:
         if epoch != member.current.epoch:
             # Producers, as members of the classic protocol, know only generations.
             knows_epochs = member.details.classic is None and not is_transactional
@@ -277,10 +286,10 @@ class ConsumerGroup:
     # -- administration
 
     def decide_delete(self) -> Sequence[object]:
-        membership = self.membership
-        if membership.members:
-            raise Refusal(ErrorCode.NON_EMPTY_GROUP, f"group '{self.group_id}' has {len(membership.members)} members")
-        return forget_group(membership)
+        roster = self.roster
+        if roster.members:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP, f"group '{self.group_id}' has {len(roster.members)} members")
+        return forget_group(roster)
 
     def is_subscribed_to(self, topic: TopicName) -> bool:
         return topic in self._subscribed_names()
@@ -289,16 +298,16 @@ class ConsumerGroup:
         return ExpiryRule(subscribed=self._subscribed_names())
 
     def _subscribed_names(self) -> frozenset[TopicName]:
-        return subscribed_names(self.membership.subscribers, self.membership.regexes)
+        return subscribed_names(self.roster.subscribers, self.roster.regexes)
 
     def describe(self) -> ConsumerDescription:
-        membership = self.membership
-        members = membership.members.values()
+        roster = self.roster
+        members = roster.members.values()
         return ConsumerDescription(
             group_id=self.group_id,
-            state=membership.state,
-            epoch=membership.epoch,
-            assignment_epoch=membership.assignment_epoch,
+            state=roster.state,
+            epoch=roster.epoch,
+            assignment_epoch=roster.assignment_epoch,
             assignor=preferred_assignor(members, self.config.group_consumer_assignors),
-            members=[member.describe(membership.target_of(member.id)) for member in members],
+            members=[member.describe(roster.target_of(member.id)) for member in members],
         )

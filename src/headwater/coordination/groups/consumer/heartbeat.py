@@ -2,14 +2,10 @@
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.assignment import Assignment, contains
-from headwater.coordination.groups.commands import (
-    JOIN_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    MemberHeartbeat,
-)
-from headwater.coordination.groups.consumer.members import UNCHANGED_TIMEOUT, Member, details_after, new_member
-from headwater.coordination.groups.consumer.membership import Membership
-from headwater.coordination.groups.consumer.progress import Arrival
+from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, LEAVE_STATIC_EPOCH, MemberHeartbeat
+from headwater.coordination.groups.consumer.consequences import Arrival
+from headwater.coordination.groups.consumer.member import UNCHANGED_TIMEOUT, ConsumerMember, details_after, new_member
+from headwater.coordination.groups.consumer.roster import ConsumerRoster
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 
@@ -49,10 +45,10 @@ def check_heartbeat(heartbeat: MemberHeartbeat, config: GroupDefaults) -> None:
         )
 
 
-def arrive(group: Membership, heartbeat: MemberHeartbeat) -> Arrival:
+def arrive(group: ConsumerRoster, heartbeat: MemberHeartbeat) -> Arrival:
     """The member that the heartbeat comes from. Raises where it is fenced or not known."""
     member_id = heartbeat.member_id or heartbeat.new_member_id
-    replaced: Member | None = None
+    replaced: ConsumerMember | None = None
     if heartbeat.epoch != JOIN_EPOCH:
         before = existing_member(group, member_id, heartbeat.instance_id)
         _check_epoch(before, heartbeat.epoch, heartbeat.owned)
@@ -63,7 +59,7 @@ def arrive(group: Membership, heartbeat: MemberHeartbeat) -> Arrival:
     return Arrival(before, details_after(before.details, heartbeat), heartbeat.owned, replaced)
 
 
-def existing_member(group: Membership, member_id: MemberId, instance_id: str | None) -> Member:
+def existing_member(group: ConsumerRoster, member_id: MemberId, instance_id: str | None) -> ConsumerMember:
     """The member of that id; a static one is looked up by its instance, which another may have taken over."""
     if instance_id is None:
         member = group.members.get(member_id)
@@ -92,7 +88,9 @@ def is_full(heartbeat: MemberHeartbeat) -> bool:
     )
 
 
-def _replace(group: Membership, member_id: MemberId, instance_id: str) -> tuple[Member, Member | None]:
+def _replace(
+    group: ConsumerRoster, member_id: MemberId, instance_id: str
+) -> tuple[ConsumerMember, ConsumerMember | None]:
     predecessor = group.members[group.static_members[instance_id]]
     # A member of the classic protocol cannot leave for a while, so it is replaced without asking.
     if predecessor.details.classic is None and not predecessor.is_away:
@@ -103,7 +101,7 @@ def _replace(group: Membership, member_id: MemberId, instance_id: str) -> tuple[
     return predecessor.renamed(member_id), predecessor if predecessor.id != member_id else None
 
 
-def _check_epoch(member: Member, epoch: int, owned: Assignment | None) -> None:
+def _check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
     current = member.current
     if epoch == current.epoch:
         return

@@ -13,7 +13,7 @@ from headwater.coordination.groups.assignment import (
     intersection,
     union,
 )
-from headwater.coordination.groups.events import CurrentStored, MemberState
+from headwater.coordination.groups.consumer.events import CurrentStored, MemberState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TopicId
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from headwater.coordination.catalog.topic_names import is_internal
-from headwater.coordination.groups.commands import TopicImage
-from headwater.coordination.groups.events import RegexResolved
+from headwater.coordination.groups.consumer.events import RegexResolved
+from headwater.coordination.groups.terms import TopicImage
 from headwater.coordination.patterns import whole_matcher
 from headwater.ids import TopicId, TopicName
 
@@ -20,21 +20,21 @@ MATCHES_KEPT = 1 << 16
 NO_METADATA_HASH = 0
 
 
-class Subscription(NamedTuple):
+class TopicSubscription(NamedTuple):
     topic_names: frozenset[TopicName]
     topic_regex: str | None
 
 
-NO_SUBSCRIPTION = Subscription(frozenset(), None)
+NO_SUBSCRIPTION = TopicSubscription(frozenset(), None)
 
 # How many members have each subscription. Most groups have one, so what follows from a subscription is worked out once.
-Subscribers: TypeAlias = Mapping[Subscription, int]
+Subscribers: TypeAlias = Mapping[TopicSubscription, int]
 Regexes: TypeAlias = Mapping[str, RegexResolved]
 
 
 def resubscribe(
-    subscribers: Subscribers, removed: Iterable[Subscription], added: Iterable[Subscription]
-) -> dict[Subscription, int]:
+    subscribers: Subscribers, removed: Iterable[TopicSubscription], added: Iterable[TopicSubscription]
+) -> dict[TopicSubscription, int]:
     counts = dict(subscribers)
     for subscription in removed:
         counts[subscription] -= 1
@@ -49,7 +49,7 @@ def regexes_of(subscribers: Subscribers) -> set[str]:
     return {subscription.topic_regex for subscription in subscribers if subscription.topic_regex is not None}
 
 
-def topic_names_of(subscription: Subscription, regexes: Regexes) -> frozenset[TopicName]:
+def topic_names_of(subscription: TopicSubscription, regexes: Regexes) -> frozenset[TopicName]:
     if subscription.topic_regex is None:
         return subscription.topic_names
     # After a crash an expression may have lost its topics: it stands for none until it is resolved again.
@@ -57,7 +57,7 @@ def topic_names_of(subscription: Subscription, regexes: Regexes) -> frozenset[To
     return subscription.topic_names | resolved.topics if resolved is not None else subscription.topic_names
 
 
-def topic_ids_of(subscription: Subscription, regexes: Regexes, topics: TopicImage) -> frozenset[TopicId]:
+def topic_ids_of(subscription: TopicSubscription, regexes: Regexes, topics: TopicImage) -> frozenset[TopicId]:
     by_name = topics.by_name
     return frozenset(by_name[name].id for name in topic_names_of(subscription, regexes) if name in by_name)
 

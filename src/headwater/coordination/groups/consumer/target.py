@@ -6,17 +6,17 @@ from typing import NamedTuple
 from headwater.coordination.catalog.events import Topic
 from headwater.coordination.groups.assignment import NOTHING, Assignment
 from headwater.coordination.groups.assignors.assignor import MemberSubscription, SubscribedTopic, assign
-from headwater.coordination.groups.commands import TopicImage
-from headwater.coordination.groups.consumer.members import Member
-from headwater.coordination.groups.consumer.subscriptions import Regexes, Subscription, topic_ids_of
-from headwater.coordination.groups.events import TargetEpochStored, TargetStored
+from headwater.coordination.groups.consumer.events import TargetEpochStored, TargetStored
+from headwater.coordination.groups.consumer.member import ConsumerMember
+from headwater.coordination.groups.consumer.subscriptions import Regexes, TopicSubscription, topic_ids_of
+from headwater.coordination.groups.terms import TopicImage
 from headwater.ids import GroupId, MemberId, TopicId
 
 
 class Assignable(NamedTuple):
     """All that a target is computed from."""
 
-    members: Collection[Member]
+    members: Collection[ConsumerMember]
     # So far; a static member that takes another's place has that one's.
     targets: Mapping[MemberId, Assignment]
     regexes: Regexes
@@ -26,7 +26,7 @@ class Assignable(NamedTuple):
 def compute_targets(assignable: Assignable, assignor: str) -> Mapping[MemberId, Assignment]:
     members, targets, regexes, topics = assignable
     # Members with the same subscription share one set, and whoever compares them finds that out at once.
-    topic_ids: dict[Subscription, frozenset[TopicId]] = {}
+    topic_ids: dict[TopicSubscription, frozenset[TopicId]] = {}
     subscriptions: list[MemberSubscription] = []
     for member in members:
         subscription = member.subscription
@@ -62,7 +62,7 @@ def target_events(
     yield TargetEpochStored(group_id, epoch, wall_ms)
 
 
-def preferred_assignor(members: Collection[Member], configured: Sequence[str]) -> str:
+def preferred_assignor(members: Collection[ConsumerMember], configured: Sequence[str]) -> str:
     """What most members chose; where that is not clear, what comes first in `group.consumer.assignors`."""
     votes = dict.fromkeys(configured, 0)
     for member in members:

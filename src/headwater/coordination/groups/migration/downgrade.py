@@ -5,28 +5,28 @@ from collections.abc import Sequence
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
-from headwater.coordination.decisions import Now
+from headwater.coordination.decisions import Decision, Now, Ticket, Waiting
 from headwater.coordination.groups.assignment import Assignment
-from headwater.coordination.groups.classic.events import Member as ClassicMember
+from headwater.coordination.groups.classic.commands import Join, JoinResult
+from headwater.coordination.groups.classic.events import ClassicMember, GenerationStored
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import CONSUMER_PROTOCOL_TYPE, TopicImage
 from headwater.coordination.groups.consumer.classic_members import assignment_bytes, common_protocols
-from headwater.coordination.groups.consumer.members import Member
-from headwater.coordination.groups.consumer.membership import Membership
-from headwater.coordination.groups.consumer.progress import forget_member
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.consumer.consequences import forget_member
+from headwater.coordination.groups.consumer.events import (
     ConsumerGroupForgotten,
     ConsumerGroupStored,
-    GenerationStored,
     RegexForgotten,
     TargetEpochForgotten,
     TargetForgotten,
 )
+from headwater.coordination.groups.consumer.member import ConsumerMember
+from headwater.coordination.groups.consumer.roster import ConsumerRoster
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, TopicImage
 
 POLICIES = ("downgrade", "bidirectional")
 
 
-def may_downgrade(remaining: Sequence[Member], config: GroupDefaults) -> bool:
+def may_downgrade(remaining: Sequence[ConsumerMember], config: GroupDefaults) -> bool:
     """Whether those that remain in a consumer group are to go on as a classic one."""
     return (
         0 < len(remaining) <= config.group_max_size
@@ -36,8 +36,8 @@ def may_downgrade(remaining: Sequence[Member], config: GroupDefaults) -> bool:
 
 
 def downgrade(
-    group: Membership,
-    remaining: Sequence[tuple[Member, Assignment]],
+    group: ConsumerRoster,
+    remaining: Sequence[tuple[ConsumerMember, Assignment]],
     topics: TopicImage,
     config: GroupDefaults,
     now: Now,
@@ -65,7 +65,15 @@ def downgrade(
     return [outdated, *forget_group(group), generation, *classic.decide_loaded(now)]
 
 
-def forget_group(group: Membership) -> list[object]:
+def decide_succession(
+    group: ConsumerRoster, join: Join, config: GroupDefaults, ticket: Ticket, now: Now
+) -> Decision[JoinResult | Waiting]:
+    """A classic client is the first to join an empty consumer group, and so the group becomes a classic one."""
+    joined = ClassicGroup(group.group_id, config, Deadlines()).decide_join(join, ticket, now)
+    return joined._replace(events=[*forget_group(group), *joined.events])
+
+
+def forget_group(group: ConsumerRoster) -> list[object]:
     """Ends all that the group has in the log; the group itself goes last, for Kafka reads no other order."""
     events: list[object] = []
     for member_id in group.members:
@@ -75,7 +83,7 @@ def forget_group(group: Membership) -> list[object]:
     return [*events, TargetEpochForgotten(group.group_id), ConsumerGroupForgotten(group.group_id)]
 
 
-def selected_protocol(members: Sequence[Member]) -> str:
+def selected_protocol(members: Sequence[ConsumerMember]) -> str:
     """Of the protocols that all know, the one that most of them like best. There is one: nobody joined without it."""
     votes = Counter(
         common_protocols(members, member.details.classic.protocols)[0]
@@ -85,7 +93,7 @@ def selected_protocol(members: Sequence[Member]) -> str:
     return votes.most_common(1)[0][0]
 
 
-def _classic(member: Member, target: Assignment, protocol: str, topics: TopicImage) -> ClassicMember:
+def _classic(member: ConsumerMember, target: Assignment, protocol: str, topics: TopicImage) -> ClassicMember:
     details = member.details
     assert details.classic is not None
     classic = ClassicMember(

@@ -8,20 +8,12 @@ from collections.abc import Iterator
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.groups.assignment import NOTHING, Assignment, difference, union
-from headwater.coordination.groups.classic.events import Member as ClassicMember
+from headwater.coordination.groups.classic.events import ClassicMember
 from headwater.coordination.groups.classic.group import ClassicGroup
-from headwater.coordination.groups.commands import (
-    CONSUMER_PROTOCOL_TYPE,
-    GroupState,
-    MemberAnswer,
-    MemberHeartbeat,
-    TopicImage,
-)
 from headwater.coordination.groups.consumer.classic_members import partitions_by_id
-from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.consumer.subscriptions import NO_METADATA_HASH
-from headwater.coordination.groups.events import (
-    ClassicMembership,
+from headwater.coordination.groups.consumer.commands import MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.consumer.events import (
+    ClassicDetails,
     ConsumerGroupStored,
     CurrentStored,
     MemberState,
@@ -29,6 +21,10 @@ from headwater.coordination.groups.events import (
     TargetEpochStored,
     TargetStored,
 )
+from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.consumer.subscriptions import NO_METADATA_HASH
+from headwater.coordination.groups.group import Group
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, GroupState, TopicImage
 from headwater.errors import ErrorCode, ProtocolError, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.consumer_protocol import read_assignment, read_subscription
@@ -36,20 +32,28 @@ from headwater.protocol.consumer_protocol import read_assignment, read_subscript
 POLICIES = ("upgrade", "bidirectional")
 
 
+def decide_takeover(
+    former: Group, fresh: ConsumerGroup, heartbeat: MemberHeartbeat, now: Now
+) -> Decision[MemberAnswer]:
+    """Decides a heartbeat by which a member joins a group of another kind. The group that comes about is tried on
+    `fresh`, which the caller then throws away: the real one begins when the events are applied."""
+    if isinstance(former, ClassicGroup):
+        return decide_upgrade(former, fresh, heartbeat, now)
+    raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group '{fresh.group_id}' is not a consumer group")
+
+
 def decide_upgrade(
     classic: ClassicGroup, fresh: ConsumerGroup, heartbeat: MemberHeartbeat, now: Now
 ) -> Decision[MemberAnswer]:
-    """Decides a heartbeat that joins on a group that is converted for it. The conversion is tried on `fresh`, which the
-    caller then throws away: the group that is to be comes about when the events are applied."""
     if classic.state is GroupState.EMPTY:
         # Nobody is left who could object.
-        joined = fresh.decide_heartbeat(heartbeat, now)
+        joined = fresh.decide_member_heartbeat(heartbeat, now)
         return joined._replace(events=[*classic.decide_delete(), *joined.events])
     check_upgrade(classic, fresh.config)
     converted = list(_convert(classic, fresh.topics, now))
     for event in converted:
         fresh.apply(event)
-    joined = fresh.decide_heartbeat(heartbeat, now)
+    joined = fresh.decide_member_heartbeat(heartbeat, now)
     # Whoever waits for the rebalance of the classic group learns that there is another, and comes back for it.
     dissolved = classic.decide_dissolve(ErrorCode.REBALANCE_IN_PROGRESS, now)
     events = [*dissolved.events, *converted, *fresh.decide_loaded(now), *joined.events]
@@ -100,7 +104,7 @@ def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[ob
             topic_regex=None,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             assignor=None,
-            classic=ClassicMembership(member.session_timeout_ms, member.protocols),
+            classic=ClassicDetails(member.session_timeout_ms, member.protocols),
         )
     for member_id, partitions in assigned.items():
         yield TargetStored(group_id, member_id, partitions)

@@ -2,7 +2,7 @@
 
 from headwater.broker.broker import Broker
 from headwater.coordination.groups.assignment import Assignment as Partitions
-from headwater.coordination.groups.commands import ConsumerDescription, ConsumerMemberDescription
+from headwater.coordination.groups.consumer.commands import ConsumerDescription, ConsumerMemberDescription
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId
 from headwater.listeners.kafka.context import Context

@@ -6,7 +6,7 @@ from uuid import uuid4
 from headwater.broker.pending import Pending
 from headwater.coordination.groups import assignment as assignments
 from headwater.coordination.groups.assignment import Assignment as Partitions
-from headwater.coordination.groups.commands import MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.consumer.commands import MemberAnswer, MemberHeartbeat
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
 from headwater.listeners.kafka.context import Context

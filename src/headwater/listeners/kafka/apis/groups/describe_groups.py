@@ -1,6 +1,7 @@
 """DescribeGroups (key 15): classic groups, their members and what these have."""
 
-from headwater.coordination.groups.commands import ClassicDescription, GroupState
+from headwater.coordination.groups.classic.commands import ClassicDescription
+from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import GroupId
 from headwater.listeners.kafka.context import Context

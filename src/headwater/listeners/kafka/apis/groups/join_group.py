@@ -3,8 +3,8 @@
 from uuid import uuid4
 
 from headwater.broker.pending import Pending
-from headwater.coordination.groups.commands import NO_GENERATION, Join, JoinResult
-from headwater.coordination.groups.events import ClassicProtocol
+from headwater.coordination.groups.classic.commands import NO_GENERATION, Join, JoinResult
+from headwater.coordination.groups.classic.events import SupportedProtocol
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, MemberId
 from headwater.listeners.kafka.context import Context
@@ -35,7 +35,7 @@ def handle(request: JoinGroupRequest, context: Context) -> Pending[JoinGroupResp
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms if has_timeout else request.session_timeout_ms,
         protocol_type=request.protocol_type,
-        protocols=tuple(ClassicProtocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
+        protocols=tuple(SupportedProtocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
         # A static member is known by its instance, so that it leaves no ghost behind.
         is_member_id_required=version >= FIRST_VERSION_WITH_REQUIRED_MEMBER_ID and instance_id is None,
         may_skip_assignment=version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,

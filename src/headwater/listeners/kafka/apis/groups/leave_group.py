@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headwater.broker.pending import Pending
-from headwater.coordination.groups.commands import Leaving, Left
+from headwater.coordination.groups.classic.commands import Leave, LeaveResult
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, MemberId
 from headwater.listeners.kafka.context import Context
@@ -17,10 +17,10 @@ FIRST_VERSION_WITH_MANY = 3
 def handle(request: LeaveGroupRequest, context: Context) -> Pending[LeaveGroupResponse]:
     is_single = context.api_version < FIRST_VERSION_WITH_MANY
     leaving = (
-        [Leaving(MemberId(request.member_id), None)]
+        [Leave(MemberId(request.member_id), None)]
         if is_single
         else [
-            Leaving(MemberId(member.member_id), member.group_instance_id, member.reason or "")
+            Leave(MemberId(member.member_id), member.group_instance_id, member.reason or "")
             for member in request.members
         ]
     )
@@ -28,11 +28,11 @@ def handle(request: LeaveGroupRequest, context: Context) -> Pending[LeaveGroupRe
     return outcome.map(_single_response if is_single else _response)
 
 
-def _single_response(outcome: Sequence[Left] | HeadwaterError) -> LeaveGroupResponse:
+def _single_response(outcome: Sequence[LeaveResult] | HeadwaterError) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=outcome.code if isinstance(outcome, HeadwaterError) else outcome[0].error)
 
 
-def _response(outcome: Sequence[Left] | HeadwaterError) -> LeaveGroupResponse:
+def _response(outcome: Sequence[LeaveResult] | HeadwaterError) -> LeaveGroupResponse:
     if isinstance(outcome, HeadwaterError):
         return LeaveGroupResponse(error_code=outcome.code, members=[])
     return LeaveGroupResponse(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from headwater.broker.pending import Pending
 from headwater.coordination.catalog.events import Topic
-from headwater.coordination.groups.commands import Commit, OffsetToCommit
+from headwater.coordination.groups.offsets.commands import Commit, OffsetToCommit
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import GroupId, MemberId, TopicId
 from headwater.listeners.kafka.context import Context

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from headwater.broker.broker import Broker
-from headwater.coordination.groups.commands import FoundOffset, OffsetsAsked
-from headwater.coordination.groups.events import CommittedOffset
+from headwater.coordination.groups.offsets.commands import FoundOffset, OffsetQuery
+from headwater.coordination.groups.offsets.events import CommittedOffset
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName, TopicPartition
 from headwater.listeners.kafka.context import Context
@@ -82,7 +82,7 @@ async def _group(asked: OffsetFetchRequestGroup, require_stable: bool, context: 
         ]
     outcome = await broker.groups.committed(
         GroupId(asked.group_id),
-        OffsetsAsked(
+        OffsetQuery(
             partitions,
             None if asked.member_id is None else MemberId(asked.member_id),
             asked.member_epoch,

@@ -1,7 +1,7 @@
 """SyncGroup (key 14): the leader hands in what each member shall have, and each member waits for its part."""
 
 from headwater.broker.pending import Pending
-from headwater.coordination.groups.commands import Sync, SyncResult
+from headwater.coordination.groups.classic.commands import Sync, SyncResult
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, MemberId
 from headwater.listeners.kafka.context import Context

@@ -1,6 +1,6 @@
 """ListTransactions (key 66): transactional ids by state, producer, duration and name."""
 
-from headwater.coordination.transactions.listing import read_filter
+from headwater.coordination.transactions.filter import read_filter
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse

@@ -1,6 +1,6 @@
 """PublishBatch (key 10000): what many writers staged becomes visible at once. Answered when the decision is on disk."""
 
-from headwater.coordination.transactions.commands import ProducerIdentity, Writer
+from headwater.coordination.transactions.commands import ProducerIdentity, StagedWriter
 from headwater.errors import HeadwaterError
 from headwater.ids import ProducerId, TransactionalId
 from headwater.listeners.kafka.context import Context
@@ -12,7 +12,7 @@ REQUEST = PublishBatchRequest
 async def handle(request: PublishBatchRequest, context: Context) -> PublishBatchResponse:
     transactions = context.broker.transactions
     writers = [
-        Writer(
+        StagedWriter(
             TransactionalId(each.transactional_id), ProducerIdentity(ProducerId(each.producer_id), each.producer_epoch)
         )
         for each in request.writers

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headwater.broker.transactions.coordinator import TransactionMembership
-from headwater.coordination.groups.commands import Commit, OffsetToCommit
+from headwater.coordination.groups.offsets.commands import Commit, OffsetToCommit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, ProducerId, TransactionalId

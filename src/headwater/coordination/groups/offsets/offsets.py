@@ -5,22 +5,22 @@ Pure: no clock, no I/O. Who may commit or delete is for the group to say, and wh
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from headwater.config.declaration import INT64_MAX
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.catalog.events import Topic
 from headwater.coordination.decisions import Decision, Now
-from headwater.coordination.groups.commands import OffsetToCommit
-from headwater.coordination.groups.events import (
+from headwater.coordination.groups.offsets.commands import OffsetToCommit
+from headwater.coordination.groups.offsets.events import (
     CommittedOffset,
     OffsetCommitted,
     OffsetEvent,
     OffsetForgotten,
-    OffsetPended,
+    TransactionalOffsetCommitted,
     TransactionEnded,
 )
-from headwater.coordination.groups.pending_offsets import PendingOffsets
+from headwater.coordination.groups.offsets.pending import PendingOffsets
 from headwater.errors import ErrorCode
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicName
 
@@ -94,7 +94,7 @@ class Offsets:
         events, codes = self._accept(group_id, commits, expire_timestamp_ms, now)
         return Decision(events, codes)
 
-    def decide_pend(
+    def decide_commit_in_transaction(
         self,
         group_id: GroupId,
         commits: Iterable[OffsetToCommit],
@@ -102,9 +102,9 @@ class Offsets:
         producer_epoch: int,
         now: Now,
     ) -> Decision[Sequence[ErrorCode]]:
-        """The same inside a transaction."""
+        """As `decide_commit`, inside the producer's transaction."""
         events, codes = self._accept(group_id, commits, NO_EXPIRE_TIMESTAMP, now)
-        return Decision([OffsetPended(producer_id, producer_epoch, *event) for event in events], codes)
+        return Decision([TransactionalOffsetCommitted(producer_id, producer_epoch, *event) for event in events], codes)
 
     def _accept(
         self, group_id: GroupId, commits: Iterable[OffsetToCommit], expire_timestamp_ms: int, now: Now
@@ -201,11 +201,13 @@ class Offsets:
             case OffsetForgotten(group_id, topic, partition):
                 self._committed.remove(group_id, topic, partition)
                 self._pending.overtake((group_id, topic, partition))
-            case OffsetPended(producer_id, _, group_id, topic, partition, committed):
+            case TransactionalOffsetCommitted(producer_id, _, group_id, topic, partition, committed):
                 self._pending.put(producer_id, (group_id, topic, partition), committed)
             case TransactionEnded(producer_id, _, _, is_committed):
                 for where, committed in self._pending.end(producer_id, is_committed=is_committed):
                     self._committed.put(*where, committed)
+            case _:
+                assert_never(event)
 
     def committed(self, group_id: GroupId, topic: TopicName, partition: int) -> CommittedOffset | None:
         return self._committed.get(group_id, topic, partition)

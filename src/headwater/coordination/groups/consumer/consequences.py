@@ -9,11 +9,22 @@ from typing import NamedTuple
 
 from headwater.coordination.decisions import Now
 from headwater.coordination.groups.assignment import NOTHING, Assignment
-from headwater.coordination.groups.commands import TopicImage
-from headwater.coordination.groups.consumer.events import REBALANCE, MemberDeadlineSet, TopicsSeen
-from headwater.coordination.groups.consumer.members import Member
-from headwater.coordination.groups.consumer.membership import Membership
+from headwater.coordination.groups.consumer.events import (
+    REBALANCE,
+    ConsumerGroupStored,
+    CurrentForgotten,
+    MemberDeadlineSet,
+    MemberForgotten,
+    MemberStored,
+    RegexForgotten,
+    RegexResolved,
+    TargetForgotten,
+    TargetStored,
+    TopicsSeen,
+)
+from headwater.coordination.groups.consumer.member import ConsumerMember
 from headwater.coordination.groups.consumer.reconciliation import Goal, reconcile
+from headwater.coordination.groups.consumer.roster import ConsumerRoster
 from headwater.coordination.groups.consumer.subscriptions import (
     REGEXES_MAX,
     Regexes,
@@ -26,16 +37,7 @@ from headwater.coordination.groups.consumer.subscriptions import (
     topic_ids_of,
 )
 from headwater.coordination.groups.consumer.target import Assignable, compute_targets, preferred_assignor, target_events
-from headwater.coordination.groups.events import (
-    ConsumerGroupStored,
-    CurrentForgotten,
-    MemberForgotten,
-    MemberStored,
-    RegexForgotten,
-    RegexResolved,
-    TargetForgotten,
-    TargetStored,
-)
+from headwater.coordination.groups.terms import TopicImage
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
 
@@ -44,18 +46,18 @@ class Arrival(NamedTuple):
     """A member that shows itself."""
 
     # As it was until now; one that is new has and wants nothing.
-    before: Member
+    before: ConsumerMember
     # What it brings now.
     details: MemberStored
     # What it says that it owns.
     owned: Assignment | None
     # The static member whose place it takes.
-    replaced: Member | None = None
+    replaced: ConsumerMember | None = None
 
 
-class Progress(NamedTuple):
+class Advance(NamedTuple):
     events: list[object]
-    member: Member
+    member: ConsumerMember
 
 
 class _Subscribed(NamedTuple):
@@ -66,10 +68,10 @@ class _Subscribed(NamedTuple):
     events: Sequence[object]
 
 
-def advance(group: Membership, arrival: Arrival, topics: TopicImage, assignors: Sequence[str], now: Now) -> Progress:
+def advance(group: ConsumerRoster, arrival: Arrival, topics: TopicImage, assignors: Sequence[str], now: Now) -> Advance:
     before, details, owned, replaced = arrival
     stored = group.members.get(details.member_id)
-    after = Member(details, before.current)
+    after = ConsumerMember(details, before.current)
     is_resubscribed = details is not before.details and after.subscription != before.subscription
     # A member that takes another's place leaves its own, and somebody else must have that.
     is_changed = is_resubscribed or (stored is not None and replaced is not None)
@@ -115,16 +117,16 @@ def advance(group: Membership, arrival: Arrival, topics: TopicImage, assignors: 
             owned=owned,
             is_taken=is_taken,
         )
-        after = Member(details, reconcile(after.current, goal))
+        after = ConsumerMember(details, reconcile(after.current, goal))
     if stored is None or after.current != stored.current:
         events.append(after.current)
         # A member of the classic protocol joins again instead, and has a deadline for that.
         if after.current.pending_revocation and details.classic is None:
             events.append(rebalance_deadline(after, now))
-    return Progress(events, after)
+    return Advance(events, after)
 
 
-def remove(group: Membership, members: Sequence[Member], topics: TopicImage) -> list[object]:
+def remove(group: ConsumerRoster, members: Sequence[ConsumerMember], topics: TopicImage) -> list[object]:
     """What follows when members are gone. The new target is computed when another member shows itself."""
     subscribers = resubscribe(group.subscribers, (member.subscription for member in members), ())
     in_use = regexes_of(subscribers)
@@ -138,7 +140,7 @@ def remove(group: Membership, members: Sequence[Member], topics: TopicImage) -> 
     return events
 
 
-def is_target_due(group: Membership, topics: TopicImage) -> bool:
+def is_target_due(group: ConsumerRoster, topics: TopicImage) -> bool:
     """Whether the targets are of the past: members have gone since, or topics have changed."""
     names = subscribed_names(group.subscribers, group.regexes)
     return group.epoch > group.assignment_epoch or group.metadata_hash != metadata_hash(names, topics)
@@ -153,13 +155,19 @@ def forget_member(group_id: GroupId, member_id: MemberId) -> Sequence[object]:
     )
 
 
-def rebalance_deadline(member: Member, now: Now) -> MemberDeadlineSet:
+def rebalance_deadline(member: ConsumerMember, now: Now) -> MemberDeadlineSet:
     due_ms = now.monotonic_ms + member.details.rebalance_timeout_ms
     return MemberDeadlineSet(member.details.group_id, REBALANCE, member.id, due_ms)
 
 
 def _subscribe(
-    group: Membership, subscribers: Subscribers, topics: TopicImage, now: Now, *, is_changed: bool, regex: str | None
+    group: ConsumerRoster,
+    subscribers: Subscribers,
+    topics: TopicImage,
+    now: Now,
+    *,
+    is_changed: bool,
+    regex: str | None,
 ) -> _Subscribed:
     """`regex` is the arriving member's own: if that cannot be understood the member is told so."""
     is_stale = group.topics_version != topics.version

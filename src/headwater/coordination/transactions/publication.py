@@ -12,11 +12,11 @@ from headwater.coordination.transactions.commands import (
     PROTOCOL_2,
     InitProducer,
     PublishBatch,
-    Published,
+    PublishResult,
+    StagedWriter,
     TransactionSettings,
-    Writer,
 )
-from headwater.coordination.transactions.ending import check_owner
+from headwater.coordination.transactions.end import check_owner
 from headwater.coordination.transactions.events import NO_BATCH_ID, TransactionStored
 from headwater.coordination.transactions.refusals import (
     aborted_writer,
@@ -76,12 +76,12 @@ def published(
     staging: Iterable[TransactionalId],
     settings: TransactionSettings,
     now: Now,
-) -> Decision[Published]:
+) -> Decision[PublishResult]:
     """`staging` are the application's writers whose transactions are open."""
     application = transactions.get(publish.application_id)
     last_id = NO_BATCH_ID if application is None else application.published_batch_id
     if not publish.is_commit:
-        return _ended(_aborted(publish.writers, transactions, now), Published(False, last_id))
+        return _ended(_aborted(publish.writers, transactions, now), PublishResult(False, last_id))
     if publish.batch_id < last_id:
         raise outdated_batch(publish.application_id, publish.batch_id, last_id)
     is_replay = publish.batch_id == last_id
@@ -100,12 +100,12 @@ def published(
     left_behind = (fenced(transactions[each], now) for each in others if each not in named)
     ended += _fitting(left_behind, settings.transaction_state_log_segment_bytes - _size_of(ended))
     if is_replay:
-        return _ended(ended, Published(True, last_id))
+        return _ended(ended, PublishResult(True, last_id))
     remembered = _remembered(application, publish, settings, now)
-    return _ended(ended, Published(False, publish.batch_id), remembered)
+    return _ended(ended, PublishResult(False, publish.batch_id), remembered)
 
 
-def _committed(writer: Writer, transactions: Transactions, now: Now) -> TransactionStored:
+def _committed(writer: StagedWriter, transactions: Transactions, now: Now) -> TransactionStored:
     transaction = transactions.get(writer.transactional_id)
     if transaction is None:
         raise unknown_producer(writer.transactional_id)
@@ -119,7 +119,7 @@ def _committed(writer: Writer, transactions: Transactions, now: Now) -> Transact
     return prepared(transaction, NO_PRODUCER_ID, now, is_commit=True, protocol_version=PROTOCOL_2)
 
 
-def _aborted(writers: Iterable[Writer], transactions: Transactions, now: Now) -> list[TransactionStored]:
+def _aborted(writers: Iterable[StagedWriter], transactions: Transactions, now: Now) -> list[TransactionStored]:
     """Those that are still as they were named; what became of the others stays."""
     found = ((transactions.get(writer.transactional_id), writer.producer) for writer in writers)
     return [
@@ -140,8 +140,8 @@ def _remembered(
 
 
 def _ended(
-    ended: Sequence[TransactionStored], result: Published, *remembered: TransactionStored
-) -> Decision[Published]:
+    ended: Sequence[TransactionStored], result: PublishResult, *remembered: TransactionStored
+) -> Decision[PublishResult]:
     return Decision([*ended, *remembered], result, effects=[markers_of(each) for each in ended])
 
 

@@ -2,17 +2,11 @@
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Ticket, Waiting
+from headwater.coordination.groups.classic.commands import Join, JoinResult
 from headwater.coordination.groups.classic.draft import Draft, current_generation
-from headwater.coordination.groups.classic.events import Member, MemberAwaited
+from headwater.coordination.groups.classic.events import ClassicMember, MemberAwaited, SupportedProtocol
 from headwater.coordination.groups.classic.subscriptions import topics_of
-from headwater.coordination.groups.commands import (
-    CONSUMER_PROTOCOL_TYPE,
-    NO_MEMBER,
-    GroupState,
-    Join,
-    JoinResult,
-)
-from headwater.coordination.groups.events import ClassicProtocol
+from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 
@@ -134,7 +128,7 @@ def _replace(draft: Draft, join: Join, old_id: MemberId, ticket: Ticket) -> Join
     return draft.decision(result)
 
 
-def _needs_rebalance(draft: Draft, old: Member, member: Member) -> bool:
+def _needs_rebalance(draft: Draft, old: ClassicMember, member: ClassicMember) -> bool:
     """A restart alone does not: the metadata may differ, for assignors put there what a member held when it joined."""
     roster = draft.roster
     if roster.selected_protocol() != roster.protocol:
@@ -153,8 +147,8 @@ def _wait(draft: Draft, join: Join, member_id: MemberId, ticket: Ticket) -> Join
     return draft.join_decision(ticket)
 
 
-def _member(join: Join, member_id: MemberId, instance_id: str | None, assignment: bytes) -> Member:
-    return Member(
+def _member(join: Join, member_id: MemberId, instance_id: str | None, assignment: bytes) -> ClassicMember:
+    return ClassicMember(
         member_id,
         instance_id,
         join.client_id,
@@ -166,9 +160,9 @@ def _member(join: Join, member_id: MemberId, instance_id: str | None, assignment
     )
 
 
-def _distinct(join: Join) -> tuple[ClassicProtocol, ...]:
+def _distinct(join: Join) -> tuple[SupportedProtocol, ...]:
     """Each protocol once, as the member first names it."""
-    by_name: dict[str, ClassicProtocol] = {}
+    by_name: dict[str, SupportedProtocol] = {}
     for protocol in join.protocols:
         by_name.setdefault(protocol.name, protocol)
     return tuple(by_name.values())

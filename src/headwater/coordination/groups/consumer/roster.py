@@ -6,27 +6,17 @@ events of different keys is taken for granted: a compacted log keeps only the la
 
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.groups.assignment import NOTHING, Assignment
-from headwater.coordination.groups.commands import DeadlineKey, GroupState
 from headwater.coordination.groups.consumer.events import (
     CLASSIC_JOIN,
     CLASSIC_SYNC,
     DEADLINE_KINDS,
     REBALANCE,
-    MemberDeadlineCancelled,
-    MemberDeadlineSet,
-    TopicsSeen,
-)
-from headwater.coordination.groups.consumer.members import Member, new_current, new_details, weight_of
-from headwater.coordination.groups.consumer.subscriptions import (
-    NO_METADATA_HASH,
-    Subscription,
-    resubscribe,
-)
-from headwater.coordination.groups.events import (
     ConsumerGroupForgotten,
     ConsumerGroupStored,
     CurrentForgotten,
     CurrentStored,
+    MemberDeadlineCancelled,
+    MemberDeadlineSet,
     MemberForgotten,
     MemberStored,
     RegexForgotten,
@@ -35,13 +25,21 @@ from headwater.coordination.groups.events import (
     TargetEpochStored,
     TargetForgotten,
     TargetStored,
+    TopicsSeen,
 )
+from headwater.coordination.groups.consumer.member import ConsumerMember, new_current, new_details, weight_of
+from headwater.coordination.groups.consumer.subscriptions import (
+    NO_METADATA_HASH,
+    TopicSubscription,
+    resubscribe,
+)
+from headwater.coordination.groups.terms import DeadlineKey, GroupState
 from headwater.ids import GroupId, MemberId, TopicId
 
 NO_VERSION = -1
 
 
-class Membership:
+class ConsumerRoster:
     def __init__(self, group_id: GroupId, deadlines: Deadlines[DeadlineKey]) -> None:
         self.group_id = group_id
         # Rises with every change of members, subscriptions or topics: a new target is due.
@@ -49,14 +47,14 @@ class Membership:
         self.metadata_hash = NO_METADATA_HASH
         # The epoch that the targets were computed for.
         self.assignment_epoch = 0
-        self.members: dict[MemberId, Member] = {}
+        self.members: dict[MemberId, ConsumerMember] = {}
         self.targets: dict[MemberId, Assignment] = {}
         self.regexes: dict[str, RegexResolved] = {}
         # The topics that subscriptions were last compared with.
         self.topics_version = NO_VERSION
         # Derived from the members.
         self.static_members: dict[str, MemberId] = {}
-        self.subscribers: dict[Subscription, int] = {}
+        self.subscribers: dict[TopicSubscription, int] = {}
         self.classic_count = 0
         self.weight = 0
         self._owners: dict[TopicId, dict[int, MemberId]] = {}
@@ -76,7 +74,7 @@ class Membership:
         partitions = self._owners.get(topic_id)
         return None if partitions is None else partitions.get(partition)
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
@@ -127,7 +125,7 @@ class Membership:
     def _apply_details(self, details: MemberStored) -> None:
         before = self.members.get(details.member_id)
         current = before.current if before is not None else new_current(self.group_id, details.member_id)
-        self._put(before, Member(details, current))
+        self._put(before, ConsumerMember(details, current))
         if details.classic is None:
             # It may have spoken the classic protocol until now.
             for kind in (CLASSIC_JOIN, CLASSIC_SYNC):
@@ -137,15 +135,15 @@ class Membership:
         member_id = current.member_id
         before = self.members.get(member_id)
         if before is None:
-            self._put(None, Member(new_details(self.group_id, member_id), current))
+            self._put(None, ConsumerMember(new_details(self.group_id, member_id), current))
         else:
             self._release(before)
-            self.members[member_id] = Member(before.details, current)
+            self.members[member_id] = ConsumerMember(before.details, current)
             self._hold(self.members[member_id])
         # Whatever it was to give up, its place is another now; a new deadline, where one is due, comes by itself.
         self._deadlines.cancel((self.group_id, REBALANCE, member_id))
 
-    def _put(self, before: Member | None, after: Member) -> None:
+    def _put(self, before: ConsumerMember | None, after: ConsumerMember) -> None:
         if before is not None:
             self._remove_from_indexes(before)
         self.members[after.id] = after
@@ -163,7 +161,7 @@ class Membership:
         if member is not None:
             self._remove_from_indexes(member)
 
-    def _remove_from_indexes(self, member: Member) -> None:
+    def _remove_from_indexes(self, member: ConsumerMember) -> None:
         self.subscribers = resubscribe(self.subscribers, (member.subscription,), ())
         self.classic_count -= member.details.classic is not None
         self.weight -= weight_of(member.details)
@@ -173,13 +171,13 @@ class Membership:
             del self.static_members[instance_id]
         self._release(member)
 
-    def _hold(self, member: Member) -> None:
+    def _hold(self, member: ConsumerMember) -> None:
         for topic_id, partitions in member.held.items():
             owners = self._owners.setdefault(topic_id, {})
             for partition in partitions:
                 owners[partition] = member.id
 
-    def _release(self, member: Member) -> None:
+    def _release(self, member: ConsumerMember) -> None:
         for topic_id, partitions in member.held.items():
             owners = self._owners.get(topic_id, {})
             for partition in partitions:

@@ -3,14 +3,14 @@
 from typing import NamedTuple
 
 from headwater.coordination.groups.assignment import Assignment, union
-from headwater.coordination.groups.commands import (
+from headwater.coordination.groups.consumer.commands import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
     ConsumerMemberDescription,
     MemberHeartbeat,
 )
-from headwater.coordination.groups.consumer.subscriptions import Subscription
-from headwater.coordination.groups.events import CurrentStored, MemberState, MemberStored
+from headwater.coordination.groups.consumer.events import CurrentStored, MemberState, MemberStored
+from headwater.coordination.groups.consumer.subscriptions import TopicSubscription
 from headwater.ids import GroupId, MemberId
 
 # The request says nothing: what was said before still holds.
@@ -18,7 +18,7 @@ MEMBER_BYTES = 2000
 UNCHANGED_TIMEOUT = -1
 
 
-class Member(NamedTuple):
+class ConsumerMember(NamedTuple):
     details: MemberStored
     current: CurrentStored
 
@@ -27,8 +27,8 @@ class Member(NamedTuple):
         return self.details.member_id
 
     @property
-    def subscription(self) -> Subscription:
-        return Subscription(self.details.topic_names, self.details.topic_regex)
+    def subscription(self) -> TopicSubscription:
+        return TopicSubscription(self.details.topic_names, self.details.topic_regex)
 
     @property
     def held(self) -> Assignment:
@@ -43,9 +43,9 @@ class Member(NamedTuple):
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.current.state is MemberState.STABLE and self.current.epoch == assignment_epoch
 
-    def renamed(self, member_id: MemberId) -> "Member":
+    def renamed(self, member_id: MemberId) -> "ConsumerMember":
         """The static member that takes this one's place: it starts over, with what this one had."""
-        return Member(
+        return ConsumerMember(
             self.details._replace(member_id=member_id),
             self.current._replace(member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
         )
@@ -83,8 +83,8 @@ def new_current(group_id: GroupId, member_id: MemberId) -> CurrentStored:
     return CurrentStored(group_id, member_id, JOIN_EPOCH, JOIN_EPOCH, MemberState.STABLE)
 
 
-def new_member(group_id: GroupId, member_id: MemberId) -> Member:
-    return Member(new_details(group_id, member_id), new_current(group_id, member_id))
+def new_member(group_id: GroupId, member_id: MemberId) -> ConsumerMember:
+    return ConsumerMember(new_details(group_id, member_id), new_current(group_id, member_id))
 
 
 def details_after(details: MemberStored, heartbeat: MemberHeartbeat) -> MemberStored:

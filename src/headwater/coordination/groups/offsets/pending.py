@@ -7,7 +7,7 @@ overtaken can count no more and is dropped. So whatever is pending is newer than
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
-from headwater.coordination.groups.events import CommittedOffset
+from headwater.coordination.groups.offsets.events import CommittedOffset
 from headwater.ids import GroupId, ProducerId, TopicName
 
 Where: TypeAlias = tuple[GroupId, TopicName, int]

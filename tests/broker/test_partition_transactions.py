@@ -11,6 +11,7 @@ from headwater.broker.pending import Pending
 from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
 from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.clock import ManualClock
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.errors import ErrorCode, Refusal
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import Marker
@@ -198,7 +199,8 @@ async def test_a_full_disk_takes_the_end_of_a_transaction_back(tmp_path: Path) -
 
 async def test_what_the_broker_writes_for_a_producer_needs_no_sequence(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        partition = await create(broker, "__consumer_offsets")
+        await broker.topics.create_internal(OFFSETS_TOPIC, 1, {})
+        partition = broker.partition(OFFSETS_TOPIC, 0)
         assert partition.is_internal
         for _ in range(3):
             await settled(write(partition, -1))

@@ -13,6 +13,10 @@ class Clock(Protocol):
         """Time that never jumps, for time-outs and intervals."""
         ...
 
+    def monotonic_us(self) -> int:
+        """As `monotonic_ms`, in microseconds, for measurements."""
+        ...
+
 
 class SystemClock:
     def now_ms(self) -> int:
@@ -20,6 +24,9 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    def monotonic_us(self) -> int:
+        return time.monotonic_ns() // 1000
 
 
 class ManualClock:
@@ -34,6 +41,9 @@ class ManualClock:
 
     def monotonic_ms(self) -> int:
         return self._monotonic_ms
+
+    def monotonic_us(self) -> int:
+        return self._monotonic_ms * 1000
 
     def advance(self, milliseconds: int) -> None:
         self._now_ms += milliseconds

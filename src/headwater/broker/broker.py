@@ -14,6 +14,7 @@ from headwater.broker.catalog.producer_ids import ProducerIds
 from headwater.broker.config_resources import ConfigResources
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
+from headwater.broker.measurements import Measurements
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.ports.leadership import Leadership
@@ -59,7 +60,8 @@ class Broker:
     def __init__(self, config: BrokerConfig, clock: Clock, data: DataDirectory) -> None:
         self.clock = clock
         self.data = data
-        self.journal = Journal(clock, config.headwater_flush_engine)
+        self.measurements = Measurements(clock)
+        self.journal = Journal(clock, config.headwater_flush_engine, self.measurements)
         self._progress_ms = clock.monotonic_ms()
         try:
             metadata = LocalMetadata(data, config, clock, self.journal)
@@ -95,6 +97,7 @@ class Broker:
             clock,
         )
         self._sequence_guard = SequenceGuard()
+        self.measurements.observe(self)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
 

@@ -191,8 +191,8 @@ def test_a_client_that_takes_no_byte_of_its_reply_is_closed(timed: Broker, clock
             # As long as it takes some, it may take its time.
             sweep(timed)
             clock.advance(29_000)
-            before = on_loop(timed, lambda: connection._output.progress)
-            while on_loop(timed, lambda: connection._output.progress) == before:
+            before = on_loop(timed, lambda: connection._output.sent_bytes)
+            while on_loop(timed, lambda: connection._output.sent_bytes) == before:
                 deaf.socket.recv(65536)
         eventually(timed, lambda: connection._output._waiting)
         sweep(timed)

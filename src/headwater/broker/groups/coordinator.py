@@ -6,7 +6,7 @@ The topic is made for the first who looks for a coordinator. A refused command i
 # Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
@@ -39,6 +39,7 @@ from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, 
 from headwater.coordination.groups.terms import GroupListing
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, ProducerId, TopicName, TopicPartition
+from headwater.metrics import Labels, Sample
 
 ResultT = TypeVar("ResultT")
 
@@ -79,6 +80,29 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         """What the members of all groups may still take."""
         taken = sum(machine.weight for machine in self.machines())
         return self._config.current.headwater_groups_memory_max_bytes - taken
+
+    # -- what is measured
+
+    def ids(self) -> Iterator[GroupId]:
+        for machine in self.machines():
+            yield from machine.groups
+
+    def offset_samples(self) -> Iterator[Sample]:
+        for group_id, where, offset in self._committed_offsets():
+            yield Sample(_labels(group_id, where), offset)
+
+    def lag_samples(self) -> Iterator[Sample]:
+        for group_id, where, offset in self._committed_offsets():
+            partition = self._partitions.find(where)
+            if partition is not None:
+                yield Sample(_labels(group_id, where), max(partition.high_watermark - offset, 0))
+
+    def _committed_offsets(self) -> Iterator[tuple[GroupId, TopicPartition, int]]:
+        for machine in self.machines():
+            for group_id in machine.groups:
+                for topic, partitions in machine.offsets.of_group(group_id).items():
+                    for index, committed in partitions.items():
+                        yield group_id, TopicPartition(topic, index), committed.offset
 
     def _submit(
         self,
@@ -211,6 +235,10 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
             return Decision((), ask(machine))
 
         return self._submit(group_id, decide, nameless=nameless)
+
+
+def _labels(group_id: GroupId, where: TopicPartition) -> Labels:
+    return ("group", group_id), ("topic", where.topic), ("partition", str(where.partition))
 
 
 def _listing(machine: GroupMachine, _ticket: Ticket, _now: Now) -> Decision[Sequence[GroupListing]]:

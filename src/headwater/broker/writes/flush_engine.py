@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 class Flush(NamedTuple):
     partition: "Partition"
     task: FlushTask
+    begun_us: int
 
 
 # Called on the event loop with a flush that ended, and the error it ended with. May be called twice for one flush: an

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from headwater.broker.measurements import Measurements
 from headwater.broker.partition import Partition
 from headwater.broker.writes.flush_engine import Flush, FlushEngine
 from headwater.broker.writes.flush_thread import FlushThread
@@ -26,9 +27,10 @@ class StagedWriter(Protocol):
 
 
 class Journal:
-    def __init__(self, clock: Clock, engine: str = "auto") -> None:
+    def __init__(self, clock: Clock, engine: str, measurements: Measurements) -> None:
         self.replies = ReplyBatch()
         self._clock = clock
+        self._measurements = measurements
         self._loop = asyncio.get_running_loop()
         self._to_write: list[StagedWriter] = []
         self._is_turn = False
@@ -78,7 +80,7 @@ class Journal:
         if task is None:
             return
         self._flushing[partition] = task
-        self._engine.begin(Flush(partition, task))
+        self._engine.begin(Flush(partition, task, self._clock.monotonic_us()))
 
     async def drain(self) -> None:
         """Wait until nothing is being flushed any more."""
@@ -102,7 +104,7 @@ class Journal:
         self._engine.close()
 
     def _completed(self, flush: Flush, error: Exception | None) -> None:
-        partition, task = flush
+        partition, task, begun_us = flush
         is_second = self._flushing.get(partition) is not task
         if is_second and error is None:
             # A late flush that was repeated: the other engine has completed it before.
@@ -117,9 +119,11 @@ class Journal:
                 raise error
             with self.replies:
                 partition.flushed(task)
+            self._measurements.flush_us.observe(self._clock.monotonic_us() - begun_us)
         except Exception as failure:
             # The failure stays with this partition: others may have been flushed along with it.
             logger.error("flush of %s failed, the partition is offline", partition.id, exc_info=failure)
+            self._measurements.flushes_failed.value += 1
             partition.flush_failed(f"flush failed: {failure}")
             again = False
         if again:

@@ -26,6 +26,7 @@ from headwater.listeners.kafka.apis.groups import (
     offset_fetch,
     sync_group,
 )
+from headwater.listeners.kafka.apis.observability import describe_metrics
 from headwater.listeners.kafka.apis.records import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
 from headwater.listeners.kafka.apis.topics import (
     create_partitions,
@@ -92,12 +93,14 @@ APIS: tuple[ModuleType, ...] = (
     list_config_resources,
     describe_topic_partitions,
     publish_batch,
+    describe_metrics,
 )
 
 Handler: TypeAlias = Callable[[Request, Context], Outcome]
 
 
 class Api(NamedTuple):
+    name: str
     request: type[Request]
     handle: Handler
     first_version: int
@@ -108,7 +111,8 @@ class Api(NamedTuple):
 def _api(module: ModuleType) -> Api:
     request = cast("type[Request]", module.REQUEST)
     flexible_from = request.flexible_from if request.flexible_from is not None else request.versions.stop
-    return Api(request, module.handle, request.versions.start, request.versions.stop - 1, flexible_from)
+    name = request.__name__.removesuffix("Request")
+    return Api(name, request, module.handle, request.versions.start, request.versions.stop - 1, flexible_from)
 
 
 BY_KEY: dict[int, Api] = {module.REQUEST.api_key: _api(module) for module in APIS}

@@ -7,10 +7,11 @@ from inspect import iscoroutine
 from struct import Struct
 from typing import cast
 
+from headwater.broker.measurements import NOT_TIMED, RequestMeasurement
 from headwater.broker.pending import Pending
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
-from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM
+from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, FLEXIBLE_FROM
 from headwater.listeners.kafka.apis.cluster import api_versions
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.outcome import HangUp, NoReply, Reply
@@ -19,6 +20,7 @@ from headwater.listeners.tcp.connection import Connection, Slot
 from headwater.listeners.tcp.output import Part
 from headwater.listeners.tcp.request_memory import RequestMemory
 from headwater.protocol.wire.codec import Response, decode, encode_parts
+from headwater.protocol.wire.error_scan import error_scan
 from headwater.protocol.wire.framing import FrameReader
 from headwater.protocol.wire.headers import read_request_header
 
@@ -51,14 +53,15 @@ class KafkaConversation:
 
     def serve(self, frame: memoryview, slot: Slot) -> None:
         header = read_request_header(frame, FLEXIBLE_FROM)
-        api = BY_KEY.get(header.api_key)
-        if api is None:
+        served = self._services.apis.get(header.api_key)
+        if served is None:
             raise ProtocolError(f"API key {header.api_key} is not served here")
+        api, measured = served
         version = header.api_version
         if not api.first_version <= version <= api.last_version:
             if header.api_key == API_VERSIONS_KEY:
                 # A newer client asks in its newest version first; it learns ours from an answer in version 0.
-                _reply(slot, api_versions.unsupported(), header.correlation_id, 0, False)
+                _reply(slot, api_versions.unsupported(), measured, NOT_TIMED, header.correlation_id, 0, False)
                 return
             raise ProtocolError(
                 f"{api.request.__name__} version {version} is not served, only "
@@ -70,19 +73,24 @@ class KafkaConversation:
             context = self._new_context(version, header.client_id)
         flexible_header = version >= api.flexible_from and header.api_key != API_VERSIONS_KEY
         correlation_id = header.correlation_id
+        began_us = measured.begin()
         outcome = api.handle(request, context)
         if isinstance(outcome, Pending):
             if outcome.is_abandonable:
                 slot.abandon = outcome.abandon
-            outcome.then(lambda reply: _reply(slot, reply, correlation_id, version, flexible_header))
+            outcome.then(
+                lambda reply: _reply(slot, reply, measured, began_us, correlation_id, version, flexible_header)
+            )
         elif iscoroutine(outcome):
             awaitable = cast("Awaitable[Response]", outcome)
-            task = asyncio.ensure_future(self._reply_later(awaitable, slot, correlation_id, version, flexible_header))
+            task = asyncio.ensure_future(
+                self._reply_later(awaitable, slot, measured, began_us, correlation_id, version, flexible_header)
+            )
             tasks = self._services.tasks
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         else:
-            _reply(slot, cast("Reply", outcome), correlation_id, version, flexible_header)
+            _reply(slot, cast("Reply", outcome), measured, began_us, correlation_id, version, flexible_header)
 
     def _new_context(self, version: int, client_id: str | None) -> Context:
         services = self._services
@@ -98,7 +106,14 @@ class KafkaConversation:
         return context
 
     async def _reply_later(
-        self, outcome: Awaitable[Response], slot: Slot, correlation_id: int, version: int, flexible_header: bool
+        self,
+        outcome: Awaitable[Response],
+        slot: Slot,
+        measured: RequestMeasurement,
+        began_us: int,
+        correlation_id: int,
+        version: int,
+        flexible_header: bool,
     ) -> None:
         try:
             response = await outcome
@@ -107,10 +122,20 @@ class KafkaConversation:
             logger.exception("a request of %s:%s failed, its connection is closed", *connection.peer[:2])
             connection.close()
             return
-        _reply(slot, response, correlation_id, version, flexible_header)
+        _reply(slot, response, measured, began_us, correlation_id, version, flexible_header)
 
 
-def _reply(slot: Slot, reply: Reply, correlation_id: int, version: int, flexible_header: bool) -> None:
+def _reply(
+    slot: Slot,
+    reply: Reply,
+    measured: RequestMeasurement,
+    began_us: int,
+    correlation_id: int,
+    version: int,
+    flexible_header: bool,
+) -> None:
+    if began_us:
+        measured.end(began_us)
     if isinstance(reply, bytearray):
         # The handler has encoded its body.
         head = _frame_head.pack(len(reply) + (5 if flexible_header else 4), correlation_id)
@@ -122,6 +147,9 @@ def _reply(slot: Slot, reply: Reply, correlation_id: int, version: int, flexible
     if isinstance(reply, HangUp):
         slot.hang_up(reply.reason)
         return
+    errors = error_scan(type(reply))(reply)
+    if errors:
+        measured.errors.update(errors)
     try:
         out = bytearray(_frame_head.pack(0, correlation_id))
         if flexible_header:

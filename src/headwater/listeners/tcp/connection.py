@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from headwater.broker.measurements import Measurements
 from headwater.broker.writes.reply_batch import ReplyBatch
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
@@ -103,9 +104,10 @@ class Connection:
         "_output",
         "_partial_bytes_seen",
         "_poller",
-        "_progress_seen",
         "_quiet_since_ms",
+        "_received_bytes",
         "_replies",
+        "_sent_bytes_seen",
         "_slots",
         "_slow_since_ms",
         "_swept_ms",
@@ -124,6 +126,7 @@ class Connection:
         memory: RequestMemory,
         poller: Poller,
         replies: ReplyBatch,
+        measurements: Measurements,
         on_closed: Callable[["Connection"], None],
         now_ms: int,
     ) -> None:
@@ -133,6 +136,7 @@ class Connection:
         self._on_closed = on_closed
         self._poller = poller
         self._replies = replies
+        self._received_bytes = measurements.received_bytes
         self._output = Output(transport, self.advance, self._broken)
         self._slots: deque[Slot] = deque()
         self._is_reading = False
@@ -140,7 +144,7 @@ class Connection:
         self._is_draining = False
         self._was_active = True
         self._quiet_since_ms = now_ms
-        self._progress_seen = 0
+        self._sent_bytes_seen = 0
         self._slow_since_ms = now_ms
         self._swept_ms = now_ms
         self._partial_bytes_seen = 0
@@ -151,6 +155,10 @@ class Connection:
         self._conversation = converse(self)
         self._frames = self._conversation.frames
         self._resume()
+
+    @property
+    def sent_bytes(self) -> int:
+        return self._output.sent_bytes
 
     @property
     def is_idle(self) -> bool:
@@ -177,6 +185,7 @@ class Connection:
             self._end_of_requests()
             return
         self._was_active = True
+        self._received_bytes.value += count
         self._frames.received(count)
         self.advance()
 
@@ -303,10 +312,10 @@ class Connection:
         if self._is_request_late(now_ms):
             self._give_up(now_ms, "did not finish its request", "headwater.request.read.timeout.ms")
             return
-        progress = self._output.progress
-        if self._was_active or progress != self._progress_seen:
+        sent_bytes = self._output.sent_bytes
+        if self._was_active or sent_bytes != self._sent_bytes_seen:
             self._was_active = False
-            self._progress_seen = progress
+            self._sent_bytes_seen = sent_bytes
             self._quiet_since_ms = now_ms
             return
         quiet_ms = now_ms - self._quiet_since_ms

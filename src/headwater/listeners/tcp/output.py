@@ -32,7 +32,7 @@ class Output:
         "_waiting",
         "_was_warmed",
         "parts",
-        "progress",
+        "sent_bytes",
     )
 
     def __init__(
@@ -47,7 +47,7 @@ class Output:
         self._was_warmed = False
         self._on_drained = on_drained
         self._on_broken = on_broken
-        self.progress = 0  # counts successful sends; a sweep that sees it stand still closes the connection
+        self.sent_bytes = 0  # a sweep that sees it stand still closes the connection
 
     def send(self, parts: list[Part]) -> None:
         """Sends what the socket takes now; the rest follows when it is writable again."""
@@ -61,9 +61,10 @@ class Output:
                 self._break(error)
                 return
             if sent == len(parts[0]):
-                self.progress += 1
+                self.sent_bytes += sent
                 return
             self._position = sent
+            self.sent_bytes += sent
         self.parts.extend(part for part in parts if len(part))
         self._pump()
 
@@ -155,7 +156,7 @@ class Output:
             self._on_drained()
 
     def _advance(self, sent: int) -> None:
-        self.progress += 1
+        self.sent_bytes += sent
         parts = self.parts
         self._position += sent
         while parts and self._position >= len(parts[0]):

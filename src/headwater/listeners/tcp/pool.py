@@ -12,6 +12,7 @@ from headwater.listeners.tcp.connection import Connection, Converse
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.request_memory import RequestMemory
 from headwater.listeners.tcp.transport import PlainTransport
+from headwater.metrics import Sample
 
 logger = logging.getLogger(__name__)
 
@@ -24,27 +25,43 @@ class ConnectionPool:
         self.memory = RequestMemory(self.config.queued_max_request_bytes, self._reclaim)
         self._clock = broker.clock
         self._replies = broker.journal.replies
+        self._measurements = measurements = broker.measurements
         self._connections: set[Connection] = set()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
         self._per_host: Counter[str] = Counter()
+        # By connections that are closed.
+        self._sent_bytes_before = 0
         self._sweeping: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._poller = Poller(broker.journal)
         broker.live_config.follow(self._use_config)
+        metrics = measurements.metrics
+        metrics.declare(
+            "headwater_network_sent_bytes_total",
+            "counter",
+            "Bytes sent to clients.",
+            lambda: [Sample((), self.sent_bytes)],
+        )
+        metrics.gauge("headwater_connections", "Open connections.", lambda: len(self._connections))
+        metrics.gauge("headwater_request_memory_bytes", "Memory of requests in flight.", lambda: self.memory.used)
         self._sweep()
 
     @property
     def connection_count(self) -> int:
         return len(self._connections)
 
+    @property
+    def sent_bytes(self) -> int:
+        return self._sent_bytes_before + sum(connection.sent_bytes for connection in self._connections)
+
     def admit(self, accepted: socket.socket, host: str, converse: Converse) -> None:
         """Begin to serve a client, unless there are too many already."""
         if len(self._connections) >= self.config.max_connections:
-            _turn_away(accepted, host, len(self._connections), "max.connections")
+            self._turn_away(accepted, host, len(self._connections), "max.connections")
             return
         if self._per_host[host] >= self.config.max_connections_per_ip:
-            _turn_away(accepted, host, self._per_host[host], "max.connections.per.ip")
+            self._turn_away(accepted, host, self._per_host[host], "max.connections.per.ip")
             return
         accepted.setblocking(False)
         tcp.prepare(accepted)
@@ -59,17 +76,25 @@ class ConnectionPool:
                 self.memory,
                 self._poller,
                 self._replies,
+                self._measurements,
                 self._closed,
                 self._clock.monotonic_ms(),
             )
         except OSError:  # the client is gone already
             transport.close()
             return
+        self._measurements.connections_accepted.value += 1
         self._connections.add(connection)
         self._no_connections.clear()
         self._per_host[host] += 1
 
+    def _turn_away(self, accepted: socket.socket, host: str, count: int, setting: str) -> None:
+        logger.warning("refusing a connection from %s: there are %d already (%s)", host, count, setting)
+        self._measurements.connections_refused.value += 1
+        accepted.close()
+
     def _closed(self, connection: Connection) -> None:
+        self._sent_bytes_before += connection.sent_bytes
         self._connections.discard(connection)
         if not self._connections:
             self._no_connections.set()
@@ -116,8 +141,3 @@ class ConnectionPool:
         for connection in tuple(self._connections):
             connection.close()
         self._poller.close()
-
-
-def _turn_away(accepted: socket.socket, host: str, count: int, setting: str) -> None:
-    logger.warning("refusing a connection from %s: there are %d already (%s)", host, count, setting)
-    accepted.close()

@@ -1,8 +1,8 @@
-"""The catalog: which topics there are, their ids, partition counts and settings, and the settings of broker and groups,
+"""The catalog: all topics with their ids, partition counts and settings, and the settings of the broker and of groups,
 as a fold over its own log.
 
 Pure: no clock, no I/O. `decide_*` checks a command against the state and returns events; `apply` is the only writer,
-live and in recovery. An event carries the whole state of its key, so that the log may be compacted by key.
+live and in recovery. An event has the whole state of its key, so that the log may be compacted by key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class CatalogMachine:
     def __init__(
         self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000, rack: str | None = None
     ) -> None:
-        # Rises with every change of a topic, so that whoever has looked at the topics knows when to look again.
+        # Rises with every change of a topic, so that readers of the catalog notice when their view is outdated.
         self.version = 0
         self.by_name: dict[TopicName, Topic] = {}
         self.by_id: dict[TopicId, Topic] = {}
@@ -39,9 +39,9 @@ class CatalogMachine:
         self.partition_total = 0
         self.topics_max = topics_max
         self.partitions_max = partitions_max
-        # How many groups may have settings of their own.
+        # Maximum number of groups that have settings of their own.
         self.groups_max = groups_max
-        # One node has every replica.
+        # All replicas are on this one node.
         self._racks = frozenset({rack}) if rack else frozenset[str]()
 
     # -- decisions
@@ -142,7 +142,7 @@ class CatalogMachine:
         return topic
 
     def racks(self, topic_id: TopicId, partition: int) -> frozenset[str]:
-        """Where the partition's replicas are; nothing where that is not known."""
+        """The racks of the partition's replicas; empty if they are not known."""
         topic = self.by_id.get(topic_id)
         return self._racks if topic is not None and 0 <= partition < topic.partition_count else frozenset()
 

@@ -28,7 +28,7 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """What its members say they are; empty if nobody has ever joined."""
+        """The protocol type that its members give, such as consumer; empty if no member has ever joined."""
         ...
 
     @property

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import ClientError, check
 from headwater.endpoint import Endpoint
 from headwater.protocol.messages.records.list_offsets import (
@@ -36,7 +36,7 @@ def create_topic(address: str, name: str, partitions: int, settings: Mapping[str
         replication_factor=1,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
     )
-    with Connection(Endpoint.parse(address)) as connection:
+    with BrokerConnection(Endpoint.parse(address)) as connection:
         response = connection.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
     for result in response.topics:
         check(result.error_code, f"topic {name}", result.error_message)
@@ -51,7 +51,7 @@ def retrying(action: Callable[[], T], timeout_s: float) -> T:
         try:
             return action()
         except ClientError as error:
-            if not error.retriable or time.monotonic() > deadline:
+            if not error.is_retriable or time.monotonic() > deadline:
                 raise
         time.sleep(RETRY_PAUSE_S)
 
@@ -59,7 +59,7 @@ def retrying(action: Callable[[], T], timeout_s: float) -> T:
 def record_count(address: str, topic: str, partitions: int) -> int:
     asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in range(partitions)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=asked)])
-    with Connection(Endpoint.parse(address)) as connection:
+    with BrokerConnection(Endpoint.parse(address)) as connection:
         response = connection.call(request, ListOffsetsResponse, version_max=LIST_OFFSETS_VERSION)
     count = 0
     for partition in response.topics[0].partitions:

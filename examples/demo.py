@@ -1,4 +1,4 @@
-"""`make demo`: a broker of its own, 200,000 orders, a streaming pipeline with Spark, its result checked and drawn.
+"""`make demo`: starts a broker, sends 200,000 orders, runs a streaming pipeline in Spark, checks and draws its result.
 
 A real Kafka client sends the orders and reads them back. Spark reads them as a stream, adds up the revenue of each item
 in each minute and writes every closed window exactly once to a second topic.
@@ -35,10 +35,10 @@ from pipelines import windowed_revenue
 ORDERS, REVENUE = "orders", "revenue"
 PARTITIONS = 6
 WINDOW = timedelta(minutes=1)
-# The partitions of a topic are not read in step: this is how far the times of one batch may lie apart.
+# Partitions are not read in step, so the times within one batch may differ by up to this much.
 LATENESS = timedelta(minutes=1)
 PIPELINE_TIMEOUT_S = 150.0
-# What runs for a minute is done before Java's second compiler would pay off.
+# The demo runs for a minute, and ends before Java's second compiler (C2) would pay off.
 SPARK_CONFIG = {"spark.log.level": "ERROR", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 console = Console()
@@ -55,7 +55,7 @@ Windows = dict[tuple[datetime, str], Revenue]
 
 @contextmanager
 def running_broker(directory: Path) -> Generator[str]:
-    """Gives the address to connect to; at the end the broker is told to stop, as a service manager does it."""
+    """Yields the broker's address; at exit stops the broker with SIGTERM, as a service manager does."""
     command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data-dir", str(directory / "data")]
     command += ["--kafka", "127.0.0.1:0", "--set", "headwater.log.format=human"]
     log = directory / "log.txt"
@@ -103,7 +103,7 @@ def create_topics(address: str) -> None:
 
 
 def consume(address: str, topic: str, progress: Progress, count: int) -> tuple[list[Message], float]:
-    """All that is in a topic, which is `count` messages or more, as a reader of committed records sees it."""
+    """All committed messages of a topic, and the seconds that reading took. Fails unless there are at least `count`."""
     task = progress.add_task("consume", total=count)
     consumer = Consumer({"bootstrap.servers": address, "group.id": "demo", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
@@ -115,14 +115,15 @@ def consume(address: str, topic: str, progress: Progress, count: int) -> tuple[l
         if time.perf_counter() - started > TIMEOUT_S:
             raise SystemExit(f"only {len(messages)} of {count} messages of {topic} came back")
     seconds = time.perf_counter() - started
-    # Nothing else is there: what came back twice would be behind the last.
+    # There should be no more messages: a duplicate would come after the last one.
     messages += consumer.consume(1, timeout=0.2)
     consumer.close()
     return messages, seconds
 
 
 def check_orders(orders: list[Record], messages: list[Message]) -> Counter[int]:
-    """Every order exactly once, byte for byte, on its key's partition, in sequence. Gives the orders per partition."""
+    """Check that each order came back once, unchanged, on its key's partition and in order. Returns counts by
+    partition."""
     last: dict[int, int] = {}
     counts: Counter[int] = Counter()
     for message in messages:
@@ -140,7 +141,7 @@ def check_orders(orders: list[Record], messages: list[Message]) -> Counter[int]:
 
 
 def run_pipeline(spark: SparkSession, address: str, checkpoint: Path, progress: Progress, count: int) -> float:
-    """Processes all orders in several micro-batches; gives the seconds that it took."""
+    """Process all orders in several micro-batches. Returns the seconds that it took."""
     task = progress.add_task("pipeline", total=count)
     pipeline = windowed_revenue.build(
         spark,
@@ -162,7 +163,7 @@ def run_pipeline(spark: SparkSession, address: str, checkpoint: Path, progress: 
 
 
 def expected_windows(orders: list[Record]) -> Windows:
-    """What the pipeline has to find, added up without it."""
+    """The correct result of the pipeline, computed without Spark."""
     counts: Counter[tuple[datetime, str]] = Counter()
     totals: dict[tuple[datetime, str], Decimal] = {}
     for record in orders:
@@ -175,7 +176,7 @@ def expected_windows(orders: list[Record]) -> Windows:
 
 
 def check_windows(expected: Windows, messages: list[Message]) -> Windows:
-    """Every window that is closed is there once, and right. The last ones are open: more orders might come."""
+    """Check that each written window is correct and was written once. Returns the written windows."""
     found: Windows = {}
     for message in messages:
         if message.error() is not None or (value := message.value()) is None:
@@ -189,7 +190,7 @@ def check_windows(expected: Windows, messages: list[Message]) -> Windows:
 
 
 def closed_windows(expected: Windows, orders: list[Record]) -> Windows:
-    """Those that the watermark has passed: the time of the last order, less what is allowed to be late."""
+    """The windows that the watermark has passed. It is the time of the last order minus the allowed lateness."""
     last = max(datetime.fromisoformat(json.loads(record.value)["time"]) for record in orders)
     watermark = last - LATENESS
     return {window: revenue for window, revenue in expected.items() if window[0] + WINDOW <= watermark}

@@ -1,8 +1,8 @@
-"""Orders of a small shop, always the same ones: the input of the demo and of the recipes in examples/pipelines.
+"""Orders of a small shop, the same in every run: the input of the demo and of the recipes in examples/pipelines.
 
     python examples/orders.py --bootstrap localhost:9092
 
-fills the topics `orders` and `payments`, and `customers` with a record for each customer.
+fills the topics `orders` and `payments`, and the topic `customers` with a record for each customer.
 """
 
 import json
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 CUSTOMERS = 5_000
-# With how often each is ordered.
+# The items with their relative frequencies.
 ITEMS = {"coffee": 9, "bread": 8, "apples": 6, "tea": 5, "cheese": 4, "olives": 3, "honey": 2}
 FIRST_ORDER = datetime(2026, 5, 1, 9, tzinfo=UTC)
 TIME_BETWEEN = timedelta(milliseconds=20)
@@ -32,7 +32,7 @@ class Record:
 
 
 def make_orders(count: int) -> list[Record]:
-    """The customer is the key, so that one customer's orders keep their sequence."""
+    """The key is the customer, so that each customer's orders keep their order."""
     random = Random(7)
     items, weights = list(ITEMS), list(ITEMS.values())
     orders: list[Record] = []
@@ -64,7 +64,7 @@ def make_customers() -> list[Record]:
 
 
 def make_payments(count: int) -> list[Record]:
-    """One for most of the orders, up to some minutes later."""
+    """A payment for 95 % of the orders, up to five minutes after the order."""
     random = Random(13)
     payments: list[Record] = []
     for number in range(count):
@@ -81,7 +81,7 @@ def progress_bar(console: Console) -> Progress:
 
 
 def produce(address: str, topic: str, records: Iterable[Record], progress: Progress, *, name: str, total: int) -> float:
-    """Gives the seconds until the last acknowledgement."""
+    """Send the records. Returns the seconds until the last acknowledgement."""
     failures: list[KafkaError] = []
     acknowledged = 0
     task = progress.add_task(name, total=total)
@@ -92,7 +92,7 @@ def produce(address: str, topic: str, records: Iterable[Record], progress: Progr
         if error is not None:
             failures.append(error)
 
-    # Idempotent: a retry never writes a record twice. Partitioned as the Java client does it.
+    # Idempotent, so that a retry never writes a record twice. The partitioner is the Java client's.
     settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 20}
     producer = Producer({"bootstrap.servers": address, **settings})
     started = time.perf_counter()

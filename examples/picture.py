@@ -1,4 +1,4 @@
-"""Stacked bars as an SVG file, which any browser shows. Made by hand: a demo should not need a plotting library."""
+"""Draws stacked bars as an SVG file, which any browser shows, so that the demo needs no plotting library."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ LABELS_MAX = 12
 
 
 def draw(path: Path, title: str, labels: Sequence[str], series: Mapping[str, Sequence[float]], unit: str) -> None:
-    """`series` has a value for each label; they are stacked in their sequence."""
+    """`series` has a value for each label. The values are stacked in the order of the series."""
     totals = [sum(values) for values in zip(*series.values(), strict=True)]
     top = _round_up(max(totals, default=0.0))
     plot_width, plot_height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
@@ -51,7 +51,7 @@ def draw(path: Path, title: str, labels: Sequence[str], series: Mapping[str, Seq
 
 
 def _round_up(value: float) -> float:
-    """To a number that divides well: 1, 2, 4 or 8 and zeros."""
+    """Round up to a number that divides well: 1, 2, 4 or 8 times a power of ten."""
     top = 1.0
     while top * 8 < value:
         top *= 10

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 NAMES = ("Ann", "Ben", "Cleo")
 
 bootstrap_servers = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"
-# The topic comes into being with its first record; partition 0 is enough here.
+# The broker creates the topic with its first record. Partition 0 is enough here.
 producer = Producer({"bootstrap.servers": bootstrap_servers})
 for name in NAMES:
     producer.produce("greetings", key=name, value=f"Hello, {name}!", partition=0)

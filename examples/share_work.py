@@ -1,4 +1,4 @@
-"""Two consumers of one group share six partitions; what one of them leaves, the other takes over.
+"""Two consumers of one group share six partitions. When one of them leaves, the other takes over its partitions.
 
 python examples/share_work.py [HOST:PORT]
 """
@@ -27,7 +27,7 @@ def member() -> Consumer:
             "group.id": f"workers-of-{topic}",
             "group.protocol": "consumer",
             "auto.offset.reset": "earliest",
-            # What counts as read is what `work` says is done, not what was fetched.
+            # Commit only the messages that `work` marks as done, not all that were fetched.
             "enable.auto.offset.store": False,
         }
     )
@@ -39,9 +39,12 @@ done: set[bytes] = set()
 
 
 def work(consumer: Consumer) -> None:
-    """Does some jobs, and says of each that it is done. The client commits that by itself, every few seconds and before
-    a partition goes to another member, which goes on behind it. (A commit of our own may come while the group moves on
-    to another epoch. That is refused, and would have to be tried again.)"""
+    """Do some jobs and mark each as done.
+
+    The client commits the marked offsets every few seconds, and before a partition moves to another member, which
+    continues after them. (A manual commit may arrive while the group moves to another epoch. The broker would refuse
+    it, and the program would have to retry.)
+    """
     for message in consumer.consume(10, timeout=0.1):
         if message.error() is None:
             done.add(message.value() or b"")

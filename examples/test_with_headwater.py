@@ -1,7 +1,7 @@
 """How to test your own code against a real broker: `pytest examples/test_with_headwater.py`.
 
-Installing Headwater gives pytest the fixture `headwater_broker`. It starts in a moment, needs no container, and is
-gone with the test run.
+Installing Headwater gives pytest the fixture `headwater_broker`. The broker starts quickly, needs no container, and
+ends with the test run.
 """
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -25,14 +25,14 @@ def receive(bootstrap_servers: str, topic: str, count: int) -> list[str]:
 
 
 def test_what_was_sent_is_received_in_order(headwater_broker: Broker) -> None:
-    # One broker serves the whole test run: tests keep apart by the names of their topics.
+    # One broker serves the whole test run, so each test uses topics of its own.
     send(headwater_broker.bootstrap_servers, "orders", ["first", "second"])
 
     assert receive(headwater_broker.bootstrap_servers, "orders", 2) == ["first", "second"]
 
 
 def test_with_a_broker_of_its_own() -> None:
-    # A test that needs settings of its own starts its own broker; they have Kafka's names.
+    # A test that needs special settings starts its own broker. Settings have Kafka's names.
     with Broker({"num.partitions": "1", "message.max.bytes": "2000000"}) as broker:
         send(broker.bootstrap_servers, "large", ["x" * 900_000])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from tests.java import SPARK_ENVIRONMENT
+from tests.support.spark.java import SPARK_ENVIRONMENT
 
 MEMORY = Path("/dev/shm")
 # Far more than all tests hold at once; a container often has 64 MiB, which is not enough.

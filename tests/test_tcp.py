@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from headwater import tcp
 from headwater.testing import Broker
-from tests.listeners.on_loop import connection_of
-from tests.listeners.raw import RawClient
+from tests.support.broker.on_loop import socket_of
+from tests.support.kafka.raw_client import RawClient
 
 
 @contextmanager
@@ -41,6 +41,6 @@ def test_what_comes_from_elsewhere_goes_as_the_system_has_it() -> None:
 
 def test_the_broker_prepares_the_connections_of_its_clients() -> None:
     with Broker() as broker, RawClient(broker) as client:
-        connected = connection_of(broker, client)._socket
+        connected = socket_of(broker, client)
         assert congestion_control(connected) == b"reno"
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from benchmarks.loads import frames
 from benchmarks.processes import cpu_seconds
 from benchmarks.topics import retrying
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import check
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
@@ -60,7 +60,7 @@ class Reading(NamedTuple):
 class _Producer:
     """One transactional id in the second protocol: a batch brings its partition along, an end the next epoch."""
 
-    def __init__(self, connection: Connection, number: int, values: Sequence[bytes]) -> None:
+    def __init__(self, connection: BrokerConnection, number: int, values: Sequence[bytes]) -> None:
         self.transactional_id = f"benchmark-{number}"
         self._connection = connection
         self._values = values
@@ -115,7 +115,7 @@ def fill(ready: Callable[[], None], address: str, topic: str, transaction_record
     random = Random(1)
     values = [random.randbytes(RECORD_BYTES) for _ in range(batch_records)]
     ended = 0
-    with Connection(Endpoint.parse(address)) as connection:
+    with BrokerConnection(Endpoint.parse(address)) as connection:
         retrying(lambda: _find_coordinators(connection), RETRY_TIMEOUT_S)
         producers = [
             retrying(partial(_Producer, connection, number, values), RETRY_TIMEOUT_S) for number in range(PRODUCERS)
@@ -131,7 +131,7 @@ def fill(ready: Callable[[], None], address: str, topic: str, transaction_record
     return ended
 
 
-def _find_coordinators(connection: Connection) -> None:
+def _find_coordinators(connection: BrokerConnection) -> None:
     """A broker may make room for transactions only when it is first asked."""
     asked = FindCoordinatorRequest(
         key_type=TRANSACTION_KEY_TYPE, coordinator_keys=[f"benchmark-{number}" for number in range(PRODUCERS)]

@@ -1,7 +1,7 @@
 """A topic archived as a Delta table, by date and hour of its records, exactly once. No jar: `pip install deltalake`.
 
-Each batch is one commit of the table, and the commit says which batch of which query it is (Delta's application
-transactions). A batch that the table has already is left out.
+Each batch is one commit of the table. The commit names its query and batch (Delta's application transactions), so a
+batch that the table already contains is skipped.
 
     python examples/pipelines/archive_delta.py --bootstrap localhost:9092 --topic orders --table archive/orders.delta
 """

@@ -1,7 +1,7 @@
 """A topic archived as an Iceberg table, by date and hour of its records, exactly once.
 
-Needs no jar: `pip install 'pyiceberg[sql-sqlite]'`. The catalogue is a file of SQLite beside the tables. Each batch is
-one commit, in which the table also remembers the number of the batch. A batch that the table has already is left out.
+Needs no jar: `pip install 'pyiceberg[sql-sqlite]'`. The catalogue is an SQLite file beside the tables. Each batch is
+one commit, which also stores the batch's number in the table, so a batch that the table already contains is skipped.
 
     python examples/pipelines/archive_iceberg.py --bootstrap localhost:9092 --topic orders --warehouse archive/iceberg
 """
@@ -22,9 +22,9 @@ NAMESPACE = "topics"
 
 
 def open_catalog(warehouse: str) -> SqlCatalog:
-    place = Path(warehouse).absolute()
-    place.mkdir(parents=True, exist_ok=True)
-    catalog = SqlCatalog("headwater", uri=f"sqlite:///{place / 'catalog.db'}", warehouse=place.as_uri())
+    root = Path(warehouse).absolute()
+    root.mkdir(parents=True, exist_ok=True)
+    catalog = SqlCatalog("headwater", uri=f"sqlite:///{root / 'catalog.db'}", warehouse=root.as_uri())
     catalog.create_namespace_if_not_exists(NAMESPACE)
     return catalog
 
@@ -36,19 +36,19 @@ def write_batch(batch: DataFrame, batch_id: int, *, catalog: SqlCatalog, table_n
     rows: Any = dated.toArrow()
     identifier = f"{NAMESPACE}.{table_name}"
     if not catalog.table_exists(identifier):
-        # Created in one commit with its partitions: a crash between two would leave a table without them.
+        # One commit creates the table and its partitioning: a crash between two would leave it unpartitioned.
         with (
             catalog.create_table_transaction(identifier, rows.schema) as transaction,
             transaction.update_spec() as spec,
         ):
             spec.add_identity("date").add_identity("hour")
     table = catalog.load_table(identifier)
-    remembered = f"headwater.batch.{query_id}"
-    if int(table.properties.get(remembered, -1)) >= batch_id:
+    last_batch = f"headwater.batch.{query_id}"
+    if int(table.properties.get(last_batch, -1)) >= batch_id:
         return
     with table.transaction() as transaction:
         transaction.append(rows)
-        transaction.set_properties({remembered: str(batch_id)})
+        transaction.set_properties({last_batch: str(batch_id)})
 
 
 def build(
@@ -63,7 +63,7 @@ def build(
         .option("maxOffsetsPerTrigger", records_per_batch)
         .load()
     )
-    # A dot in the name would separate namespaces.
+    # Iceberg would take a dot in the name for a separator of namespaces.
     table_name = topic.replace(".", "_").replace("-", "_")
     write = partial(write_batch, catalog=open_catalog(warehouse), table_name=table_name)
     return read.writeStream.queryName(f"archive-iceberg-{topic}").foreachBatch(write)

@@ -1,7 +1,7 @@
 """A topic archived as Parquet files, by date and hour of its records: everything of each record, exactly once.
 
-Spark may write its last batch again after a crash. Each batch has a directory of its own in every hour, named for the
-query and the batch, and writing it again replaces it; so readers of any kind need no list of the files that count.
+After a crash Spark may write its last batch again. In every hour each batch has its own directory, named after the
+query and the batch, and a repeated write replaces it. So readers of any kind need no list of the valid files.
 
     python examples/pipelines/archive_parquet.py --bootstrap localhost:9092 --topic orders --directory archive/orders
 """
@@ -17,7 +17,7 @@ from headwater.spark import session
 
 
 def write_batch(batch: DataFrame, batch_id: int, *, directory: str) -> None:
-    # Another checkpoint counts from 0 again, and is another query: it must not replace what this one wrote.
+    # A query with a new checkpoint counts batches from 0 again. Its id keeps it from replacing this query's files.
     query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     (
         batch.withColumn("date", fn.to_date("timestamp"))

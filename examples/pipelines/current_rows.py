@@ -1,7 +1,7 @@
-"""A stream of changes made into a table of current rows: the newest value of each key, and no row where it was deleted.
+"""Turns a stream of changes into a table of current rows: the newest value of each key, without the deleted keys.
 
-The topic holds a JSON document for each change and an empty value (a tombstone) for a deletion, as change data capture
-writes it. The table is a Delta table, which any engine reads: `pip install deltalake`.
+The topic contains a JSON document for each change and a null value (a tombstone) for a deletion, as change data capture
+writes them. The table is a Delta table, which many engines can read: `pip install deltalake`.
 
     python examples/pipelines/current_rows.py --bootstrap localhost:9092 --topic customers --table tables/customers
 """
@@ -20,8 +20,8 @@ CUSTOMER = "country STRING, tier STRING"
 
 
 def write_batch(batch: DataFrame, batch_id: int, *, table: str) -> None:  # noqa: ARG001
-    """Merging the same changes again changes nothing, so a batch that Spark repeats does no harm."""
-    # All changes of a key are in one partition: the last offset is the last change.
+    """The merge is idempotent, so a batch that Spark repeats does no harm."""
+    # All changes of a key are in one partition, so the highest offset is the last change.
     newest = batch.groupBy("key").agg(fn.max_by(fn.struct("value"), "offset").alias("newest"))
     changes = newest.select("key", fn.col("newest.value").isNull().alias("is_deleted"), "newest.value.*").toArrow()
     rows = DeltaTable.create(table, changes.drop_columns("is_deleted").schema, mode="ignore")

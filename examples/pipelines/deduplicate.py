@@ -1,7 +1,7 @@
-"""A topic without the records that somebody sent twice: of those with the same id, the first one that comes stays.
+"""Copies a topic without duplicates: of several records with the same id, only the first to arrive is kept.
 
-Spark remembers an id until the watermark has passed its record by `within`, not for ever: that bounds the memory. Keys,
-values and headers go through as they are.
+Spark remembers an id until the watermark has passed its record by `within`, which bounds the memory. Keys, values and
+headers are unchanged.
 
     python examples/pipelines/deduplicate.py --bootstrap localhost:9092
 """

@@ -1,7 +1,7 @@
-"""Orders get the country and tier of their customer and go to a topic by what they are.
+"""Adds the country and tier of the customer to each order, and routes the orders to several topics.
 
-Large orders go to one topic, all others to a second. What is no order, or names a customer that nobody knows, goes to a
-third as it came, with the reason in a header. One write serves all three: each row says its topic.
+Large orders go to one topic, all others to a second. Records that are no orders, or that name an unknown customer, go
+to a third topic unchanged, with the reason in a header. One write serves all three: each row names its topic.
 
     python examples/pipelines/enrich_and_route.py --bootstrap localhost:9092
 """
@@ -19,7 +19,7 @@ HEADERS = "array<struct<key: string, value: binary>>"
 
 
 def read_customers(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """The newest record of each customer. As a batch read it is done anew for every micro-batch of the orders."""
+    """The newest record of each customer. This is a batch read, which Spark repeats for every micro-batch of orders."""
     return (
         spark.read.format("headwater")
         .option("bootstrap.servers", bootstrap)

@@ -1,7 +1,7 @@
-"""Two topics joined: each order with its payment, or without one when none came within the hour.
+"""Joins two topics: each order with its payment, or without one if none came within the hour.
 
-Both sides wait for each other in Spark's state. The watermarks and the time range in the join say for how long: without
-them the state would only grow. An unpaid order is written when no payment can come in time any more.
+Both sides wait for each other in Spark's state. The watermarks and the time range in the join limit how long: without
+them the state would grow without bound. An unpaid order is written as soon as no payment can be in time any more.
 
     python examples/pipelines/join_payments.py --bootstrap localhost:9092
 """

@@ -1,7 +1,7 @@
-"""A Parquet archive (see archive_parquet.py) written back into a topic: keys, values, headers, times as they were.
+"""Writes a Parquet archive (see archive_parquet.py) back into a topic: keys, values, headers and timestamps unchanged.
 
-The records of a partition keep their sequence. All of them appear at once, and only once: a second run with the same
-application id and version adds nothing.
+The records of a partition keep their order. All of them become visible at once, and only once: a second run with the
+same application id and version adds nothing.
 
     python examples/pipelines/replay_archive.py --bootstrap localhost:9092 --directory archive/orders --topic again
 """
@@ -13,11 +13,11 @@ from headwater.spark import session
 
 
 def read_archive(spark: SparkSession, directory: str, *, where: str = "true") -> DataFrame:
-    """`where` picks hours without reading the others: "date = '2026-05-01' AND hour BETWEEN 8 AND 11"."""
+    """`where` selects hours without reading the others: "date = '2026-05-01' AND hour BETWEEN 8 AND 11"."""
     return (
         spark.read.parquet(directory)
         .where(where)
-        # One task has all of a partition of the old topic, in the sequence of its offsets.
+        # One task gets all records of a partition of the old topic, in the order of their offsets.
         .select("key", "value", "headers", "timestamp", "partition", "offset")
         .repartition("partition")
         .sortWithinPartitions("partition", "offset")
@@ -34,7 +34,7 @@ def replay(
     application_version: int,
     where: str = "true",
 ) -> None:
-    # Without the column "partition" the keys decide: the new topic may have more partitions than the old one.
+    # Without the column "partition" the keys choose the partitions, as the new topic may have a different number.
     records = read_archive(spark, directory, where=where).drop("partition", "offset")
     (
         records.write.format("headwater")

@@ -1,7 +1,7 @@
-"""Sessions of customers: orders that follow each other within a gap belong together, in whatever sequence they come.
+"""Sessions of customers: orders less than a gap apart form one session, in whatever order they arrive.
 
 Written with `transformWithState`: each customer has a state (its open sessions) and timers, which fire when the
-watermark passes them. Spark keeps such state in RocksDB only, hence the setting below; it brings RocksDB with it.
+watermark passes them. Spark keeps such state in RocksDB only, hence the setting below. RocksDB is part of Spark.
 
     python examples/pipelines/sessionise.py --bootstrap localhost:9092
 """
@@ -29,7 +29,7 @@ SPARK_CONFIG = {
 
 
 class Session(NamedTuple):
-    """One customer's; the fields of STATE."""
+    """One session of a customer, with the fields of STATE."""
 
     started_ms: int
     ended_ms: int
@@ -38,7 +38,7 @@ class Session(NamedTuple):
 
 
 def merged(sessions: Iterable[Session], gap_ms: int) -> list[Session]:
-    """Those that come closer than the gap become one."""
+    """Merge sessions that are less than the gap apart."""
     result: list[Session] = []
     for each in sorted(sessions):
         if result and each.started_ms - result[-1].ended_ms < gap_ms:
@@ -67,7 +67,7 @@ class Sessions(StatefulProcessor):
         return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        """The timer may be that of a session that went on since: what counts is which sessions are over."""
+        """The timer's session may have grown since, so check which sessions are over instead of trusting the timer."""
         watermark_ms = timerValues.getCurrentWatermarkInMs()
         sessions = self._sessions()
         still_open = [each for each in sessions if each.ended_ms + self._gap_ms > watermark_ms]

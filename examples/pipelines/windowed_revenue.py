@@ -1,7 +1,7 @@
-"""Revenue of each item in each minute. A window is written once, when it can no longer change.
+"""Revenue of each item in each minute. Each window is written once, when it can no longer change.
 
-Orders may come late: they count as long as the watermark, which follows the latest order, has not passed the end of
-their window. Later ones are left out.
+Orders may be late: they count until the watermark, which follows the latest order, has passed the end of their window.
+Later orders are dropped.
 
     python examples/pipelines/windowed_revenue.py --bootstrap localhost:9092
 """

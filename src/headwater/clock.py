@@ -1,4 +1,4 @@
-"""The one place that reads time. Everything else is given a `Clock`, so that a test can move time by hand."""
+"""The only module that reads the time. All others are given a `Clock`, so that tests can control time."""
 
 import time
 from typing import Protocol
@@ -6,11 +6,11 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall time in milliseconds since 1970: for timestamps that are stored or shown."""
+        """Wall-clock time in milliseconds since 1970, for timestamps that are stored or shown."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Time that never jumps: for time-outs and intervals."""
+        """Time that never jumps, for time-outs and intervals."""
         ...
 
 
@@ -23,7 +23,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; wall and monotonic time move apart with `jump`."""
+    """A clock for tests that moves only by `advance` and `jump`."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -40,5 +40,5 @@ class ManualClock:
         self._monotonic_ms += milliseconds
 
     def jump(self, milliseconds: int) -> None:
-        """Moves wall time alone, as an administrator or a time server does."""
+        """Move wall-clock time alone, as an administrator or a time server does."""
         self._now_ms += milliseconds

@@ -1,7 +1,7 @@
 """Error codes of the Kafka protocol, and the domain errors that carry them.
 
-Code raises a domain error; each listener turns it into its own wire form at one boundary. An error that is ours alone
-(a bug) is an assertion, never one of these.
+Code raises a domain error, and each listener translates it to its protocol in one place. A bug of ours is an assertion,
+never one of these.
 """
 
 from enum import IntEnum
@@ -151,18 +151,19 @@ class ErrorCode(IntEnum):
 
 
 class HeadwaterError(Exception):
-    """Anything Headwater refuses on purpose. `code` is what a Kafka client is told, the text is for a person."""
+    """Base of the errors that Headwater raises on purpose. A Kafka client gets `code`; the text is for people."""
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def __str__(self) -> str:
-        """Short, for it may quote what a client sent, and goes into replies and logs."""
+        """The text, cut to TEXT_LENGTH_MAX: it may quote a client's input, and goes into replies and logs."""
         text = super().__str__()
         return text if len(text) <= TEXT_LENGTH_MAX else f"{text[:TEXT_LENGTH_MAX]}..."
 
     def kept(self) -> Self:
-        """For whoever keeps it as a result: without the frames it came through. They know the result in turn, and all
-        that was worked on, megabytes perhaps; such a circle would wait for the collector."""
+        """Return this error without its traceback, to be stored as a result. The frames of the traceback refer to the
+        result and to everything they worked on, perhaps megabytes: that reference cycle would stay in memory until the
+        garbage collector runs."""
         self.__cause__ = self.__context__ = None
         return self.with_traceback(None)
 
@@ -176,7 +177,7 @@ class Refusal(HeadwaterError):
 
 
 class ProtocolError(HeadwaterError):
-    """The bytes are not a message that we can trust; the connection that sent them is closed."""
+    """Bytes that are not a valid message. The connection that sent them is closed."""
 
     code = ErrorCode.INVALID_REQUEST
 

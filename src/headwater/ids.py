@@ -1,4 +1,4 @@
-"""Identifiers that must not be mixed up: each is a distinct type for the checker and a plain value at run time."""
+"""Identifiers that must not be mixed up: each is a distinct type for the type checker and a plain value at run time."""
 
 from typing import NamedTuple, NewType
 from uuid import UUID
@@ -14,7 +14,7 @@ TransactionalId = NewType("TransactionalId", str)
 NO_TOPIC_ID = TopicId(UUID(int=0))
 NO_PRODUCER_ID = ProducerId(-1)
 
-# In the transactional id of one of many writers to a sink, what separates its application's id from its own.
+# Separates the application's id from the writer's own in the transactional id of a staging writer.
 STAGING_INFIX = "::staging::"
 
 
@@ -31,5 +31,5 @@ def staging_id(application_id: str, writer: str) -> TransactionalId:
 
 
 def application_of(transactional_id: str) -> TransactionalId:
-    """Whose writer it is; an id that stages nothing stands for itself."""
+    """Return the application of a staging writer's transactional id; any other id is returned as it is."""
     return TransactionalId(transactional_id.partition(STAGING_INFIX)[0])

@@ -1,6 +1,6 @@
 """The process's own log, on standard error: coloured text for people, JSON lines for machines.
 
-Fields that a call passes in `extra` stay fields: they are never folded into the message.
+Fields that a call passes in `extra` stay separate fields and never become part of the message.
 """
 
 import json
@@ -15,7 +15,7 @@ import orjson
 
 from headwater.printable import printable
 
-# What logging itself puts on a record; everything else came in `extra`.
+# Attributes that the logging module itself sets on a record; all others came in `extra`.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _COLOURS = {
     logging.DEBUG: "2",
@@ -27,7 +27,7 @@ _COLOURS = {
 
 
 def configure(format: str = "auto", level: str = "info", stream: TextIO = sys.stderr) -> None:  # noqa: A002
-    """Sends all logging to `stream` (standard error), in place of wherever it went before."""
+    """Send all logging to `stream` (standard error), and remove the handlers that were there before."""
     terminal = stream.isatty()
     human = format == "human" or (format == "auto" and terminal)
     handler = logging.StreamHandler(stream)
@@ -49,7 +49,7 @@ class HumanFormatter(logging.Formatter):
         if self._colour:
             level = f"\x1b[{_COLOURS.get(record.levelno, '0')}m{level}\x1b[0m"
         fields = "".join(f" {name}={value}" for name, value in _extra(record).items())
-        # A message may quote what a client sent, and must not be able to forge a second line.
+        # A message may quote a client's input, which must not be able to forge a second log line.
         text = printable(f"{record.getMessage()}{fields}")
         line = f"{_time(record).isoformat(sep=' ', timespec='milliseconds')} {level} {record.name}: {text}"
         trace = _trace(record)
@@ -72,7 +72,7 @@ class JsonFormatter(logging.Formatter):
         try:
             return orjson.dumps(entry, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
         except TypeError:
-            # Lone surrogates and integers beyond 64 bits: rare, but a log line must not be lost over them.
+            # orjson refuses lone surrogates and integers beyond 64 bits. They are rare, but must not lose a log line.
             return json.dumps(entry, default=str)
 
 

@@ -1,17 +1,30 @@
 """The composition root: builds a broker and its listeners from settings, starts them, stops them in the right order."""
 
+import asyncio
 import logging
 import resource
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from headwater.broker.broker import Broker
 from headwater.clock import Clock, SystemClock
 from headwater.config.broker import BrokerConfig
-from headwater.listeners.tcp.acceptor import KafkaServer
+from headwater.endpoint import Endpoint
+from headwater.listeners.kafka.listener import NAME as KAFKA
+from headwater.listeners.kafka.listener import kafka_listeners
+from headwater.listeners.listener import Listener
+from headwater.listeners.tcp.pool import ConnectionPool
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.disk import Disk
 
 logger = logging.getLogger(__name__)
+
+# Gives the listeners of one kind that the settings ask for.
+MakeListeners: TypeAlias = Callable[[Broker, ConnectionPool], Iterable[Listener]]
+
+# Started in this order, stopped in the reverse one.
+LISTENERS: Sequence[MakeListeners] = (kafka_listeners,)
 
 
 class Node:
@@ -20,19 +33,25 @@ class Node:
         self._clock = clock or SystemClock()
         self._disk = disk or Disk()
         self.broker: Broker
-        self.kafka: KafkaServer
+        self.connections: ConnectionPool
+        self.listeners: list[Listener] = []
 
     @property
     def data_directory(self) -> Path:
         return self.broker.data.root
 
     @property
+    def addresses(self) -> dict[str, Endpoint]:
+        """Where each listener listens, by its name."""
+        return {listener.name: listener.endpoint for listener in self.listeners}
+
+    @property
     def kafka_address(self) -> str:
-        host = self.kafka.host
-        return f"[{host}]:{self.kafka.port}" if ":" in host else f"{host}:{self.kafka.port}"
+        """Where the first of the listeners that speak Kafka's protocol listens."""
+        return str(self.addresses[KAFKA])
 
     async def start(self) -> None:
-        """Ready for requests when it returns; whatever is wrong with settings, data or address is raised."""
+        """Ready for requests when it returns; errors in settings, data or addresses are raised."""
         _raise_file_limit()
         data = DataDirectory(Path(self._config.log_dir).absolute(), self._config.node_id, self._disk)
         try:
@@ -40,26 +59,34 @@ class Node:
         except BaseException:
             data.release()
             raise
-        self.kafka = KafkaServer(self.broker)
+        self.connections = ConnectionPool(self.broker)
         try:
-            self.kafka.start()
+            for make in LISTENERS:
+                for listener in make(self.broker, self.connections):
+                    self.listeners.append(listener)
+                    listener.start()
         except BaseException:
-            await self.broker.stop()
+            await self.stop()
             raise
 
     def reload(self, config: BrokerConfig) -> None:
         self.broker.reload(config)
 
     async def stop(self) -> None:
-        """No new requests, replies to those under way, everything on disk; bounded by headwater.shutdown.timeout.ms."""
-        self.kafka.stop_accepting()
+        """Take no new requests, send the replies to those under way, flush everything; bounded by
+        headwater.shutdown.timeout.ms."""
+        listeners = self.listeners[::-1]
+        for listener in listeners:
+            listener.stop_accepting()
+        self.connections.drain()
         self.broker.end_waits()
-        await self.kafka.stop(self.broker.config.headwater_shutdown_timeout_ms)
+        timeout_ms = self.broker.config.headwater_shutdown_timeout_ms
+        await asyncio.gather(self.connections.close(timeout_ms), *(each.stop(timeout_ms) for each in listeners))
         await self.broker.stop()
 
 
 def _raise_file_limit() -> None:
-    """Every segment that is read and every connection is an open file; the usual soft limit of 1,024 is low."""
+    """Each segment that is read and each connection is an open file; the usual soft limit of 1,024 is low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,8 +1,8 @@
-"""Text from outside, made safe to print: one line, and nothing that a terminal would obey."""
+"""Makes untrusted text safe to print: one line, without control characters that a terminal would obey."""
 
 
 def printable(text: str) -> str:
-    """`text` with every character that is not plainly visible written as an escape."""
+    """Return `text` with every non-printable character written as an escape."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,4 +1,4 @@
-"""Gives every test suite the fixture `headwater_broker`: one real broker for the whole run."""
+"""A pytest plugin with the fixture `headwater_broker`: one real broker for the whole test run."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def headwater_broker() -> Iterator["Broker"]:
-    """A broker on a free port; its `bootstrap_servers` is what a client needs. Tests keep apart by their topics."""
-    # Imported late: this module is loaded in every test run beside which Headwater happens to be installed.
+    """A broker on a free port; give its `bootstrap_servers` to a client. All tests share it, so use different
+    topics."""
+    # Imported late: pytest loads this plugin in every environment where Headwater is installed, used or not.
     from headwater.testing import Broker  # noqa: PLC0415
 
     with Broker() as broker:

@@ -1,9 +1,10 @@
-"""A real broker for other people's tests, in the test's own process.
+"""A real broker for your own tests, in the process of the test.
 
     with Broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-It listens on a free port of the loopback interface and keeps its data in a temporary directory, which goes with it.
+It listens on a free port of the loopback interface and keeps its data in a temporary directory, which is deleted when
+it stops.
 """
 
 import asyncio
@@ -20,9 +21,12 @@ from headwater.config.broker import BrokerConfig
 from headwater.node import Node
 from headwater.storage.disk import Disk
 
+__all__ = ["Broker"]
+
 T = TypeVar("T")
 
-# A test wants everything at once: its topics, its groups balanced, its broker gone. What is promised about data stays.
+# Tests should not wait: few partitions of internal topics, rebalances without delay, short time-outs, a quick stop. The
+# settings for durability keep their defaults.
 _SETTINGS = {
     "listeners": "127.0.0.1:0",
     "headwater.shutdown.timeout.ms": "1000",
@@ -36,7 +40,8 @@ _SETTINGS = {
 
 
 class Broker:
-    """Settings are Kafka's names: `Broker({"num.partitions": "1"})`. With `data_directory` the data outlives it."""
+    """`settings` have Kafka's names: `Broker({"num.partitions": "1"})`. Data in a given `data_directory` is kept when
+    the broker stops."""
 
     def __init__(
         self,
@@ -62,11 +67,12 @@ class Broker:
 
     @property
     def node(self) -> Node:
-        """The parts of the broker. They belong to its event loop: touch them inside `call` only."""
+        """The broker's internal objects. They belong to its event loop: use them only in a coroutine given to
+        `call`."""
         return self._node
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs something on the broker's own event loop and gives its result."""
+        """Run a coroutine on the broker's own event loop, wait for it and return its result."""
         assert self._loop is not None, "the broker is not running"
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 

@@ -1,4 +1,4 @@
-"""Found by Spark, which looks into every module named `pyspark_*`: `format("headwater")` needs no registration."""
+"""Lets Spark find `format("headwater")` without registration: Spark searches every module named `pyspark_*`."""
 
 from headwater.spark.source import HeadwaterDataSource as DefaultSource
 

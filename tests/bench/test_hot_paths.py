@@ -24,10 +24,10 @@ from headwater.protocol.messages.records.produce import (
 from headwater.protocol.wire.codec import decode, encode, encode_parts
 from headwater.storage.disk import Disk, File
 from headwater.testing import Broker
-from tests.broker.running import batch_of, create, running, settled, stage
-from tests.broker.test_fetching import fetch
-from tests.listeners.on_loop import on_loop
-from tests.listeners.raw import RawClient, produce_request
+from tests.support.broker.embedded_broker import batch_of, create, running, settled, stage
+from tests.support.broker.fetches import fetch
+from tests.support.broker.on_loop import on_loop
+from tests.support.kafka.raw_client import RawClient, produce_request
 
 ONE_RECORD = batch_of(b"value")
 RECORDS = 1000

@@ -10,8 +10,8 @@ from headwater.clock import ManualClock
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ConfigError, ErrorCode, Refusal
 from headwater.storage.data_directory import DataDirectoryInUse, WrongNode
-from tests.broker.faulty_disk import BROKEN, FaultyDisk
-from tests.broker.running import QUIET, batch_of, create, produce, readable, running, stage, start
+from tests.support.broker.embedded_broker import QUIET, batch_of, create, produce, readable, running, stage, start
+from tests.support.broker.faulty_disk import BROKEN, FaultyDisk
 
 
 def flush_threads() -> int:
@@ -49,7 +49,7 @@ async def test_settings_that_contradict_a_topic_stop_the_start_and_leave_nothing
         testing.Broker({"log.cleaner.min.compaction.lag.ms": "5000"}, data_directory=tmp_path).start()
     assert flush_threads() == before
     async with running(tmp_path) as broker:
-        assert broker.topic("picky") is not None
+        assert broker.topics.find("picky") is not None
 
 
 async def test_a_reload_takes_over_what_may_change_and_says_what_waits(
@@ -57,7 +57,7 @@ async def test_a_reload_takes_over_what_may_change_and_says_what_waits(
 ) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
-        await broker.configure_broker(lambda _: {"fetch.max.bytes": "5000"}, validate_only=False)
+        await broker._effective.change_broker(lambda _: {"fetch.max.bytes": "5000"}, validate_only=False)
 
         broker.reload(
             BrokerConfig.from_values(
@@ -81,7 +81,7 @@ async def test_a_reload_that_contradicts_changes_nothing(tmp_path: Path) -> None
         ):
             with pytest.raises(ConfigError):
                 broker.reload(BrokerConfig.from_values({**QUIET, **values}))
-        await broker.configure_broker(lambda _: {"num.partitions": "4"}, validate_only=False)
+        await broker._effective.change_broker(lambda _: {"num.partitions": "4"}, validate_only=False)
         assert broker.config.log_retention_ms == before.log_retention_ms
         assert partition.config.retention_ms == 604_800_000
         assert broker.config.num_partitions == 4
@@ -89,10 +89,10 @@ async def test_a_reload_that_contradicts_changes_nothing(tmp_path: Path) -> None
 
 async def test_a_change_that_is_only_tried_out_changes_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        await broker.configure_broker(lambda _: {"num.partitions": "4"}, validate_only=True)
+        await broker._effective.change_broker(lambda _: {"num.partitions": "4"}, validate_only=True)
         assert broker.config.num_partitions == 3
         with pytest.raises(ConfigError):
-            await broker.configure_broker(lambda _: {"num.partitions": "x"}, validate_only=True)
+            await broker._effective.change_broker(lambda _: {"num.partitions": "x"}, validate_only=True)
 
 
 async def test_more_replicas_than_there_are_cannot_acknowledge(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ async def test_clients_learn_of_an_unclean_stop_by_a_new_epoch(tmp_path: Path) -
         partition = broker.partition("t", 0)
         assert partition.leader_epoch == 1
         await produce(broker, partition, batch_of(b"w"))
-        assert partition.log.epochs.latest == 1
+        assert partition._log.epochs.latest == 1
         assert readable(partition) == [b"v", b"w"]
 
 

@@ -9,8 +9,19 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.clock import ManualClock
 from headwater.errors import Refusal
-from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
-from tests.broker.running import NOW_MS, batch_of, crash, create, produce, readable, run, running, sequenced, start
+from tests.support.broker.embedded_broker import (
+    NOW_MS,
+    batch_of,
+    crash,
+    create,
+    produce,
+    readable,
+    run,
+    running,
+    sequenced,
+    start,
+)
+from tests.support.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 
 DAY_MS = 86_400_000
 
@@ -37,7 +48,7 @@ async def test_records_that_nobody_waits_for_reach_the_disk_in_time(
         await fill(broker, partition, 3)
         await broker.housekeeping.flush_due()
         await run(broker.journal.drain())
-        assert partition.log.flushed_offset == (3 if is_flushed else 0)
+        assert partition._log.flushed_offset == (3 if is_flushed else 0)
 
 
 async def test_flush_ms_flushes_what_the_operating_system_would_keep(tmp_path: Path, clock: ManualClock) -> None:
@@ -48,8 +59,8 @@ async def test_flush_ms_flushes_what_the_operating_system_would_keep(tmp_path: P
             clock.advance(elapsed)
             await broker.housekeeping.flush_due()
             await run(broker.journal.drain())
-            assert partition.log.flushed_offset == flushed
-        await broker.catalog.delete("t")
+            assert partition._log.flushed_offset == flushed
+        await broker.topics.delete("t")
         await broker.housekeeping.flush_due()
         assert not broker.housekeeping._dirty_since_ms
 
@@ -82,7 +93,7 @@ async def test_an_idle_log_grows_old_as_well(tmp_path: Path, clock: ManualClock)
         await fill(broker, partition, 3)
         clock.advance(1001)
         await run(broker.housekeeping.retain())
-        assert (partition.start_offset, partition.log.end_offset, partition.log.size_bytes) == (3, 3, 0)
+        assert (partition.start_offset, partition._log.end_offset, partition._log.size_bytes) == (3, 3, 0)
         await fill(broker, partition, 1)
         assert readable(partition) == [b"0"]
 
@@ -94,7 +105,7 @@ async def test_a_log_is_kept_to_its_size(tmp_path: Path, clock: ManualClock) -> 
             await produce(broker, partition, batch_of(bytes(600_000)), acks=1)
         await run(broker.housekeeping.retain())
         assert partition.start_offset == 4
-        assert partition.log.size_bytes > 2_000_000
+        assert partition._log.size_bytes > 2_000_000
 
 
 async def test_nothing_is_deleted_that_no_consumer_may_see_yet(tmp_path: Path, clock: ManualClock) -> None:
@@ -161,7 +172,7 @@ async def compacted(broker: Broker, name: str) -> Partition:
     for number in range(9):
         value, key = b"%d" % number, b"k%d" % (number % 3)
         await produce(broker, partition, batch_of(value, key=key, timestamp=broker.clock.now_ms()))
-    partition.log.roll(broker.clock.now_ms())
+    partition._log.roll(broker.clock.now_ms())
     await produce(broker, partition, batch_of(b"last", key=b"k0", timestamp=broker.clock.now_ms()))
     return partition
 
@@ -195,7 +206,7 @@ async def test_one_log_that_cannot_be_compacted_does_not_keep_it_from_the_others
         await run(broker.housekeeping.compact())
         assert "compaction of broken-0 failed" in caplog.text
         assert len(readable(fine)) == 4
-        assert broken.log.size_bytes > fine.log.size_bytes
+        assert broken._log.size_bytes > fine._log.size_bytes
 
 
 async def test_a_topic_deleted_while_it_is_compacted_is_gone(tmp_path: Path) -> None:
@@ -203,7 +214,7 @@ async def test_a_topic_deleted_while_it_is_compacted_is_gone(tmp_path: Path) -> 
         await compacted(broker, "t")
         compacting = asyncio.create_task(broker.housekeeping.compact())
         await asyncio.sleep(0)
-        await run(broker.catalog.delete("t"))
+        await run(broker.topics.delete("t"))
         await run(compacting)
         assert not list(tmp_path.glob("t-0*"))
 
@@ -305,4 +316,4 @@ async def test_a_broken_partition_is_left_alone(tmp_path: Path, clock: ManualClo
         for job in (broker.housekeeping.flush_due, broker.housekeeping.retain, broker.housekeeping.compact):
             await run(job())
         assert partition.start_offset == 0
-        assert partition.log.flushed_offset == 0
+        assert partition._log.flushed_offset == 0

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.partition import ACKS_ALL, Append
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.errors import ErrorCode, Refusal
 from headwater.storage.disk import File
-from tests.broker.faulty_disk import BROKEN, FULL, FaultyDisk
-from tests.broker.running import batch_of, create, produce, readable, running, sequenced, settled, stage
+from tests.support.broker.embedded_broker import batch_of, create, produce, readable, running, sequenced, settled, stage
+from tests.support.broker.faulty_disk import BROKEN, FULL, FaultyDisk
 
 
 def synced(disk: FaultyDisk, name: str) -> int:
@@ -52,7 +52,7 @@ async def test_a_reply_leaves_when_the_rule_is_met_and_not_before(
 
         assert (appended.error, appended.base_offset) == (None, 0)
         assert synced(disk, "cursed-0") == (1 if flushes else 0)
-        assert partition.log.flushed_offset == (1 if flushes else 0)
+        assert partition._log.flushed_offset == (1 if flushes else 0)
 
 
 async def test_flush_messages_lets_that_many_wait(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ async def test_flush_messages_lets_that_many_wait(tmp_path: Path) -> None:
         for _ in range(7):
             await produce(broker, partition, batch_of(b"v"), acks=1)
         assert synced(disk, "cursed-0") == 2
-        assert partition.log.flushed_offset == 6
+        assert partition._log.flushed_offset == 6
 
 
 async def test_a_record_is_visible_only_when_it_is_as_durable_as_its_producer_asked(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_a_batch_sent_again_is_acknowledged_again_and_written_once(tmp_pat
 
         for sequence in range(1, 6):
             assert (await produce(broker, partition, sequenced(sequence))).base_offset == sequence
-        assert partition.log.end_offset == 6
+        assert partition._log.end_offset == 6
 
 
 async def test_a_duplicate_of_a_batch_on_its_way_waits_with_it(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_a_duplicate_of_a_batch_on_its_way_waits_with_it(tmp_path: Path) -
         assert not second.is_done, "a duplicate may not promise what the first has not got yet"
         disk.sync_allowed.set()
         assert [(await settled(one)).base_offset for one in (first, second)] == [1, 1]
-        assert partition.log.end_offset == 2
+        assert partition._log.end_offset == 2
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ async def test_whatever_goes_wrong_with_a_partition_the_others_of_the_turn_are_w
         def fail(*_: object) -> None:
             raise error
 
-        monkeypatch.setattr(File, "pwritev", _only(partitions[1].log.directory, fail, File.pwritev))
+        monkeypatch.setattr(File, "pwritev", _only(partitions[1]._log.directory, fail, File.pwritev))
         outcomes = [stage(broker, partition, batch_of(b"v")) for partition in partitions]
         before, broken, after = [await settled(outcome) for outcome in outcomes]
 
@@ -289,7 +289,7 @@ async def test_a_broken_flush_acknowledges_nothing_and_is_not_tried_again(tmp_pa
         await broker.journal.drain()
         await broker.housekeeping.checkpoint()
 
-        assert partition.log.flushed_offset == 1
+        assert partition._log.flushed_offset == 1
         assert "cursed 0 1" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
         assert (await produce(broker, healthy, batch_of(b"fine"))).error is None
     assert not (tmp_path / ".kafka_cleanshutdown").exists()

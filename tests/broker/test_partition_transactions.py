@@ -6,15 +6,28 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker import Broker
-from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.clock import ManualClock
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.errors import ErrorCode, Refusal
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import Marker
-from tests.broker.faulty_disk import FULL, FaultyDisk
-from tests.broker.running import NOW_MS, TIMEOUT_S, batch_of, crash, create, produce, run, running, settled, start
+from tests.support.broker.embedded_broker import (
+    NOW_MS,
+    TIMEOUT_S,
+    batch_of,
+    crash,
+    create,
+    produce,
+    run,
+    running,
+    settled,
+    start,
+)
+from tests.support.broker.faulty_disk import FULL, FaultyDisk
 
 COMMITTED, ABORTED = True, False
 
@@ -69,7 +82,7 @@ async def given(pending: Fetch) -> PartitionRead:
 
 
 def is_open(partition: Partition, producer_id: int) -> bool:
-    state = partition.log.producers.get(producer_id)
+    state = partition._log.producers.get(producer_id)
     return state is not None and state.current_txn_first_offset >= 0
 
 
@@ -126,7 +139,7 @@ async def test_a_marker_that_was_overtaken_is_refused_and_takes_no_offset(tmp_pa
             with pytest.raises(Refusal) as refused:
                 end(partition, ABORTED, **options)
             assert refused.value.code is code
-        assert partition.log.end_offset == 2
+        assert partition._log.end_offset == 2
         await settled(write(partition, 0, epoch=4))
         with pytest.raises(Refusal) as refused:
             end(partition, ABORTED, epoch=4, coordinator_epoch=2, version=2)
@@ -142,7 +155,7 @@ async def test_a_marker_for_no_producer_is_refused_and_leaves_no_trace(
         with pytest.raises(Refusal) as refused:
             end(partition, ABORTED, producer_id=producer_id, epoch=epoch)
         assert refused.value.code is ErrorCode.INVALID_REQUEST
-        assert (partition.log.end_offset, len(partition.log.producers)) == (0, 0)
+        assert (partition._log.end_offset, len(partition._log.producers)) == (0, 0)
 
 
 async def test_a_delayed_batch_of_an_ended_transaction_is_refused(tmp_path: Path) -> None:
@@ -158,7 +171,7 @@ async def test_a_delayed_batch_of_an_ended_transaction_is_refused(tmp_path: Path
 async def test_a_partition_that_is_gone_takes_no_marker(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "gone")
-        await broker.catalog.delete("gone")
+        await broker.topics.delete("gone")
         with pytest.raises(Refusal) as refused:
             end(partition, COMMITTED)
         assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -186,7 +199,8 @@ async def test_a_full_disk_takes_the_end_of_a_transaction_back(tmp_path: Path) -
 
 async def test_what_the_broker_writes_for_a_producer_needs_no_sequence(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        partition = await create(broker, "__consumer_offsets")
+        await broker.topics.create_internal(OFFSETS_TOPIC, 1, {})
+        partition = broker.partition(OFFSETS_TOPIC, 0)
         assert partition.is_internal
         for _ in range(3):
             await settled(write(partition, -1))
@@ -211,7 +225,7 @@ async def test_it_waits_for_open_transactions_and_for_markers_that_are_not_visib
         disk.sync_started.clear()
         outcome = end(partition, COMMITTED)
         await asyncio.to_thread(disk.sync_started.wait, TIMEOUT_S)
-        assert (partition.log.end_offset, partition.last_stable_offset) == (4, 1)
+        assert (partition._log.end_offset, partition.last_stable_offset) == (4, 1)
         disk.sync_allowed.set()
         await settled(outcome)
         assert (partition.high_watermark, partition.last_stable_offset) == (4, 2)
@@ -265,7 +279,7 @@ async def test_a_silent_producer_is_not_forgotten_in_the_middle_of_a_transaction
         await settled(end(partition, COMMITTED, producer_id=8))
         clock.advance(5000)
         await broker.housekeeping.forget_producers()
-        assert [state.producer_id for state in partition.log.producers] == [7]
+        assert [state.producer_id for state in partition._log.producers] == [7]
         assert partition.last_stable_offset == 0
 
 
@@ -323,6 +337,6 @@ async def test_compaction_stops_before_an_open_transaction(tmp_path: Path) -> No
             await produce(broker, partition, batch_of(b"v"))
         await run(broker.housekeeping.compact())
         found: list[int] = []
-        for segment in partition.log.segments:
+        for segment in partition._log.segments:
             found += [header.base_offset for header, _ in batches.iterate(segment.path(".log").read_bytes())]
         assert found == [1, 2, 3, 4, 5, 6], "only the first segment ends before the transaction begins"

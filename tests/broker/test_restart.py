@@ -15,8 +15,19 @@ from headwater.errors import ErrorCode, Refusal
 from headwater.storage.checkpoints import START_OFFSETS
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.disk import Disk
-from tests.broker.faulty_disk import FULL, FaultyDisk
-from tests.broker.running import batch_of, crash, create, produce, readable, run, running, sequenced, stage, start
+from tests.support.broker.embedded_broker import (
+    batch_of,
+    crash,
+    create,
+    produce,
+    readable,
+    run,
+    running,
+    sequenced,
+    stage,
+    start,
+)
+from tests.support.broker.faulty_disk import FULL, FaultyDisk
 
 CATALOG = "__headwater_catalog-0"
 
@@ -35,7 +46,7 @@ async def test_a_leader_epoch_rises_after_each_crash_and_never_falls(tmp_path: P
         seen.append([broker.partition("t", index).leader_epoch for index in range(2)])
     assert seen == [[1, 1], [2, 2], [2, 2], [2, 2], [3, 3]]
     await produce(broker, broker.partition("t", 0), batch_of(b"w"))
-    assert broker.partition("t", 0).log.epochs.starts == [(0, 0), (3, 1)]
+    assert broker.partition("t", 0)._log.epochs.starts == [(0, 0), (3, 1)]
     await broker.stop()
 
 
@@ -62,18 +73,18 @@ async def test_a_disk_too_full_for_the_next_epoch_takes_no_partition_offline(
         assert refused.error is not None, "nothing is written in an epoch that a crash would forget"
         disk.is_full = False
         assert (await produce(broker, partition, batch_of(b"w"))).error is None
-        assert partition.log.epochs.starts == [(0, 0), (1, 1)]
+        assert partition._log.epochs.starts == [(0, 0), (1, 1)]
 
 
 async def test_what_a_crash_left_behind_is_on_disk_before_it_is_visible(tmp_path: Path) -> None:
     broker = start(tmp_path)
     partition = await create(broker, "t", headwater_flush="os")
     await produce(broker, partition, batch_of(b"v"))
-    assert partition.log.flushed_offset == 0
+    assert partition._log.flushed_offset == 0
     await crash(broker)
     async with running(tmp_path) as broker:
         partition = broker.partition("t", 0)
-        assert (partition.high_watermark, partition.log.flushed_offset) == (1, 1)
+        assert (partition.high_watermark, partition._log.flushed_offset) == (1, 1)
 
 
 # -- producers
@@ -120,13 +131,13 @@ async def test_a_topic_that_is_created_again_keeps_its_records_through_a_crash(
             await produce(broker, broker.partition("t", index), batch_of(*[b"old"] * 10))
         await run(broker.delete_records("t", index, 25))
     await run(broker.housekeeping.checkpoint())
-    await broker.catalog.delete("t")
+    await broker.topics.delete("t")
     if is_restarted_between:
         await crash(broker)
         broker = start(tmp_path)
 
     await create(broker, "t")
-    await broker.catalog.add_partitions("t", 2)
+    await broker.topics.add_partitions("t", 2)
     for index in range(2):
         await produce(broker, broker.partition("t", index), batch_of(b"new", b"newer"))
     await crash(broker)
@@ -164,10 +175,10 @@ async def test_a_checkpoint_that_is_being_written_while_its_topic_is_replaced_is
     await run(broker.delete_records("t", 0, 2))
     disk.made.clear()
     disk.is_slow = True
-    checkpoint = asyncio.create_task(broker.housekeeping.checkpoint_start_offsets())
+    checkpoint = asyncio.create_task(broker.partitions.checkpoint_start_offsets())
     await asyncio.to_thread(disk.begun.wait, 20)
 
-    await broker.catalog.delete("t")
+    await broker.topics.delete("t")
     await produce(broker, await create(broker, "t"), batch_of(b"new", b"newer", b"newest"))
     await run(checkpoint)
     await crash(broker)
@@ -179,7 +190,7 @@ async def test_a_checkpoint_that_is_being_written_while_its_topic_is_replaced_is
 async def test_a_topic_with_the_longest_name_can_be_deleted(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await create(broker, "x" * 249, 2)
-        await broker.catalog.delete("x" * 249)
+        await broker.topics.delete("x" * 249)
         assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [CATALOG]
     (tmp_path / ("x" * 249 + "-0")).mkdir()
     (tmp_path / ("x" * 249 + "-0") / "partition.metadata").touch()
@@ -199,7 +210,7 @@ async def test_a_directory_that_cannot_be_removed_or_renamed_stops_neither_a_del
     disk = StubbornDisk()
     async with running(tmp_path, disk=disk) as broker:
         await create(broker, "t", 2)
-        await broker.catalog.delete("t")
+        await broker.topics.delete("t")
         assert "directory of t-0 cannot be removed" in caplog.text
         assert not (tmp_path / "t-1").exists(), "the others are"
     async with running(tmp_path, disk=disk) as broker:
@@ -256,7 +267,7 @@ async def test_a_first_start_that_was_interrupted_is_begun_again(tmp_path: Path,
         cluster_id = broker.cluster_id
     async with running(tmp_path) as broker:
         assert broker.cluster_id == cluster_id
-        assert broker.topic("t") is not None
+        assert broker.topics.find("t") is not None
 
 
 @pytest.mark.parametrize("damaged", [b"topic/bad", b'"partitions"'])
@@ -294,7 +305,7 @@ async def test_strangers_and_wrecks_in_the_data_directory_cost_no_more_than_them
     for kept in ("backup-01", "moved-missing", "bad-0", "note-delete"):
         assert (tmp_path / kept).exists()
     async with running(tmp_path) as broker:
-        await broker.catalog.delete("bad")
+        await broker.topics.delete("bad")
         await produce(broker, await create(broker, "bad"), batch_of(b"v"))
         (aside,) = tmp_path.glob("bad-0.*-stray")
         assert aside.read_text().startswith("a file")

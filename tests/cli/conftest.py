@@ -6,7 +6,7 @@ import pytest
 
 from headwater.client.cluster import Cluster
 from headwater.testing import Broker
-from tests.cli.commands import Commands
+from tests.support.cli.commands import Commands
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from headwater.cli import main
 from headwater.cli.main import COMMANDS, headwater, run
-from headwater.cli.parts.reference import reference
+from headwater.cli.subcommands.reference import reference
 from headwater.config.broker import BrokerConfig
 from headwater.config.declaration import settings_of
 from headwater.config.topic import TopicConfig

@@ -13,7 +13,7 @@ from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.producer import Producer
 from headwater.ids import TopicName, TopicPartition
-from tests.cli.commands import Commands, Terminal
+from tests.support.cli.commands import Commands, Terminal
 
 NOON_MS = 1_748_779_200_000  # 2025-06-01T12:00:00Z
 

@@ -7,10 +7,10 @@ import pytest
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_consumer import GroupConsumer
-from headwater.client.groups.groups import GroupAdmin
 from headwater.client.producer import Producer
-from tests.cli.commands import Commands
+from tests.support.cli.commands import Commands
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from headwater.cli.rows.group_rows import lag, named, short
+from headwater.cli.rows.group_rows import abbreviated, lag, member_names
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin, MemberDescription
 from headwater.client.groups.group_consumer import GroupConsumer
 from headwater.client.groups.group_offsets import CommittedOffset
-from headwater.client.groups.groups import GroupAdmin, MemberDescription
 from headwater.client.producer import Producer
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicName, TopicPartition
@@ -19,8 +19,8 @@ from headwater.protocol.messages.groups.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from tests.cli.commands import Commands, Terminal
-from tests.client.scripted_group import GROUP, ScriptedGroup
+from tests.support.cli.commands import Commands, Terminal
+from tests.support.client.scripted_group import GROUP, ScriptedGroup
 
 
 @pytest.fixture
@@ -225,14 +225,14 @@ def test_what_is_not_known_has_no_lag() -> None:
 
 
 def test_partitions_are_written_short() -> None:
-    assert short({"a": [7, 0, 1, 2], "b": [4]}) == ["a[0-2,7]", "b[4]"]
+    assert abbreviated({"a": [7, 0, 1, 2], "b": [4]}) == ["a[0-2,7]", "b[4]"]
 
 
 def test_a_message_names_members_safely_and_not_all_of_many() -> None:
     def described(number: int) -> MemberDescription:
         return MemberDescription(MemberId(f"m{number}"), None, "evil\x1b[31m\n", "/h", "consumer", 1, (), None, (), ())
 
-    text = named([described(number) for number in range(12)])
+    text = member_names([described(number) for number in range(12)])
     assert text.startswith(r"m0 (client id evil\x1b[31m\n, host /h), m1 ")
     assert text.endswith(", and 2 more")
     assert json.dumps(text).isascii()

@@ -3,12 +3,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from headwater.cli.parts.group_reset import Step
+from headwater.cli.subcommands.group_reset import Step
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_consumer import GroupConsumer
 from headwater.client.groups.group_offsets import CommittedOffset
-from headwater.client.groups.groups import GroupAdmin
 from headwater.client.producer import Producer
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
@@ -18,8 +18,8 @@ from headwater.protocol.messages.groups.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from tests.cli.commands import Commands, Outcome, Terminal
-from tests.client.scripted_group import GROUP, ScriptedGroup
+from tests.support.cli.commands import Commands, Outcome, Terminal
+from tests.support.client.scripted_group import GROUP, ScriptedGroup
 
 NOON_MS = 1_748_779_200_000  # 2025-06-01T12:00:00Z
 

@@ -9,7 +9,7 @@ from headwater.protocol.batches import batch
 from headwater.protocol.batches.batch import Marker
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
-from tests.cli.commands import Commands
+from tests.support.cli.commands import Commands
 
 NOON_MS = 1_748_779_200_000  # 2025-06-01T12:00:00Z
 COMMANDS = Commands("127.0.0.1:1")

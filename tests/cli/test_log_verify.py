@@ -9,8 +9,8 @@ import pytest
 
 from headwater.storage.disk import Disk
 from headwater.storage.inspection.inspect import inspect_segment
-from tests.broker.running import batch_of, create, produce, readable, running
-from tests.cli.commands import Commands, Outcome
+from tests.support.broker.embedded_broker import batch_of, create, produce, readable, running
+from tests.support.cli.commands import Commands, Outcome
 
 COMMANDS = Commands("127.0.0.1:1")
 VALUES = [b"%04d" % number for number in range(40)]

@@ -11,9 +11,10 @@ import pytest
 from headwater.cli.rows.pipeline_rows import JsonLines, Lines, display
 from headwater.pipelines import state
 from headwater.pipelines.flows import Flow, Flows
-from headwater.pipelines.run import Pace, Update
+from headwater.pipelines.run import Pace
 from headwater.pipelines.state import State
-from tests.cli.commands import Commands, Terminal
+from headwater.pipelines.status_reporter import Update
+from tests.support.cli.commands import Commands, Terminal
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_the_pause_after_a_failure_doubles_up_to_its_longest() -> None:
 
 def progressed() -> Flows:
     flows = Flows()
-    flows.progressed(
+    flows.apply_progress(
         {
             "id": "1",
             "name": "orders",
@@ -175,7 +176,7 @@ def test_elsewhere_than_on_a_terminal_each_change_is_a_line(capsys: pytest.Captu
 
     show(Update("running", 1, flows, "begun"))
     show(Update("running", 1, flows))
-    flows.ended("orders", "it broke")
+    flows.apply_end("orders", "it broke")
     show(Update("running", 1, flows))
 
     numbers = "batch 0 in 2s 0ms, 9 rows in (4.5/s), 8 rows out (4/s)"

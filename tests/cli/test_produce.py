@@ -7,13 +7,13 @@ import pytest
 import yaml
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.consumer import ConsumedRecord, Consumer
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.messages.records.produce import ProduceRequest
-from tests.cli.commands import Commands, Terminal
+from tests.support.cli.commands import Commands, Terminal
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_a_line_is_written_before_the_next_comes_and_an_interruption_loses_none(
 def test_what_was_sent_when_it_is_interrupted_is_counted(
     commands: Commands, topic: str, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    send = Connection.send
+    send = BrokerConnection.send
 
     def send_and_interrupt(*arguments: Any, **named: Any) -> Any:
         sent = send(*arguments, **named)
@@ -201,7 +201,7 @@ def test_what_was_sent_when_it_is_interrupted_is_counted(
             signal.raise_signal(number)
         return sent
 
-    monkeypatch.setattr(Connection, "send", send_and_interrupt)
+    monkeypatch.setattr(BrokerConnection, "send", send_and_interrupt)
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb", buffering=0) as lines, os.fdopen(writer, "wb", buffering=0) as person:
         person.write(b"first\nunfinished")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headwater.testing import Broker
-from tests.cli.commands import Commands, Outcome
-from tests.pipelines.program import run_together
+from tests.support.cli.commands import Commands, Outcome
+from tests.support.cli.program import run_together
 
 pytestmark = pytest.mark.xdist_group("own-spark")
 

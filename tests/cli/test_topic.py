@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from headwater.client.cluster import Cluster
-from tests.cli.commands import Commands, Terminal
+from tests.support.cli.commands import Commands, Terminal
 
 
 def test_create_says_what_was_made(commands: Commands, name: str) -> None:

@@ -6,14 +6,14 @@ from confluent_kafka import Producer
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.client.transactions.staging import publish
-from headwater.client.transactions.transactions import TransactionAdmin
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from headwater.testing import Broker
-from tests.cli.commands import Commands
-from tests.client.scripted_transactions import ORDERS_0, ORDERS_1, ScriptedTransactions, producing
+from tests.support.cli.commands import Commands
+from tests.support.client.scripted_transactions import ORDERS_0, ORDERS_1, ScriptedTransactions, producing
 
 TIMEOUT_S = 20
 

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.offsets import LATEST, list_offsets
-from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.clock import SystemClock
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
@@ -28,9 +28,9 @@ from headwater.protocol.messages.topics.metadata import (
 from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest
 from headwater.protocol.wire.codec import Request
 from headwater.testing import Broker
-from tests.cli.commands import Commands, Outcome, Terminal
-from tests.client.scripted import leading
-from tests.client.scripted_transactions import ORDERS_0, ORDERS_1, ScriptedTransactions, producing
+from tests.support.cli.commands import Commands, Outcome, Terminal
+from tests.support.client.scripted import leading
+from tests.support.client.scripted_transactions import ORDERS_0, ORDERS_1, ScriptedTransactions, producing
 
 HOUR_MS = 3_600_000
 TIMEOUT_S = 20

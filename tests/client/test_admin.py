@@ -18,7 +18,7 @@ from headwater.protocol.messages.topics.create_topics import (
 from headwater.protocol.messages.topics.metadata import MetadataRequest
 from headwater.protocol.wire.codec import Request
 from headwater.testing import Broker
-from tests.client.scripted import ScriptedBroker, leading, patient
+from tests.support.client.scripted import ScriptedBroker, leading, patient
 
 
 @pytest.fixture

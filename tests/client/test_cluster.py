@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.client.cluster import METADATA_AGE_MS_MAX, Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import ClientError, ConnectionLost, Refused, UnknownTopic
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
 from headwater.clock import ManualClock
@@ -25,7 +25,7 @@ from headwater.protocol.messages.topics.metadata import (
 )
 from headwater.protocol.wire.codec import Request, Response
 from headwater.testing import Broker
-from tests.client.scripted import ScriptedBroker, leading, patient
+from tests.support.client.scripted import ScriptedBroker, leading, patient
 
 ORDERS = TopicPartition(TopicName("orders"), 0)
 
@@ -132,7 +132,7 @@ def test_a_topic_that_was_just_created_is_waited_for(scripted: ScriptedBroker) -
 def test_a_topic_that_does_not_exist_is_an_error_that_does_not_pass(cluster: Cluster) -> None:
     with pytest.raises(UnknownTopic, match="topic 'nosuch' does not exist") as raised:
         cluster.topic("nosuch")
-    assert not raised.value.retriable
+    assert not raised.value.is_retriable
 
 
 def test_a_topic_name_that_is_refused_is_not_asked_for_again(cluster: Cluster) -> None:
@@ -163,7 +163,7 @@ def test_a_partition_without_leader_may_have_one_soon(scripted: ScriptedBroker) 
     scripted.scripts[MetadataRequest] = lambda _: MetadataResponse(brokers=[], topics=[topic])
     with patient(scripted.bootstrap) as cluster, pytest.raises(Refused, match="has no leader") as raised:
         cluster.leader(ORDERS)
-    assert raised.value.retriable
+    assert raised.value.is_retriable
 
 
 def test_a_topic_in_the_making_does_not_hide_the_others(scripted: ScriptedBroker) -> None:
@@ -241,6 +241,6 @@ def test_connections_are_kept_and_closed_with_the_cluster(scripted: ScriptedBrok
     with patient(scripted.bootstrap) as cluster:
         cluster.metadata()
         connection = cluster.node(NodeId(1))
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, BrokerConnection)
         assert cluster.node(NodeId(1)) is connection
-    assert connection.closed
+    assert connection.is_closed

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import ClientError, ConnectionLost, Refused
 from headwater.clock import ManualClock
 from headwater.endpoint import Endpoint
@@ -18,7 +18,7 @@ from headwater.protocol.messages.topics.metadata import (
 )
 from headwater.protocol.wire.codec import Request, encode
 from headwater.testing import Broker
-from tests.client.scripted import ScriptedBroker
+from tests.support.client.scripted import ScriptedBroker
 
 ALL_TOPICS = MetadataRequest(topics=None)
 
@@ -29,7 +29,7 @@ def endpoint(broker: Broker) -> Endpoint:
 
 
 def test_requests_can_be_pipelined_and_awaited_in_any_order(endpoint: Endpoint) -> None:
-    with Connection(endpoint) as connection:
+    with BrokerConnection(endpoint) as connection:
         sent = [connection.send(ALL_TOPICS, MetadataResponse) for _ in range(5)]
         last = connection.wait(sent[-1])
         answers = [connection.wait(each) for each in sent]
@@ -38,7 +38,7 @@ def test_requests_can_be_pipelined_and_awaited_in_any_order(endpoint: Endpoint) 
 
 
 def test_what_cannot_be_said_in_the_protocol_is_an_error_and_the_connection_stays(endpoint: Endpoint) -> None:
-    with Connection(endpoint) as connection:
+    with BrokerConnection(endpoint) as connection:
         with pytest.raises(ClientError, match="MetadataRequest should say has no form"):
             connection.send(MetadataRequest(topics=[MetadataRequestTopic(name="\udcff")]), MetadataResponse)
         assert connection.call(ALL_TOPICS, MetadataResponse).cluster_id
@@ -48,13 +48,13 @@ def test_an_address_where_nobody_listens_is_named_with_what_to_change() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         endpoint = Endpoint(*free.getsockname())
     with pytest.raises(ConnectionLost, match=rf"cannot reach {endpoint}: Connection refused.*--bootstrap"):
-        Connection(endpoint)
+        BrokerConnection(endpoint)
 
 
 @pytest.mark.parametrize("host", ["name.invalid", "a" * 70 + ".invalid", ".."])
 def test_a_host_that_has_no_address_is_one_clear_error(host: str) -> None:
     with pytest.raises(ConnectionLost, match="cannot reach"):
-        Connection(Endpoint(host, 9092))
+        BrokerConnection(Endpoint(host, 9092))
 
 
 def test_a_broker_that_knows_only_older_versions_is_asked_in_those() -> None:
@@ -68,7 +68,7 @@ def test_a_broker_that_knows_only_older_versions_is_asked_in_those() -> None:
             return struct.pack(">ii", len(refusal) + 4, 1) + refusal
         return ApiVersionsResponse(api_keys=offer)
 
-    with ScriptedBroker({ApiVersionsRequest: script}) as broker, Connection(broker.endpoint) as connection:
+    with ScriptedBroker({ApiVersionsRequest: script}) as broker, BrokerConnection(broker.endpoint) as connection:
         assert len(broker.requests) == 2
         assert connection.version(MetadataRequest) == 8
         assert connection.version(MetadataRequest, 5) == 5
@@ -83,7 +83,7 @@ def test_answers_of_any_size_are_read_whole_and_small_ones_after_them() -> None:
         each = MetadataResponseBroker(node_id=1, host="x" * 30_000, port=1)
         return MetadataResponse(brokers=[each] * left.pop(0), topics=[])
 
-    with ScriptedBroker({MetadataRequest: script}) as broker, Connection(broker.endpoint) as connection:
+    with ScriptedBroker({MetadataRequest: script}) as broker, BrokerConnection(broker.endpoint) as connection:
         answers = [connection.call(ALL_TOPICS, MetadataResponse) for _ in broker_counts]
     assert [len(answer.brokers) for answer in answers] == broker_counts
 
@@ -95,7 +95,7 @@ def test_an_empty_refusal_of_the_version_leads_to_version_0() -> None:
             return struct.pack(">ii", len(refusal) + 4, 1) + refusal
         return ApiVersionsResponse(api_keys=[])
 
-    with ScriptedBroker({ApiVersionsRequest: script}) as broker, Connection(broker.endpoint) as connection:
+    with ScriptedBroker({ApiVersionsRequest: script}) as broker, BrokerConnection(broker.endpoint) as connection:
         assert len(broker.requests) == 2
         with pytest.raises(ClientError, match="offers nothing of Metadata"):
             connection.version(MetadataRequest)
@@ -107,15 +107,18 @@ def test_a_refused_negotiation_is_an_error() -> None:
         ScriptedBroker({ApiVersionsRequest: lambda _: script}) as broker,
         pytest.raises(Refused, match="AUTHORIZATION"),
     ):
-        Connection(broker.endpoint)
+        BrokerConnection(broker.endpoint)
 
 
 def test_an_api_that_the_broker_offers_in_other_versions_only_is_an_error() -> None:
     offer = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=90, max_version=99)])
-    with ScriptedBroker({ApiVersionsRequest: lambda _: offer}) as broker, Connection(broker.endpoint) as connection:
+    with (
+        ScriptedBroker({ApiVersionsRequest: lambda _: offer}) as broker,
+        BrokerConnection(broker.endpoint) as connection,
+    ):
         with pytest.raises(ClientError, match="versions 90 to 99 of Metadata, this client knows 0 to 13"):
             connection.send(ALL_TOPICS, MetadataResponse)
-        assert not connection.closed
+        assert not connection.is_closed
 
 
 @pytest.mark.parametrize(
@@ -129,15 +132,15 @@ def test_an_api_that_the_broker_offers_in_other_versions_only_is_an_error() -> N
     ],
 )
 def test_an_answer_that_is_no_kafka_protocol_closes_the_connection(answer: bytes, complaint: str) -> None:
-    with ScriptedBroker({MetadataRequest: lambda _: answer}) as broker, Connection(broker.endpoint) as connection:
+    with ScriptedBroker({MetadataRequest: lambda _: answer}) as broker, BrokerConnection(broker.endpoint) as connection:
         with pytest.raises(ClientError, match=complaint) as raised:
             connection.call(ALL_TOPICS, MetadataResponse)
-        assert not raised.value.retriable
-        assert connection.closed
+        assert not raised.value.is_retriable
+        assert connection.is_closed
 
 
 def test_a_broker_that_hangs_up_loses_all_requests_under_way() -> None:
-    with ScriptedBroker({MetadataRequest: lambda _: None}) as broker, Connection(broker.endpoint) as connection:
+    with ScriptedBroker({MetadataRequest: lambda _: None}) as broker, BrokerConnection(broker.endpoint) as connection:
         first = connection.send(ALL_TOPICS, MetadataResponse)
         second = connection.send(ALL_TOPICS, MetadataResponse)
         with pytest.raises(ConnectionLost, match="lost the connection"):
@@ -149,7 +152,7 @@ def test_a_broker_that_hangs_up_loses_all_requests_under_way() -> None:
 
 
 def test_a_request_to_a_broker_that_hung_up_is_lost() -> None:
-    with ScriptedBroker({MetadataRequest: lambda _: None}) as broker, Connection(broker.endpoint) as connection:
+    with ScriptedBroker({MetadataRequest: lambda _: None}) as broker, BrokerConnection(broker.endpoint) as connection:
 
         def send_until_it_fails() -> None:
             while True:
@@ -162,17 +165,17 @@ def test_a_request_to_a_broker_that_hung_up_is_lost() -> None:
 def test_a_silent_broker_is_given_up_after_the_time_out() -> None:
     with (
         ScriptedBroker({MetadataRequest: lambda _: b""}) as broker,
-        Connection(broker.endpoint) as connection,
+        BrokerConnection(broker.endpoint) as connection,
         pytest.raises(ConnectionLost, match="no answer in time") as raised,
     ):
         connection.call(ALL_TOPICS, MetadataResponse, timeout_ms=20)
-    assert raised.value.retriable
+    assert raised.value.is_retriable
 
 
 def test_a_time_out_that_is_already_over_reads_nothing() -> None:
     with (
         ScriptedBroker({MetadataRequest: lambda _: b""}) as broker,
-        Connection(broker.endpoint) as connection,
+        BrokerConnection(broker.endpoint) as connection,
         pytest.raises(ConnectionLost, match="no answer in time"),
     ):
         connection.call(ALL_TOPICS, MetadataResponse, timeout_ms=0)
@@ -186,7 +189,10 @@ def test_a_broker_that_takes_no_bytes_is_given_up() -> None:
         return b""
 
     huge = MetadataRequest(topics=[MetadataRequestTopic(name="x" * 30_000) for _ in range(400)])
-    with ScriptedBroker({MetadataRequest: never}) as broker, Connection(broker.endpoint, timeout_ms=100) as connection:
+    with (
+        ScriptedBroker({MetadataRequest: never}) as broker,
+        BrokerConnection(broker.endpoint, timeout_ms=100) as connection,
+    ):
         connection.send(ALL_TOPICS, MetadataResponse)
         with pytest.raises(ConnectionLost, match="took no request"):
             connection.send(huge, MetadataResponse)
@@ -206,10 +212,10 @@ def test_an_interruption_leaves_no_connection_that_is_out_of_step() -> None:
     clock = InterruptingClock()
     with (
         ScriptedBroker({MetadataRequest: lambda _: b"\x00"}) as broker,
-        Connection(broker.endpoint, clock=clock) as connection,
+        BrokerConnection(broker.endpoint, clock=clock) as connection,
     ):
         # The first call sets the deadline, the second reads one byte of the four that the size has.
         clock.calls_left = 3
         with pytest.raises(KeyboardInterrupt):
             connection.call(ALL_TOPICS, MetadataResponse)
-        assert connection.closed
+        assert connection.is_closed

@@ -23,7 +23,7 @@ from headwater.protocol.messages.records.fetch import (
 from headwater.protocol.messages.topics.metadata import MetadataRequest
 from headwater.protocol.wire.codec import Request, Response
 from tests.client.reading import read
-from tests.client.scripted import ScriptedBroker, leading, patient
+from tests.support.client.scripted import ScriptedBroker, leading, patient
 
 ORDERS = TopicPartition(TopicName("orders"), 0)
 OTHERS = TopicPartition(TopicName("orders"), 1)

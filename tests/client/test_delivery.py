@@ -9,7 +9,7 @@ import pytest
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import Consumer
-from headwater.client.delivery import Delivered
+from headwater.client.delivery import DeliveredBatch
 from headwater.client.errors import ClientError, ConnectionLost, Refused
 from headwater.client.offsets import LATEST, list_offsets
 from headwater.client.producer import Producer
@@ -28,7 +28,7 @@ from headwater.protocol.messages.topics.metadata import MetadataRequest
 from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from headwater.protocol.wire.codec import Request, Response
 from headwater.testing import Broker
-from tests.client.scripted import Relay, Script, ScriptedBroker, leading, patient
+from tests.support.client.scripted import Relay, Script, ScriptedBroker, leading, patient
 
 PRODUCE_KEY = 0
 
@@ -58,7 +58,7 @@ def relayed(count: int) -> Generator[tuple[Broker, Relay, Cluster]]:
             answers += key == PRODUCE_KEY
             return key == PRODUCE_KEY and answers % count == 0
 
-        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.kafka.port}")
+        relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.addresses['kafka'].port}")
         relay.drops = drops
         with patient(str(relay.endpoint)) as cluster:
             yield broker, relay, cluster
@@ -181,7 +181,7 @@ def test_a_refusal_that_passes_is_sent_again_with_the_same_sequence() -> None:
 
 
 def test_a_duplicate_of_what_nobody_remembers_is_not_taken_for_written() -> None:
-    delivered: list[Delivered] = []
+    delivered: list[DeliveredBatch] = []
     with scripted_answers(answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)) as (_, cluster):
         producer = Producer(cluster, on_delivered=delivered.append)
         producer.send("orders", b"1")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import Delivered
+from headwater.client.delivery import DeliveredBatch
 from headwater.client.errors import ClientError, Refused, UnknownTopic
 from headwater.client.offsets import LATEST, list_offsets
 from headwater.client.partitioner import partition_for_key
@@ -147,7 +147,7 @@ def test_keys_go_where_the_java_client_puts_them(reader: Reader, cluster: Cluste
 
 def test_keyless_records_fill_one_batch_before_they_go_to_the_next_partition(cluster: Cluster) -> None:
     topic = new_topic(cluster, 3)
-    delivered: list[Delivered] = []
+    delivered: list[DeliveredBatch] = []
     with Producer(cluster, batch_records_max=10, on_delivered=delivered.append) as producer:
         for _ in range(90):
             producer.send(topic, b"v")
@@ -158,7 +158,7 @@ def test_keyless_records_fill_one_batch_before_they_go_to_the_next_partition(clu
 
 def test_batches_are_bounded_by_bytes_and_all_of_them_by_the_buffer(cluster: Cluster) -> None:
     topic = new_topic(cluster, 2)
-    delivered: list[Delivered] = []
+    delivered: list[DeliveredBatch] = []
     with Producer(cluster, batch_bytes_max=1000, buffer_bytes_max=10_000, on_delivered=delivered.append) as producer:
         for _ in range(10):
             producer.send(topic, b"v" * 400, partition=0)
@@ -174,7 +174,7 @@ def test_batches_are_bounded_by_bytes_and_all_of_them_by_the_buffer(cluster: Clu
 
 def test_deliveries_tell_offsets(cluster: Cluster) -> None:
     topic = new_topic(cluster)
-    delivered: list[Delivered] = []
+    delivered: list[DeliveredBatch] = []
     producer = Producer(cluster, on_delivered=delivered.append)
     producer.send(topic, b"1")
     producer.send(topic, b"2")
@@ -190,7 +190,7 @@ def test_deliveries_tell_offsets(cluster: Cluster) -> None:
 @pytest.mark.parametrize("acks", [0, 1])
 def test_weaker_acknowledgements_write_the_same(reader: Reader, cluster: Cluster, acks: int) -> None:
     topic = new_topic(cluster)
-    delivered: list[Delivered] = []
+    delivered: list[DeliveredBatch] = []
     with Producer(cluster, acks=acks, batch_records_max=3, on_delivered=delivered.append) as producer:
         for number in range(10):
             producer.send(topic, b"%d" % number)
@@ -231,7 +231,7 @@ def test_a_topic_is_made_on_first_use_only_if_that_is_wanted(cluster: Cluster) -
 
 def test_a_batch_larger_than_the_topic_takes_is_split_until_it_fits(reader: Reader, cluster: Cluster) -> None:
     topic = new_topic(cluster, max_message_bytes="2000")
-    delivered: list[Delivered] = []
+    delivered: list[DeliveredBatch] = []
     with Producer(cluster, batch_bytes_max=20_000, on_delivered=delivered.append) as producer:
         for number in range(100):
             producer.send(topic, b"%03d" % number * 100)
@@ -300,7 +300,7 @@ def test_a_header_name_that_is_no_text_is_refused_where_it_is_given(cluster: Clu
 
 def test_partitions_added_to_the_topic_are_used(cluster: Cluster) -> None:
     topic = new_topic(cluster, 1)
-    delivered: list[Delivered] = []
+    delivered: list[DeliveredBatch] = []
     with Producer(cluster, batch_records_max=1, on_delivered=delivered.append) as producer:
         producer.send(topic, b"v")
         producer.flush()

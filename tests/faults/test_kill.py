@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition  # pyright: ignore[reportPrivateImportUsage]
 from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
-from tests.faults.processes import BrokerProcess
+from tests.support.broker.processes import BrokerProcess
 
 KILLS = 5
 ACKED_BETWEEN_KILLS = 300

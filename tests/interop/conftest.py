@@ -8,17 +8,15 @@ from typing import cast
 
 import pytest
 
-from tests.faults.processes import BrokerProcess
 from tests.interop import kafka_server, toolchain
 from tests.interop.clients.confluent import Confluent
 from tests.interop.clients.kcat import Kcat
 from tests.interop.clients.program import Program, ProgramClient
 from tests.interop.dump_log import DumpLog
-from tests.interop.exchange import AdminClient, RecordClient
+from tests.interop.exchange import AdminClient, Connect, RecordClient
 from tests.interop.kafka_server import KafkaServer
 from tests.interop.spark_connectors import Connectors
-
-Connect = Callable[[str], RecordClient]
+from tests.support.broker.processes import BrokerProcess
 
 HERE = Path(__file__).parent
 

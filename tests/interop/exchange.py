@@ -1,7 +1,7 @@
 """What these tests say to every client and hear from it, in terms that belong to none of them."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import UUID
@@ -126,3 +126,7 @@ class AdminClient(RecordClient, Protocol):
     def delete_records(self, topic: str, before: int, *, partition: int = 0) -> int:
         """Gives the offset at which the log starts afterwards."""
         ...
+
+
+# The client of that name.
+Connect = Callable[[str], RecordClient]

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks import apache_kafka
 from benchmarks.ports import port_of, reserved_port
 
-from tests.certificates import Authority, Identity
+from tests.support.client.certificates import Authority, Identity
 
 PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from tests.groups.clients import Options
-from tests.groups.crew import Crew, Member
-from tests.listeners.raw import Reachable
+from tests.support.groups.clients import Options
+from tests.support.groups.crew import Crew, Member
+from tests.support.kafka.raw_client import Reachable
 
 
 class MixedCrew(Crew):

@@ -14,7 +14,7 @@ from typing import Self
 from benchmarks.ports import port_of, reserved_port
 
 from headwater.spark.java import find_java
-from tests.java import SPARK_ENVIRONMENT
+from tests.support.spark.java import SPARK_ENVIRONMENT
 
 _HOST = "127.0.0.1"
 _STOP_TIMEOUT_S = 60

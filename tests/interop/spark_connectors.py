@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.spark import session
-from tests.spark.conftest import stop
+from tests.support.spark.sessions import stop
 
 Connector = Literal["kafka", "headwater"]
 CONNECTORS: Sequence[Connector] = ("kafka", "headwater")

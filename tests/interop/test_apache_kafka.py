@@ -11,16 +11,16 @@ from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import Consumer
 from headwater.client.errors import OffsetOutOfRange
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_consumer import GroupConsumer
-from headwater.client.groups.groups import GroupAdmin
 from headwater.client.offsets import EARLIEST, list_offsets, offsets_since
 from headwater.client.producer import Producer
 from headwater.client.security.security import read_security
 from headwater.client.transactions.staging import supports_publish
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
-from tests.cli.commands import Commands, Outcome
 from tests.interop.kafka_server import MECHANISMS, PASSWORD, PROTOCOLS, KafkaServer
+from tests.support.cli.commands import Commands, Outcome
 
 pytestmark = pytest.mark.interop
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.cli.commands import Commands, Outcome
-from tests.faults.processes import BrokerProcess
-from tests.pipelines.program import run_together
+from tests.support.broker.processes import BrokerProcess
+from tests.support.cli.commands import Commands, Outcome
+from tests.support.cli.program import run_together
 
 pytestmark = pytest.mark.interop
 
@@ -14,13 +14,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from headwater.pipelines import run
 from headwater.pipelines import project
-from headwater.pipelines.sessions import Target
+from headwater.pipelines.sessions import SparkTarget
 from headwater.spark import client_options, session
 
 spark = SparkSession.builder.getOrCreate()
 letters = spark.read.format("headwater").options(**client_options()).option("subscribe", "remote-letters").load()
 print(type(spark).__module__, session("another") is spark, letters.count())
-run.validate(project.load(Path(sys.argv[1])), Target(remote="local[1]"))
+run.validate(project.load(Path(sys.argv[1])), SparkTarget(remote="local[1]"))
 print("valid")
 """
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from headwater.protocol.batches.batch import iterate
-from tests.faults.processes import BrokerProcess
 from tests.interop.clients.confluent import Confluent
 from tests.interop.dump_log import DumpLog, fields
 from tests.interop.exchange import COMPRESSIONS, FromOffset, Record
+from tests.support.broker.processes import BrokerProcess
 
 pytestmark = pytest.mark.interop
 

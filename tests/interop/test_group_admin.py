@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.faults.processes import BrokerProcess
-from tests.groups.crew import SETTINGS
 from tests.interop import toolchain
 from tests.interop.clients.confluent import Confluent
 from tests.interop.clients.group_admin import GroupAdmin
 from tests.interop.clients.program import Program
 from tests.interop.consumer_groups import ConsumerGroups
 from tests.interop.exchange import Record, Refused, Setting
+from tests.support.broker.processes import BrokerProcess
+from tests.support.groups.crew import SETTINGS
 
 pytestmark = pytest.mark.interop
 

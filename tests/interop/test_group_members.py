@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.processes import BrokerProcess
-from tests.groups.crew import SETTINGS
-from tests.groups.history import Lost, complaints
 from tests.interop.clients.group_admin import GroupAdmin
 from tests.interop.clients.program import Program
 from tests.interop.dump_log import DumpLog
@@ -23,7 +20,10 @@ from tests.interop.stored_groups import (
     REGEX,
     StoredGroups,
 )
-from tests.listeners.raw import RawClient
+from tests.support.broker.processes import BrokerProcess
+from tests.support.groups.crew import SETTINGS
+from tests.support.groups.history import Lost, complaints
+from tests.support.kafka.raw_client import RawClient
 
 pytestmark = pytest.mark.interop
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.processes import BrokerProcess
 from tests.interop import toolchain
+from tests.support.broker.processes import BrokerProcess
 
 pytestmark = pytest.mark.interop
 

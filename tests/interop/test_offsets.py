@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.interop.clients.confluent import Confluent
-from tests.interop.conftest import Connect
-from tests.interop.exchange import Compression, FromOffset, FromTime, Position, Record, RecordClient
+from tests.interop.exchange import Compression, Connect, FromOffset, FromTime, Position, Record, RecordClient
 
 pytestmark = pytest.mark.interop
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from headwater.protocol.batches.batch import BatchHeader, iterate
-from tests.faults.processes import BrokerProcess
 from tests.interop.clients.confluent import Confluent
 from tests.interop.clients.program import Program, ProgramClient
 from tests.interop.dump_log import DumpLog
 from tests.interop.exchange import Acks, AdminClient, Record, Refused
+from tests.support.broker.processes import BrokerProcess
 
 pytestmark = pytest.mark.interop
 

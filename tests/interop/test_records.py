@@ -10,36 +10,14 @@ from pathlib import Path
 import pytest
 
 from headwater.protocol.batches.batch import iterate
+from tests.interop.cells import CELLS, RECORDS
 from tests.interop.clients import kcat as kcat_client
 from tests.interop.clients.confluent import Confluent
-from tests.interop.conftest import Connect
-from tests.interop.exchange import COMPRESSIONS, Compression, Record
+from tests.interop.exchange import COMPRESSIONS, Compression, Connect, Record
 
 pytestmark = pytest.mark.interop
 
 CLIENTS = ("confluent", "kcat", "java", "franz")
-FIRST_MS = 1_700_000_000_000
-
-CELLS = (
-    Record(b"key", b"value"),
-    Record(None, b"no key"),
-    Record(b"", b"an empty key"),
-    Record(b"an empty value", b""),
-    Record(b"a null value", None),
-    Record(None, None),
-    Record(b"", b""),
-    Record(b"", None),
-    Record(b"one byte", b"x"),
-    Record(b"\x00", b"\x00"),
-    Record("schlüssel ✓".encode(), "größe 𝄞".encode()),
-    Record(bytes(range(256)), bytes(range(255, -1, -1))),
-    Record(b"headers", b"value", (("first", b"1"), ("second", "zwölf".encode()), ("first", b"again"))),
-    Record(b"odd headers", b"value", (("empty", b""), ("null", None), ("größe", b"\xff\xfe"))),
-    Record(b"binary header", b"value", (("bytes", bytes(range(256))),)),
-    Record(None, None, (("only", b"a header"),)),
-    Record(b"long", b"what repeats is what compresses; " * 3000),
-)
-RECORDS = tuple(replace(record, timestamp_ms=FIRST_MS + 10 * number) for number, record in enumerate(CELLS))
 
 # Text, so that no delimiter of kcat is in it, and random, so that compression leaves it large.
 LARGE = random.Random(2).randbytes(5 << 20).hex().encode()

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.faults.processes import BrokerProcess
 from tests.interop import windowed_revenue
 from tests.interop.clients.confluent import Confluent
 from tests.interop.exchange import Record
 from tests.interop.spark_cluster import Cluster, environment
-from tests.java import OPTIONS
+from tests.support.broker.processes import BrokerProcess
+from tests.support.spark.java import OPTIONS
 
 pytestmark = pytest.mark.interop
 

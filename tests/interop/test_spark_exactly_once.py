@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.interop.spark_cluster import Cluster
-from tests.spark.killable import COMMIT_DENIED, PLACES, TASK_BEGUN, TASK_SLOW, TASK_STAGED
-from tests.spark.killing import BROKER, DRIVER, TASK, Kill, copying, in_some_order
+from tests.interop.spark_killable import COMMIT_DENIED, PLACES, TASK_BEGUN, TASK_SLOW, TASK_STAGED
+from tests.interop.spark_killing import BROKER, DRIVER, TASK, Kill, copying, in_some_order
 
 pytestmark = pytest.mark.interop
 

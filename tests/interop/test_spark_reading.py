@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from tests.faults.processes import BrokerProcess
+from tests.interop.cells import FIRST_MS, RECORDS
 from tests.interop.clients.confluent import Confluent
 from tests.interop.exchange import COMPRESSIONS, Compression, Record
 from tests.interop.spark_connectors import CONNECTORS, Connectors
-from tests.interop.test_records import FIRST_MS, RECORDS
+from tests.support.broker.processes import BrokerProcess
 
 pytestmark = pytest.mark.interop
 

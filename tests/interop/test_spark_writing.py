@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
+from tests.interop.cells import CELLS, RECORDS
 from tests.interop.clients.confluent import Confluent
 from tests.interop.exchange import COMPRESSIONS, Compression, Record
 from tests.interop.spark_connectors import CONNECTORS, Connector, Connectors
-from tests.interop.test_records import CELLS, RECORDS
 
 pytestmark = pytest.mark.interop
 

@@ -7,8 +7,7 @@ import pytest
 from tests.interop.clients.confluent import Confluent
 from tests.interop.clients.kcat import Kcat
 from tests.interop.clients.program import ProgramClient
-from tests.interop.conftest import Connect
-from tests.interop.exchange import AdminClient, Record, Refused, Replicas, Setting
+from tests.interop.exchange import AdminClient, Connect, Record, Refused, Replicas, Setting
 
 pytestmark = pytest.mark.interop
 

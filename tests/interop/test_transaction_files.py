@@ -6,8 +6,8 @@ import pytest
 
 from headwater.storage.cleaning import compaction
 from tests.interop.dump_log import DumpLog, fields
-from tests.storage.builders import NOW_MS, create, flush, names_in, settings
-from tests.storage.transacting import Writer, stable
+from tests.support.storage.builders import NOW_MS, create, flush, names_in, settings
+from tests.support.storage.transactions import Writer, stable
 
 pytestmark = pytest.mark.interop
 

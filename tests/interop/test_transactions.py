@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from headwater.protocol.batches import batch as batches
-from tests.faults.processes import BrokerProcess
 from tests.interop import toolchain
-from tests.listeners.raw import RawClient
-from tests.listeners.raw_transactions import fetched
-from tests.transactions.copiers import GROUP_PROTOCOLS, SETTINGS, Copiers
-from tests.transactions.kills import PARTITIONS, RECORDS, check_transactions, copy_amid_kills, create_topics
-from tests.transactions.topics import last_stable_offset, read
+from tests.support.broker.processes import BrokerProcess
+from tests.support.kafka.raw_client import RawClient
+from tests.support.kafka.raw_transactions import fetched
+from tests.support.kafka.topic_contents import last_stable_offset, read
+from tests.support.transactions.copiers import GROUP_PROTOCOLS, SETTINGS, Copiers
+from tests.support.transactions.kills import PARTITIONS, RECORDS, check_transactions, copy_amid_kills, create_topics
 
 pytestmark = pytest.mark.interop
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 import pytest
 from benchmarks import archives
 
-from tests.java import OPTIONS
+from tests.support.spark.java import OPTIONS
 
 _HERE = Path(__file__).parent
 _WORK = _HERE / ".work"

@@ -7,8 +7,8 @@ import pytest
 
 from headwater.clock import ManualClock
 from headwater.testing import Broker
-from tests.listeners.raw import RawClient
-from tests.listeners.raw_transactions import Producer, init
+from tests.support.kafka.raw_client import RawClient
+from tests.support.kafka.raw_transactions import Producer, init
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from headwater.testing import Broker
-from tests.cli.commands import Commands, Outcome
 from tests.pipelines.faulty_projects import faulty_projects
-from tests.pipelines.program import run_together
 from tests.pipelines.secured_job import SecuredJob, secured_job
+from tests.support.cli.commands import Commands, Outcome
+from tests.support.cli.program import run_together
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.pipelines import template
-from tests.cli.commands import Commands
+from tests.support.cli.commands import Commands
 
 # One core: what is tested is small.
 QUICK = ("--master", "local[1]")

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.certificates import Authority
-from tests.cli.commands import Commands
-from tests.client.tls_relay import TlsRelay, secured
+from tests.support.cli.commands import Commands
+from tests.support.client.certificates import Authority
+from tests.support.client.tls_relay import TlsRelay, secured
 
 SCRIPT = """
 import sys

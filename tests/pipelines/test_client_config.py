@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Commands, Outcome
 from tests.pipelines.secured_job import SecuredJob
+from tests.support.cli.commands import Commands, Outcome
 
 pytestmark = pytest.mark.xdist_group("own-spark")
 

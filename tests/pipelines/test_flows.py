@@ -33,10 +33,10 @@ def progress(**told: Any) -> dict[str, Any]:
 def test_a_flow_goes_through_the_states_that_spark_tells() -> None:
     flows = Flows()
 
-    flows.heard("Flow spark_catalog.default.orders is QUEUED.")
-    flows.heard("Flow publish is QUEUED.")
-    flows.heard("Flow spark_catalog.default.orders is RUNNING.")
-    flows.heard("Run is COMPLETED.")
+    flows.apply_event("Flow spark_catalog.default.orders is QUEUED.")
+    flows.apply_event("Flow publish is QUEUED.")
+    flows.apply_event("Flow spark_catalog.default.orders is RUNNING.")
+    flows.apply_event("Run is COMPLETED.")
 
     assert [(flow.name, flow.state) for flow in flows] == [("orders", "running"), ("publish", "queued")]
 
@@ -45,8 +45,8 @@ def test_progress_tells_rows_speed_and_lag_and_counts_on() -> None:
     flows = Flows()
     source = {"endOffset": {"orders": {"0": 10}}, "latestOffset": json.dumps({"orders": {"0": 12, "1": 5}})}
 
-    flows.progressed(progress(numInputRows=100, sources=[source], sink={"numOutputRows": 40}))
-    flow = flows.progressed(progress(numInputRows=50, sources=[source], sink={"numOutputRows": 10}))
+    flows.apply_progress(progress(numInputRows=100, sources=[source], sink={"numOutputRows": 40}))
+    flow = flows.apply_progress(progress(numInputRows=50, sources=[source], sink={"numOutputRows": 10}))
 
     assert flow.rows_in == 150
     assert flow.rows_in_per_second == 100
@@ -56,7 +56,7 @@ def test_progress_tells_rows_speed_and_lag_and_counts_on() -> None:
 
 
 def test_what_source_and_sink_do_not_tell_stays_unknown() -> None:
-    flow = Flows().progressed(
+    flow = Flows().apply_progress(
         progress(name=None, batchDuration=0, sources=[{"latestOffset": {"logOffset": 4}}], sink={"numOutputRows": -1})
     )
 
@@ -66,14 +66,14 @@ def test_what_source_and_sink_do_not_tell_stays_unknown() -> None:
 def test_a_flow_that_fails_keeps_its_error_until_it_comes_through() -> None:
     flows = Flows()
 
-    flows.ended("spark_catalog.default.orders", "broken")
-    flows.heard("Flow spark_catalog.default.orders has COMPLETED.")
+    flows.apply_end("spark_catalog.default.orders", "broken")
+    flows.apply_event("Flow spark_catalog.default.orders has COMPLETED.")
     assert flows.get("orders").state == "failed", "Spark says so before it says what failed"
-    flows.heard(f"Flow 'spark_catalog.default.orders' has FAILED.\nError: {FAILED}")
-    flows.heard("Flow spark_catalog.default.orders is STARTING.")
+    flows.apply_event(f"Flow 'spark_catalog.default.orders' has FAILED.\nError: {FAILED}")
+    flows.apply_event("Flow spark_catalog.default.orders is STARTING.")
     assert "bad record" in (flows.get("orders").error or "")
 
-    flows.heard("Flow spark_catalog.default.orders has COMPLETED.")
+    flows.apply_event("Flow spark_catalog.default.orders has COMPLETED.")
     assert (flows.get("orders").state, flows.get("orders").error) == ("completed", None)
 
 

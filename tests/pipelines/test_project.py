@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwater.pipelines import template
-from headwater.pipelines.project import ProjectError, find_spec, load, place_of
+from headwater.pipelines.project import ProjectError, find_spec, load, run_files_of
 
 LIBRARIES = "libraries:\n  - glob:\n      include: transformations/**\n"
 
@@ -33,11 +33,13 @@ def test_a_project_is_found_from_any_directory_inside_it(tmp_path: Path) -> None
 
     assert find_spec(tmp_path / "sales" / "transformations") == tmp_path / "sales" / "spark-pipeline.yml"
     assert find_spec(tmp_path / "sales" / "spark-pipeline.yml") == tmp_path / "sales" / "spark-pipeline.yml"
-    assert place_of(tmp_path / "sales" / "transformations").state == tmp_path / "sales" / ".headwater" / "state.json"
+    assert (
+        run_files_of(tmp_path / "sales" / "transformations").state == tmp_path / "sales" / ".headwater" / "state.json"
+    )
 
 
 def test_a_script_leaves_its_traces_beside_itself(tmp_path: Path) -> None:
-    assert place_of(tmp_path / "job.py").log == tmp_path / ".headwater" / "job" / "spark.log"
+    assert run_files_of(tmp_path / "job.py").log == tmp_path / ".headwater" / "job" / "spark.log"
 
 
 def test_a_storage_with_a_scheme_is_taken_as_it_is(tmp_path: Path) -> None:

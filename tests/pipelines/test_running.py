@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from headwater.pipelines import template
-from tests.cli.commands import Commands, Outcome
 from tests.pipelines.faulty_projects import QUICK, order
+from tests.support.cli.commands import Commands, Outcome
 
 pytestmark = pytest.mark.xdist_group("own-spark")
 

@@ -8,7 +8,7 @@ started answers.
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -17,10 +17,9 @@ from headwater.client.cluster import Cluster
 from headwater.spark import session
 from headwater.spark.options import broker_address
 from headwater.testing import Broker
+from tests.support.spark.sessions import stop
 
 if TYPE_CHECKING:
-    from subprocess import Popen
-
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
@@ -52,7 +51,7 @@ def topic() -> str:
 def connected_clients() -> Generator[None]:
     """What Spark's workers keep connected until they end, this process does not."""
     yield
-    for client in broker_address._connected.values():
+    for client in broker_address._clusters.values():
         client.close()
 
 
@@ -61,18 +60,3 @@ def cluster(headwater_broker: Broker) -> Generator[Cluster]:
     """A client of the test's own, for what happens beside Spark."""
     with Cluster(headwater_broker.bootstrap_servers) as connected:
         yield connected
-
-
-def stop(running: "SparkSession") -> None:
-    """Ends the session and its Java, which would otherwise live on until this process ends."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway
-    running.stop()
-    assert gateway is not None
-    gateway.shutdown()
-    process = cast("Popen[bytes]", gateway.proc)
-    assert process.stdin is not None
-    process.stdin.close()
-    process.wait(timeout=60)
-    SparkContext._gateway = SparkContext._jvm = None

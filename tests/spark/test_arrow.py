@@ -10,7 +10,7 @@ from headwater.protocol.batches import records, rows
 from headwater.protocol.batches.columns import ColumnBuilder, Columns
 from headwater.protocol.batches.records import Record
 from headwater.spark import arrow
-from tests.protocol.record_variants import CONTENTS
+from tests.support.protocol.record_variants import CONTENTS
 
 NOW = 1_700_000_000_000
 SCHEMA = pa.schema(

@@ -27,7 +27,7 @@ def test_security_comes_from_the_file_and_other_settings_do_not(
     monkeypatch.setenv("HEADWATER_CLIENT_CONFIG", str(file))
 
     assert client_options() == {"bootstrap.servers": "a:1", "kafka.security.protocol": "SSL"}
-    assert write_options(client_options(), is_streaming=True).connecting.bootstrap_servers == "a:1"
+    assert write_options(client_options(), is_streaming=True).broker_address.bootstrap_servers == "a:1"
 
     monkeypatch.setenv("HEADWATER_BOOTSTRAP", "b:2")
     assert client_options()["bootstrap.servers"] == "b:2"

@@ -11,7 +11,7 @@ from headwater.ids import TopicId, TopicName, TopicPartition
 from headwater.storage import names
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.log import Log
-from tests.storage.builders import NOW_MS, TOPIC_ID, QuickDisk, fill, flush, names_in, offsets, settings
+from tests.support.storage.builders import NOW_MS, TOPIC_ID, QuickDisk, fill, flush, names_in, offsets, settings
 
 NODE_ID = 1
 ORDERS = TopicPartition(TopicName("orders"), 0)

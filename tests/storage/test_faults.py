@@ -13,7 +13,7 @@ from headwater.storage.cleaning import compaction
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import DiskFull, LogFailed
 from headwater.storage.log import Log
-from tests.storage.builders import (
+from tests.support.storage.builders import (
     NOW_MS,
     contents,
     create,

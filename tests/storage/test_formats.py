@@ -15,7 +15,7 @@ from headwater.storage.disk import Disk, File
 from headwater.storage.epochs import EpochStart, LeaderEpochs
 from headwater.storage.index import OffsetIndex, TimeIndex
 from headwater.storage.inspection import inspect
-from tests.storage.builders import NOW_MS, create, flush, numbered, settings
+from tests.support.storage.builders import NOW_MS, create, flush, numbered, settings
 
 
 def test_index_entries_are_kafkas_to_the_byte(tmp_path: Path) -> None:

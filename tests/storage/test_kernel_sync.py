@@ -7,7 +7,7 @@ import pytest
 
 from headwater.storage.disk import Disk, File
 from headwater.storage.flush.kernel_sync import KernelSync
-from tests.readiness import is_readable
+from tests.support.readiness import is_readable
 
 
 def collected(kernel: KernelSync, count: int) -> dict[int, OSError | None]:

@@ -10,7 +10,7 @@ from headwater.protocol.batches import batch as batches
 from headwater.storage import checkpoints
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import LogFailed, OffsetOutOfRange
-from tests.storage.builders import (
+from tests.support.storage.builders import (
     NOW_MS,
     TOPIC_ID,
     contents,

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from headwater.protocol.batches import batch as batches
 from headwater.storage.disk import Disk
 from headwater.storage.log import Log
-from tests.storage.builders import NOW_MS, create, flush, numbered, offsets, reopen, settings
+from tests.support.storage.builders import NOW_MS, create, flush, numbered, offsets, reopen, settings
 
 
 class LogAgainstList(RuleBasedStateMachine):

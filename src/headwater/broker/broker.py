@@ -1,62 +1,105 @@
-"""The façade that every listener calls. It owns all state, on one event loop."""
+"""The façade that every listener calls. It owns all state, on one event loop; every rule is enforced here once."""
 
-# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+# Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from headwater.broker.catalog.catalog import Catalog, Change
+from headwater.broker.catalog.effective_config import EffectiveConfig
+from headwater.broker.catalog.hosted_partitions import HostedPartitions
+from headwater.broker.catalog.local_metadata import LocalMetadata
+from headwater.broker.catalog.producer_ids import ProducerIds
+from headwater.broker.config_resources import ConfigResources
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
-from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
+from headwater.broker.ports.leadership import Leadership
 from headwater.broker.reads.fetch import Fetch, PartitionFetch
+from headwater.broker.reads.offset_lookup import look_up
 from headwater.broker.shards.shard import Outcome
+from headwater.broker.single_node import SingleNode
+from headwater.broker.topics import Topics, check_not_internal
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.broker.writes import intake
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
-from headwater.coordination.catalog.events import Topic
-from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, is_internal
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import GroupId, ProducerId, TopicId, TopicName, TopicPartition
+from headwater.ids import GroupId, NodeId, ProducerId, TopicId, TopicName, TopicPartition
 from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import Record
 from headwater.storage.data_directory import DataDirectory
-from headwater.storage.producers.states import NO_OFFSET
+from headwater.storage.epochs import EpochEnd
+from headwater.storage.producers.state import ProducerState
+from headwater.storage.time_lookup import TimestampOffset
 
 logger = logging.getLogger(__name__)
 
 PROGRESS_INTERVAL_MS = 2000
-# This node is the only replica of everything it holds.
-IN_SYNC_REPLICAS = 1
+
+
+class LogDirectory(NamedTuple):
+    """A directory that holds partitions, and the room on its file system."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
 
 
 class Broker:
     def __init__(self, config: BrokerConfig, clock: Clock, data: DataDirectory) -> None:
         self.clock = clock
         self.data = data
-        self.journal = Journal(clock)
-        # What the files and the environment say; changes made through the protocol lie over it.
-        self._static_config = config
+        self.journal = Journal(clock, config.headwater_flush_engine)
         self._progress_ms = clock.monotonic_ms()
         try:
-            self.catalog = Catalog(data, config, clock, self.journal)
-            self.config = self._effective_config()
-            self.catalog.check_config(self.config)
-            self.catalog.open_partitions(self.config, self._report_progress)
+            metadata = LocalMetadata(data, config, clock, self.journal)
+            self.partitions = HostedPartitions(data, clock, self.journal, metadata.partition)
+            self._effective = EffectiveConfig(config, metadata, self.partitions)
+            opened = [(topic, self._effective.of_topic(topic)) for topic in metadata.state.by_name.values()]
+            self.partitions.open(opened, self._report_progress)
         except BaseException:
             self.journal.close()
             raise
-        self.groups = GroupCoordinator(self.catalog, lambda: self.config, self.journal, clock)
-        self.transactions = TransactionCoordinator(self.catalog, self.groups, lambda: self.config, self.journal, clock)
-        self._first_sequences = SequenceGuard()
+        self.metadata = metadata
+        # Code that must act on a change of settings follows these.
+        self.live_config = self._effective.live
+        self.live_config.follow(self._use_config)
+        self.leadership: Leadership = SingleNode(
+            NodeId(config.node_id), config.broker_rack, metadata.state, self.partitions
+        )
+        self.producer_ids = ProducerIds(metadata)
+        self.topics = Topics(metadata, self.partitions, self._effective, self.leadership)
+        self.configs = ConfigResources(metadata, self._effective, self.leadership)
+        self.groups = GroupCoordinator(
+            self.topics, self.partitions, metadata.state, self._effective, self.leadership, self.journal, clock
+        )
+        self.topics.on_deleted(self.groups.topic_deleted)
+        self.transactions = TransactionCoordinator(
+            self.topics,
+            self.partitions,
+            self.producer_ids,
+            self.groups,
+            self._effective,
+            self.leadership,
+            self.journal,
+            clock,
+        )
+        self._sequence_guard = SequenceGuard()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
+
+    def _use_config(self, config: BrokerConfig) -> None:
+        self.config = config
 
     @property
     def cluster_id(self) -> str:
@@ -68,32 +111,38 @@ class Broker:
             self._progress_ms = now_ms
             logger.info("opened %d of %d partitions", opened, total)
 
+    def reload(self, config: BrokerConfig) -> None:
+        """Take over what may change while the broker runs; log what would need a restart."""
+        self._effective.reload(config)
+
     # -- partitions
 
     def partition(self, topic: str, index: int) -> Partition:
-        partitions = self.catalog.partitions.get(topic)  # pyright: ignore[reportArgumentType] (a name is a string)
+        partitions = self.partitions.by_topic.get(topic)  # pyright: ignore[reportArgumentType] (a name is a string)
         if partitions is not None and 0 <= index < len(partitions):
             return partitions[index]
-        raise self.catalog.unknown(topic, index)
+        raise self.topics.unknown_partition(topic, index)
 
-    def topic(self, name: str) -> Topic | None:
-        return self.catalog.topics.by_name.get(TopicName(name))
+    def partition_by_id(self, topic_id: TopicId, index: int) -> Partition:
+        return self.partition(self.topics.existing_by_id(topic_id).name, index)
 
-    def topic_by_id(self, topic_id: TopicId) -> Topic | None:
-        return self.catalog.topics.by_id.get(topic_id)
+    def online_partition(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:
+        """A partition that is in service, for a client that knows its leader epoch, or -1 if it knows none."""
+        partition = self.partition(topic, index)
+        partition.check_online()
+        partition.check_leader_epoch(leader_epoch)
+        return partition
+
+    # -- writing
 
     def produce(
         self, partition: Partition, records: memoryview, append: Append, *, acks: int, in_transaction: bool = False
     ) -> None:
-        """Checks and stages one batch; `append` hears when it is acknowledged. A refusal is raised at once."""
+        """Check and stage one batch; `append` is told when it is acknowledged. A refusal is raised at once."""
         if partition.is_internal:
-            raise _internal(partition.id.topic)
-        if acks == ACKS_ALL and partition.config.min_insync_replicas > IN_SYNC_REPLICAS:
-            raise Refusal(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{partition.id} has {IN_SYNC_REPLICAS} replica in sync, "
-                f"{partition.config.min_insync_replicas} are asked for (min.insync.replicas)",
-            )
+            check_not_internal(partition.id.topic)
+        if acks == ACKS_ALL and partition.config.min_insync_replicas > 1:
+            self._check_in_sync(partition)
         now_ms = self.clock.now_ms()
         header, batch = intake.admit(records, partition.config, self.config, now_ms)
         if header.is_transactional is not in_transaction:
@@ -102,40 +151,57 @@ class Broker:
             )
         partition.stage(header, batch, append, acks=acks, now_ms=now_ms)
 
+    def _check_in_sync(self, partition: Partition) -> None:
+        in_sync_count = self.leadership.in_sync_count(partition.id)
+        needed = partition.config.min_insync_replicas
+        if needed > in_sync_count:
+            raise Refusal(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{partition.id} has {in_sync_count} replica in sync, {needed} are asked for (min.insync.replicas)",
+            )
+
+    def append(
+        self, partition: Partition, records: Iterable[Record], *, acks: int = ACKS_ALL, codec: int = Codec.NONE
+    ) -> Pending[Append]:
+        """Write records, for listeners whose clients send no ready batches; a refusal is in the Append's `error`."""
+        outcome: Pending[Append] = Pending()
+        append = Append(outcome.resolve)
+        try:
+            built = batches.build(list(records), codec=codec)
+            self.produce(partition, memoryview(built), append, acks=acks)
+        except HeadwaterError as error:
+            append.fail(error)
+        return outcome
+
     def produce_in_transaction(
         self, partition: Partition, records: memoryview, append: Append, *, acks: int, membership: TransactionMembership
     ) -> None:
-        """The first batch that a transaction writes to a partition waits until the coordinator knows of the partition:
-        otherwise a batch that comes too late would open a transaction there that nobody ends."""
+        """As `produce`. The first batch that a transaction writes to a partition waits until the coordinator knows of
+        the partition: otherwise a batch that comes too late would open a transaction there that nobody ends."""
         header = batches.read_header(records)
         producer = ProducerIdentity(ProducerId(header.producer_id), header.producer_epoch)
-        state = partition.log.producers.get(header.producer_id)
-        is_open = (
-            state is not None
-            and state.producer_epoch == header.producer_epoch
-            and state.current_txn_first_offset != NO_OFFSET
-        )
+        is_open = partition.has_open_transaction(header.producer_id, header.producer_epoch)
         must_join = membership.adds_partitions or self.config.transaction_partition_verification_enable
         may_enter = (is_open or not must_join) and not self.transactions.is_joining(producer.producer_id, partition.id)
-        # A plain batch joins nothing: it is refused.
+        # A plain batch joins nothing: `produce` refuses it.
         if may_enter or not header.is_transactional:
             self.produce(partition, records, append, acks=acks, in_transaction=True)
             return
         joins = self.transactions.join(membership, producer, partition.id)
         if not joins.is_done:
-            # What was received stays where it is only until the end of the turn.
+            # The connection's buffer keeps what was received only until the end of the turn.
             records = memoryview(bytearray(records))
 
         def joined(refusal: HeadwaterError | None) -> None:
-            is_stranger = partition.log.producers.get(producer.producer_id) is None
+            is_stranger = partition.producer(producer.producer_id) is None
             try:
                 if refusal is not None:
                     if is_stranger and refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS:
-                        self._first_sequences.turn_away(header, partition.id)
+                        self._sequence_guard.turn_away(header, partition.id)
                     raise refusal
                 if is_stranger:
                     # In protocol 2 each transaction begins at sequence 0.
-                    self._first_sequences.begin(header, partition.id, at_zero=membership.adds_partitions)
+                    self._sequence_guard.begin(header, partition.id, at_zero=membership.adds_partitions)
                 self.produce(partition, records, append, acks=acks, in_transaction=True)
             except HeadwaterError as error:
                 append.fail(error)
@@ -145,59 +211,25 @@ class Broker:
     def commit_in_transaction(
         self, group_id: GroupId, commit: Commit, producer: ProducerIdentity, membership: TransactionMembership
     ) -> Pending[Outcome[Sequence[ErrorCode]]]:
-        """Offsets of a group that count when the transaction is committed: an error code for each, in their order."""
+        """Commit offsets of a group that count once the transaction is committed: an error code for each, in order."""
         outcome: Pending[Outcome[Sequence[ErrorCode]]] = Pending()
 
         def joined(refusal: HeadwaterError | None) -> None:
             if refusal is not None:
                 outcome.resolve(refusal)
                 return
-            # In the instant in which the coordinator says that the transaction is open: after its end they would be
-            # pending for ever.
+            # At once, while the coordinator says that the transaction is open: after its end the offsets would stay
+            # pending forever.
             self.groups.commit_in_transaction(group_id, commit, *producer).then(outcome.resolve)
 
         where = TopicPartition(OFFSETS_TOPIC, self.groups.partition_of(group_id))
         self.transactions.join(membership, producer, where).then(joined)
         return outcome
 
-    def fetch(
-        self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
-    ) -> Fetch:
-        return Fetch(
-            fetches,
-            bytes_min=bytes_min,
-            bytes_max=min(bytes_max, self.config.fetch_max_bytes),
-            wait_ms=wait_ms,
-            committed_only=committed_only,
-        )
-
-    # -- topics
-
-    async def create_topic(
-        self, name: str, partition_count: int, overrides: Mapping[str, str], *, validate_only: bool = False
-    ) -> Topic:
-        if is_internal(name):
-            raise _internal(name)
-        return await self.catalog.create(name, partition_count, overrides, validate_only=validate_only)
-
-    async def delete_topic(self, name: str) -> Topic:
-        """With all that groups have committed for it."""
-        if is_internal(name):
-            raise _internal(name)
-        topic = await self.catalog.delete(name)
-        await self.groups.topics_deleted([topic.name])
-        return topic
-
-    async def add_partitions(self, name: str, partition_count: int, *, validate_only: bool = False) -> None:
-        if is_internal(name):
-            raise _internal(name)
-        await self.catalog.add_partitions(name, partition_count, validate_only=validate_only)
-
     async def delete_records(self, topic: str, index: int, offset: int) -> int:
-        """Moves the log's start up to `offset` (-1: the high watermark); gives the new start."""
+        """Move the log's start up to `offset` (-1: the high watermark); gives the new start."""
         partition = self.partition(topic, index)
-        if partition.is_internal:
-            raise _internal(topic)
+        check_not_internal(topic)
         partition.check_online()
         if not partition.config.is_deleted_by_retention:
             raise Refusal(
@@ -213,74 +245,65 @@ class Broker:
         garbage = partition.advance_start(max(target, partition.start_offset))
         try:
             await self.housekeeping.collect(garbage)
-            await self.housekeeping.checkpoint_start_offsets()
+            await self.partitions.checkpoint_start_offsets()
         except OSError as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"deletion from {partition.id} failed: {error}") from error
         return partition.start_offset
 
-    # -- settings
+    # -- reading
 
-    async def configure_topic(self, name: str, change: Change, *, validate_only: bool) -> None:
-        def checked(before: Mapping[str, str]) -> Mapping[str, str]:
-            after = change(before)
-            if is_internal(name) and after.get("cleanup.policy") != "compact":
-                raise Refusal(
-                    ErrorCode.INVALID_CONFIG, f"the cleanup.policy of '{name}' stays 'compact': it holds what is known"
-                )
-            return after
+    def fetch(
+        self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
+    ) -> Fetch:
+        return Fetch(
+            fetches,
+            bytes_min=bytes_min,
+            bytes_max=min(bytes_max, self.config.fetch_max_bytes),
+            wait_ms=wait_ms,
+            committed_only=committed_only,
+        )
 
-        await self.catalog.configure(name, checked, validate_only=validate_only)
+    async def look_up_offset(
+        self, topic: str, index: int, timestamp: int, *, leader_epoch: int = -1, committed_only: bool
+    ) -> TimestampOffset:
+        """The offset of a time, or of a `Place` in the log."""
+        partition = self.online_partition(topic, index, leader_epoch)
+        return await look_up(partition, timestamp, committed_only=committed_only)
 
-    async def configure_broker(self, change: Change, *, validate_only: bool) -> None:
-        """Changes the settings that lie over those of files and environment."""
+    def end_of_epoch(self, topic: str, index: int, epoch: int, leader_epoch: int = -1) -> EpochEnd:
+        """Where a leader epoch ended, so that a client finds out whether what it read was cut off."""
+        return self.online_partition(topic, index, leader_epoch).end_of_epoch(epoch)
 
-        def checked(before: Mapping[str, str]) -> Mapping[str, str]:
-            after = change(before)
-            self.catalog.check_config(self._static_config.changed(after))
-            return after
+    def producers(self, topic: str, index: int) -> Iterable[ProducerState]:
+        """The idempotent and transactional producers that a partition knows."""
+        return self.online_partition(topic, index).producers
 
-        await self.catalog.configure_broker(checked, validate_only=validate_only)
-        self._use_config(self._effective_config())
+    def log_directory(self) -> LogDirectory:
+        total_bytes, usable_bytes = self.data.volume_bytes()
+        return LogDirectory(str(self.data.root), total_bytes, usable_bytes)
 
-    def reload(self, config: BrokerConfig) -> None:
-        """Takes over what may change while the broker runs; says what would need a restart."""
-        reloaded, waiting = self._static_config.reloaded(config)
-        effective = reloaded.changed(self.catalog.topics.broker_overrides)
-        self.catalog.check_config(effective)
-        self._static_config = reloaded
-        for name in waiting:
-            logger.warning("%s changed, which takes effect only after a restart", name)
-        self._use_config(effective)
-
-    def _use_config(self, config: BrokerConfig) -> None:
-        self.config = config
-        self.catalog.use_config(config)
-
-    def _effective_config(self) -> BrokerConfig:
-        return self._static_config.changed(self.catalog.topics.broker_overrides)
+    def hosted(self, topic: TopicName) -> Sequence[Partition]:
+        """The partitions of a topic that this node holds."""
+        return self.partitions.by_topic.get(topic, ())
 
     # -- the end
 
     async def stop(self) -> None:
-        """Flushes everything and marks the data directory as cleanly closed."""
+        """Flush everything and mark the data directory as cleanly closed."""
         await self.housekeeping.stop()
         await self.transactions.stop()
         await self.groups.stop()
-        await self.catalog.settle()
+        async with self.metadata.change_lock:
+            # Changes that were under way are done.
+            pass
         await self.journal.drain()
         self.journal.close()
-        self.data.close({partition.id: partition.log for partition in self.catalog.all_partitions()})
+        self.partitions.close()
 
     def end_waits(self) -> None:
-        """Ends long polls with what they have, and waits for a rebalance, because the broker is about to stop."""
+        """End long polls with what they have, and waits for a rebalance, because the broker is about to stop."""
         self.groups.end_waits()
         self.transactions.end_waits()
-        for partition in self.catalog.all_partitions():
+        for partition in self.partitions.all():
             for watcher in tuple(partition.watchers):
                 watcher.expire()
-
-
-def _internal(name: str) -> Refusal:
-    return Refusal(
-        ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{name}' is internal: the broker alone makes and writes it"
-    )

@@ -78,10 +78,10 @@ class Housekeeping:
 
     def _in_service(self) -> Iterator[Partition]:
         """The partitions that a job may work on: asked anew at each step, for a job waits between two of them."""
-        for partition in tuple(self._broker.catalog.all_partitions()):
+        for partition in tuple(self._broker.partitions.all()):
             if self._stopping.is_set():
                 return
-            if partition.log.failure is None and not partition.is_closed:
+            if partition.is_online:
                 yield partition
 
     # -- jobs
@@ -91,7 +91,7 @@ class Housekeeping:
         now_ms = self._broker.clock.monotonic_ms()
         dirty_since_ms: dict[Partition, int] = {}
         for partition in self._in_service():
-            if partition.log.flushed_offset == partition.log.end_offset:
+            if partition.is_flushed:
                 continue
             since_ms = self._dirty_since_ms.get(partition, now_ms)
             if partition.config.headwater_flush != "os" or now_ms - since_ms >= partition.config.flush_ms:
@@ -103,9 +103,7 @@ class Housekeeping:
     async def retain(self) -> None:
         for partition in self._in_service():
             with _alone("retention", partition):
-                now_ms = self._broker.clock.now_ms()
-                partition.log.roll_if_due(now_ms)
-                await self.collect(partition.expire(now_ms))
+                await self.collect(partition.retain(self._broker.clock.now_ms()))
 
     async def compact(self) -> None:
         """One log after the other, the dirtiest parts of each as its settings ask; stops between batches at a stop."""
@@ -118,36 +116,21 @@ class Housekeeping:
                     await self._compact(partition, config.log_cleaner_dedupe_buffer_size)
 
     async def _compact(self, partition: Partition, buffer_bytes: int) -> None:
-        # Imported here because many brokers have nothing to compact, and because start-up time is counted.
-        from headwater.storage.cleaning import compaction  # noqa: PLC0415
-
-        log = partition.log
-        now_ms = self._broker.clock.now_ms()
-        log.roll_if_due(now_ms)
-        task = compaction.plan(log, now_ms, partition.last_stable_offset)
+        task = partition.plan_compaction(self._broker.clock.now_ms())
         if task is None:
             return
         await asyncio.to_thread(task.run, buffer_bytes, self._stopping.is_set)
         if not self._stopping.is_set() and not partition.is_closed:
-            await self.collect(log.install(task))
+            await self.collect(partition.install(task))
             logger.info("compacted %s", partition.id)
 
     async def checkpoint(self) -> None:
-        """Where recovery would begin, and where each log starts. A failed log keeps the point it reached."""
-        async with self._broker.catalog.checkpointing:
-            points = {one.id: one.log.recovery_point for one in self._broker.catalog.all_partitions()}
-            await asyncio.to_thread(self._broker.data.write_recovery_points, points)
-        await self.checkpoint_start_offsets()
-
-    async def checkpoint_start_offsets(self) -> None:
-        async with self._broker.catalog.checkpointing:
-            offsets = {one.id: one.log.start_offset for one in self._broker.catalog.all_partitions()}
-            await asyncio.to_thread(self._broker.data.write_start_offsets, offsets)
+        await self._broker.partitions.checkpoint()
 
     async def forget_producers(self) -> None:
         now_ms = self._broker.clock.now_ms()
-        for partition in self._broker.catalog.all_partitions():
-            partition.log.producers.expire(now_ms, self._broker.config.producer_id_expiration_ms)
+        for partition in self._broker.partitions.all():
+            partition.forget_producers(now_ms, self._broker.config.producer_id_expiration_ms)
 
     # -- threads
 

@@ -1,4 +1,4 @@
-"""`headwater completion bash|zsh|fish`: the script that makes a shell complete our commands."""
+"""`headwater completion bash|zsh|fish`: the script with which a shell completes `headwater` commands."""
 
 import click
 from click.shell_completion import get_completion_class

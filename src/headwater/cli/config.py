@@ -19,7 +19,7 @@ def config(file: Path | None, reference: bool, format: str) -> None:
     ./headwater.toml), over defaults.
     """
     if reference:
-        from headwater.cli.parts.reference import reference as render
+        from headwater.cli.subcommands.reference import reference as render
 
         click.echo(render(), nl=False)
         return

@@ -1,4 +1,4 @@
-"""`headwater consume`: records of topics on standard output, as bare values or with everything about them."""
+"""`headwater consume`: prints records of topics, as bare values or with keys, headers, offsets and timestamps."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _COLUMNS = f"{'PARTITION':<9}  {'OFFSET':<10}  {'TIMESTAMP':<24}  {'KEY':<20}  {
 
 
 class Start(NamedTuple):
-    """Where to begin: `kind` is beginning, end, offset, tail (so many before the end) or time."""
+    """Where to begin: `kind` is beginning, end, offset, tail (`number` offsets before the end) or time."""
 
     kind: str
     number: int = 0
@@ -116,7 +116,7 @@ def consume(
     _check_usage(group, start, from_beginning=from_beginning, chosen=chosen)
     if key_separator is not None and format != "value":
         raise click.UsageError(f"--key-separator has no meaning with --format {format}, which shows keys anyway")
-    from headwater.cli.rows.record_rows import until_pipe_is_closed
+    from headwater.cli.pipe import until_pipe_is_closed
 
     stream = sys.stdout.buffer
     with until_pipe_is_closed():
@@ -125,7 +125,7 @@ def consume(
                 partitions, ends = _ends(cluster, topics, chosen, committed=committed)
                 write = _writer(format, stream, key_separator, with_topic=len(topics) > 1)
                 if group is not None:
-                    from headwater.cli.parts.consume_group import consume_in_group
+                    from headwater.cli.subcommands.consume_group import consume_in_group
 
                     consume_in_group(
                         cluster, group, topics, write, stream,
@@ -142,7 +142,7 @@ def consume(
                     for record in islice(_read(consumer, None if follow else ends, stream), count_max):
                         write(record)
         except KeyboardInterrupt:
-            # The way to end --follow, so that it is no failure.
+            # Ctrl-C is the normal way to end --follow, so it is no failure.
             if not follow:
                 raise
         stream.flush()
@@ -166,7 +166,7 @@ def _check_usage(group: str | None, start: Start, *, from_beginning: bool, chose
 def _ends(
     cluster: "Cluster", topics: Sequence[str], chosen: Sequence[int], *, committed: bool
 ) -> "tuple[list[TopicPartition], dict[TopicPartition, int]]":
-    """The partitions that are meant, and where each ends now."""
+    """Return the selected partitions and their present end offsets."""
     from headwater.client.offsets import LATEST, list_offsets
     from headwater.ids import TopicName, TopicPartition
 
@@ -209,8 +209,8 @@ def _positions(
 def _read(
     consumer: "Consumer", ends: "Mapping[TopicPartition, int] | None", stream: BinaryIO
 ) -> "Iterator[ConsumedRecord]":
-    """Records up to `ends`, if there are any; output is flushed before each wait."""
-    from headwater.cli.rows.record_rows import check_reader
+    """Yield records, up to `ends` unless that is None. The output is flushed before each wait."""
+    from headwater.cli.pipe import check_reader
 
     while True:
         if ends is not None:
@@ -258,7 +258,7 @@ def _writer(
         line = record.value or b""
         if key_separator is not None:
             line = (record.key or b"") + separator + line
-        # A terminal would obey control characters, which whoever wrote the record may have chosen with care.
+        # Escape control characters for a terminal: a malicious producer could use them to control it.
         stream.write((text_cell(line).encode() if is_terminal else line) + b"\n")
 
     return write_value

@@ -1,4 +1,4 @@
-"""Spans of time as people write and read them: 500ms, 30s, 15m, 2h, 7d."""
+"""Durations as people write and read them: 500ms, 30s, 15m, 2h, 7d."""
 
 import re
 
@@ -9,7 +9,7 @@ _WRITTEN = re.compile(rf"([0-9]{{1,10}})({'|'.join(_MS_PER_UNIT)})")
 
 
 class Duration(click.ParamType[int]):
-    """A number and its unit, as milliseconds. A bare number is none: it could be anything."""
+    """A number with a unit, converted to milliseconds. A bare number is refused: its unit is unknown."""
 
     name = "DURATION"
 
@@ -21,7 +21,7 @@ class Duration(click.ParamType[int]):
 
 
 def duration_text(duration_ms: int) -> str:
-    """To its two largest units: 1h 30m. One in the future, as clocks that disagree make it, has a minus."""
+    """Format a duration in its two largest units: 1h 30m. Clocks that disagree can make it negative: -5s."""
     remaining, parts = abs(duration_ms), list[str]()
     for unit, unit_ms in _MS_PER_UNIT.items():
         count, remaining = divmod(remaining, unit_ms)

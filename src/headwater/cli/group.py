@@ -8,7 +8,7 @@ import click
 
 from headwater.cli.options import bootstrap_option, connect
 from headwater.cli.output import format_option, show
-from headwater.cli.parts.group_reset import reset
+from headwater.cli.subcommands.group_reset import reset
 from headwater.printable import printable
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def list_groups(states: tuple[str, ...], types: tuple[str, ...], format: str, bo
       headwater group list --state Stable --state Empty
       headwater group list --type consumer --format json
     """
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         rows = [
@@ -84,7 +84,7 @@ def describe(name: str, format: str, bootstrap: str) -> None:
       headwater group describe billing --format json
     """
     from headwater.cli.rows.group_rows import partition_rows, summary
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         described = GroupAdmin(cluster).describe_group(name)
@@ -117,8 +117,8 @@ def members(name: str, format: str, bootstrap: str) -> None:
       headwater group members billing
       headwater group members billing --format yaml
     """
-    from headwater.cli.rows.group_rows import by_topic, member_row, short
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.cli.rows.group_rows import abbreviated, by_topic, member_row
+    from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         found = GroupAdmin(cluster).describe_group(name).members
@@ -128,7 +128,10 @@ def members(name: str, format: str, bootstrap: str) -> None:
             click.echo(f"group {name!r} has no members")
             return
         for member, row in zip(found, rows, strict=True):
-            row["assigned"], row["target"] = short(by_topic(member.assigned)), short(by_topic(member.target))
+            row["assigned"], row["target"] = (
+                abbreviated(by_topic(member.assigned)),
+                abbreviated(by_topic(member.target)),
+            )
     show(rows, format, ("member", "instance_id", "client_id", "host", "protocol", "epoch", "assigned", "target"))
 
 
@@ -145,14 +148,14 @@ def offsets(name: str, format: str, bootstrap: str) -> None:
       headwater group offsets billing --format json
     """
     from headwater.cli.rows.group_rows import lag, offsets_at
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
     from headwater.client.offsets import LATEST
 
     with connect(bootstrap) as cluster:
         admin = GroupAdmin(cluster)
         committed = admin.committed(name)
         if not committed:
-            # One that does not exist has no offsets either, but is an error.
+            # A missing group has no offsets, either. Describing it raises the error.
             admin.describe_group(name)
         ends = offsets_at(cluster, committed, LATEST)
     if not committed and format == "table":
@@ -196,15 +199,15 @@ def delete(names: tuple[str, ...], if_exists: bool, yes: bool, format: str, boot
             for name in chosen:
                 deleted[name] = _delete(cluster, name, if_exists=if_exists)
     finally:
-        # Also if one of them is refused: those before it are gone.
+        # Also after an error: the groups before it are deleted.
         if deleted:
             show([{"group": name, "deleted": is_deleted} for name, is_deleted in deleted.items()], format)
 
 
 def _delete(cluster: "Cluster", name: str, *, if_exists: bool) -> bool:
-    from headwater.cli.rows.group_rows import named
+    from headwater.cli.rows.group_rows import member_names
     from headwater.client.errors import Refused, UnknownGroup
-    from headwater.client.groups.groups import GroupAdmin
+    from headwater.client.groups.admin import GroupAdmin
     from headwater.errors import ErrorCode
 
     admin = GroupAdmin(cluster)
@@ -219,14 +222,14 @@ def _delete(cluster: "Cluster", name: str, *, if_exists: bool) -> bool:
             raise
         members = admin.describe_group(name).members
         raise click.ClickException(
-            f"group {name!r} is active and cannot be deleted; stop its members first: {named(members)}"
+            f"group {name!r} is active and cannot be deleted; stop its members first: {member_names(members)}"
         ) from refusal
     return True
 
 
 def _show_summary(whole: Mapping[str, object]) -> None:
     epoch = "" if whole["epoch"] is None else f"  epoch {whole['epoch']}"
-    # Clients choose some of these names.
+    # Clients choose some of these names, which may hold control characters.
     click.echo(
         printable(
             f"group {whole['group']}  type {whole['type']}  state {whole['state']}  "

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at chosen moments only, for commands that would lose count of what they have done."""
+"""Defers Ctrl-C and SIGTERM to safe moments, for commands that must not lose count of what they have done."""
 
 import signal
 from collections.abc import Generator
@@ -7,14 +7,15 @@ from typing import Any, Self
 
 
 class Interruption:
-    """Ends a command with KeyboardInterrupt, except where it is held: there at the end of that, or where it is let in.
+    """Raises KeyboardInterrupt on Ctrl-C and SIGTERM. In a `deferred` block it is raised at the end of the block, or in
+    an `allowed` block inside it.
 
-    Asked a second time it does not wait: whoever the command waits for may have stopped to answer.
+    A second signal is never deferred: the command may be waiting for a broker or a pipe that no longer responds.
     """
 
     def __init__(self) -> None:
-        self.is_wanted = False
-        self._is_held = False
+        self.is_requested = False
+        self._is_deferred = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -27,29 +28,29 @@ class Interruption:
             signal.signal(number, handler)
 
     @contextmanager
-    def held(self) -> Generator[None]:
-        self._is_held = True
+    def deferred(self) -> Generator[None]:
+        self._is_deferred = True
         try:
             yield
         finally:
-            self._is_held = False
-        self._raise_if_wanted()
+            self._is_deferred = False
+        self._raise_if_requested()
 
     @contextmanager
-    def let_in(self) -> Generator[None]:
-        """A moment within `held` at which nothing is lost, such as a wait."""
-        self._is_held = False
+    def allowed(self) -> Generator[None]:
+        """A part of a `deferred` block where an interruption loses nothing, such as a wait."""
+        self._is_deferred = False
         try:
-            self._raise_if_wanted()
+            self._raise_if_requested()
             yield
         finally:
-            self._is_held = True
+            self._is_deferred = True
 
-    def _raise_if_wanted(self) -> None:
-        if self.is_wanted:
+    def _raise_if_requested(self) -> None:
+        if self.is_requested:
             raise KeyboardInterrupt
 
     def _interrupt(self, *_: object) -> None:
-        is_first, self.is_wanted = not self.is_wanted, True
-        if not (self._is_held and is_first):
+        is_first, self.is_requested = not self.is_requested, True
+        if not (self._is_deferred and is_first):
             raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.output import format_option
-from headwater.cli.parts.log_verify import verify
+from headwater.cli.subcommands.log_verify import verify
 
 if TYPE_CHECKING:
     from headwater.protocol.batches.batch import BatchHeader
@@ -37,7 +37,7 @@ def dump(file: Path, records: bool, format: str) -> int:
     wrong with those. Bytes that are no UTF-8 are escaped, or base64 in a field `..._base64`. The exit code
     is 1 if anything is wrong.
     """
-    from headwater.cli.rows.record_rows import until_pipe_is_closed
+    from headwater.cli.pipe import until_pipe_is_closed
 
     problem_count = 0
     with until_pipe_is_closed():
@@ -46,7 +46,7 @@ def dump(file: Path, records: bool, format: str) -> int:
 
 
 def _dump(file: Path, format: str, *, with_records: bool) -> int:
-    """How many problems were found."""
+    """Show the segment, and return how many problems were found."""
     from headwater.cli.rows.record_rows import row_writer
     from headwater.storage.disk import Disk
     from headwater.storage.inspection.inspect import inspect_aborted, inspect_segment
@@ -67,13 +67,16 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
     index_problems = [*_index_problems(disk, file), *transaction_problems]
     problem_count += len(index_problems)
     if write_row is None:
-        for one in aborted:
-            click.echo(f"aborted: producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}")
+        for transaction in aborted:
+            click.echo(
+                f"aborted: producer {transaction.producer_id}, "
+                f"offsets {transaction.first_offset} to {transaction.last_offset}"
+            )
         _show_problems(index_problems)
         click.echo(f"{batch_count} batches, {record_count} records, {problem_count or 'no'} problems")
     else:
         if aborted:
-            write_row({"aborted_transactions": [one._asdict() for one in aborted]})
+            write_row({"aborted_transactions": [transaction._asdict() for transaction in aborted]})
         if index_problems:
             write_row({"index_problems": index_problems})
     sys.stdout.buffer.flush()
@@ -84,7 +87,7 @@ def _index_problems(disk: "Disk", file: Path) -> Sequence[str]:
     from headwater.storage import names
     from headwater.storage.inspection.inspect import inspect_indexes
 
-    # A segment that is being written has none yet.
+    # A segment that is still being written may have no index files yet.
     if not all(file.with_suffix(suffix).exists() for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)):
         return []
     return list(inspect_indexes(disk, file))

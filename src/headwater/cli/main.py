@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage, 130 interrupted.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -16,7 +15,7 @@ from headwater.errors import HeadwaterError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Each command is the attribute of that name in the module of that name beside this one.
+# The command NAME is the attribute NAME of the module headwater.cli.NAME.
 COMMANDS = {
     "serve": "Run a broker in the foreground.",
     "topic": "Create, list, describe, alter and delete topics.",
@@ -82,7 +81,7 @@ def headwater() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and gives its exit code."""
+    """Run one command and return its exit code."""
     try:
         outcome = cast("object", headwater.main(arguments, prog_name="headwater", standalone_mode=False))
     except click.UsageError as error:
@@ -94,13 +93,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"error: {error.format_message()}", err=True)
         return error.exit_code
     except BrokenPipeError:
-        # Whoever read our output (`| head`) has seen enough. Python would complain once more when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from headwater.cli.pipe import discard_output
+
+        discard_output()
         return 1
     except (HeadwaterError, OSError) as error:
         click.echo(f"error: {error}", err=True)
         return 1
-    # Commands return nothing, or the exit code that they want; click gives the code of ctx.exit() in the same way.
+    # A command returns None or its exit code. Click returns the code of ctx.exit() in the same way.
     return outcome if isinstance(outcome, int) else 0
 
 

@@ -1,6 +1,7 @@
-"""What the commands that talk to a broker share: how to reach it, NAME=VALUE pairs, partitions and points in time."""
+"""Options and parameter types that commands share: the broker's address, NAME=VALUE pairs, partitions, points in
+time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -12,12 +13,13 @@ from headwater.errors import ConfigError
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
+    from headwater.ids import TopicPartition
 
 BOOTSTRAP = "127.0.0.1:9092"
 _CLIENT_CONFIG = "headwater.client_config"
 _SERVERS = "bootstrap.servers"
 
-# The largest numbers that a request has room for.
+# The largest values of integer fields in requests.
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -42,8 +44,8 @@ def address_option(command: Command) -> Command:
 
 
 def bootstrap_option(command: Command) -> Command:
-    """Adds --bootstrap and --client-config; the latter does not reach the command, but `connect` and
-    `client_settings`."""
+    """Adds --bootstrap and --client-config. The latter is not a parameter of the command: `connect` and
+    `client_settings` read it from click's context."""
     client_config = click.option(
         "--client-config",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -65,7 +67,7 @@ def client_config_file() -> Path | None:
 
 
 def client_settings(bootstrap: str) -> dict[str, str]:
-    """Where the brokers are and how to talk to them, in the words of a Kafka client."""
+    """Return the brokers' addresses and the security settings, as settings of a Kafka client."""
     context = click.get_current_context()
     file = client_config_file()
     if file is None:
@@ -84,7 +86,8 @@ def client_settings(bootstrap: str) -> dict[str, str]:
 
 
 def connect(bootstrap: str, *, topic_wait_ms: int = 0) -> "Cluster":
-    """A topic that does not exist is an error after `topic_wait_ms`: a person who misspelt it should not wait."""
+    """Connect as --bootstrap and --client-config say. A missing topic is an error after `topic_wait_ms`, by default at
+    once: a person who misspelt its name should not wait."""
     from headwater.client.cluster import Cluster
     from headwater.client.security.security import read_security
 
@@ -98,7 +101,7 @@ def connect(bootstrap: str, *, topic_wait_ms: int = 0) -> "Cluster":
 
 
 class Assignment(click.ParamType[tuple[str, str]]):
-    """NAME=VALUE; the value may be empty, may hold further equals signs, and keeps bytes that are no UTF-8."""
+    """NAME=VALUE. The value may be empty and may contain equals signs. Bytes that are not UTF-8 are kept."""
 
     name = "NAME=VALUE"
 
@@ -111,30 +114,59 @@ class Assignment(click.ParamType[tuple[str, str]]):
         return name, text
 
 
-class Chosen(NamedTuple):
-    """A topic, and those of its partitions that are meant; None means all."""
+class TopicSelection(NamedTuple):
+    """A topic and the selected partitions of it; None selects all."""
 
     topic: str
     partitions: tuple[int, ...] | None
 
 
-class ChosenType(click.ParamType[Chosen]):
+class TopicSelectionType(click.ParamType[TopicSelection]):
     name = "TOPIC[:PARTITIONS]"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Chosen:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> TopicSelection:
         topic, colon, listed = value.partition(":")
         if not topic:
             self.fail(f"{value!r} names no topic", param, ctx)
         if not colon:
-            return Chosen(topic, None)
+            return TopicSelection(topic, None)
         numbers = listed.split(",")
         if not all(number.isascii() and number.isdigit() and int(number) <= INT32_MAX for number in numbers):
             self.fail(f"{value!r} is not TOPIC:PARTITIONS, such as orders:0,2", param, ctx)
-        return Chosen(topic, tuple(int(number) for number in numbers))
+        return TopicSelection(topic, tuple(int(number) for number in numbers))
+
+
+def selected_partitions(cluster: "Cluster", selections: "Iterable[TopicSelection]") -> "set[TopicPartition]":
+    """Return the partitions that the selections name. It is an error if one does not exist."""
+    from headwater.ids import TopicName, TopicPartition
+
+    partitions: set[TopicPartition] = set()
+    for topic, indexes in selections:
+        known = range(len(cluster.topic(topic).partitions))
+        for index in known if indexes is None else indexes:
+            partition = TopicPartition(TopicName(topic), index)
+            cluster.partition(partition)
+            partitions.add(partition)
+    return partitions
+
+
+def with_leader(cluster: "Cluster", partitions: "Iterable[TopicPartition]") -> "list[TopicPartition]":
+    """Keep the partitions that exist and have a leader to ask."""
+    from headwater.client.cluster import NO_LEADER
+    from headwater.client.errors import UnknownTopic
+
+    led: list[TopicPartition] = []
+    for partition in partitions:
+        try:
+            if cluster.partition(partition).leader != NO_LEADER:
+                led.append(partition)
+        except UnknownTopic:
+            continue
+    return led
 
 
 class Moment(click.ParamType[int]):
-    """A point in time, as milliseconds since 1970."""
+    """A point in time, converted to milliseconds since 1970."""
 
     name = "TIME"
 
@@ -148,7 +180,7 @@ class Moment(click.ParamType[int]):
 
 
 def parse_time(text: str) -> int | None:
-    """ISO 8601, in UTC where it names no zone, or `1748781000000ms`. A bare number is none: it could be anything."""
+    """Parse ISO 8601 (UTC if it names no zone) or `1748781000000ms`. A bare number is refused: its unit is unknown."""
     if text.endswith("ms") and text[:-2].isascii() and text[:-2].isdigit() and len(text) <= 20:
         return int(text[:-2])
     if text.isdigit():
@@ -163,7 +195,8 @@ def parse_time(text: str) -> int | None:
 
 
 def time_text(timestamp_ms: int) -> str | None:
-    """ISO 8601 in UTC to the millisecond; None for no timestamp, and for one beyond the calendar."""
+    """Format a timestamp as ISO 8601 in UTC to the millisecond. None if it is negative (no timestamp) or after the year
+    9999."""
     if timestamp_ms < 0:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How commands show rows: a table for people, JSON or YAML for programs. Every command's --format comes from here."""
+"""The option --format, and how commands show rows: as a table for people, as JSON or YAML for programs."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ def format_option(command: Command) -> Command:
 
 
 def show(rows: Sequence[Row], format: str, columns: Sequence[str] | None = None) -> None:
-    """Prints `rows`. `columns` chooses those of the table and their order; JSON and YAML always tell everything."""
+    """Print `rows`. `columns` are the columns of the table, in order; JSON and YAML always contain all fields."""
     match format:
         case "json":
             click.echo(_json(rows))
@@ -57,10 +57,10 @@ def _show_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row.get(column)) for row in rows)
-        # The first column names the row, so it is the last to be cut.
+        # The first column names the row: do not wrap it.
         table.add_column(column.upper(), justify="right" if numeric else "left", no_wrap=index == 0)
     for row in cells:
-        # Text, because a plain string could hold rich's markup.
+        # Text, because rich would interpret markup in a plain string.
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
 
@@ -95,12 +95,12 @@ def _cell(value: object) -> str:
 
 
 def _plain(value: object) -> Any:
-    """The value in types that JSON and YAML know."""
+    """Convert a value to types that JSON and YAML have."""
     match value:
         case None | bool() | int() | float():
             return value
         case str():
-            # A lone surrogate stands for a byte that was no UTF-8, and has no place in either format.
+            # A lone surrogate stands for a byte that was not UTF-8. Neither format can hold one.
             return value.encode(errors="backslashreplace").decode()
         case bytes():
             return value.decode(errors="backslashreplace")
@@ -113,5 +113,5 @@ def _plain(value: object) -> Any:
 
 
 def _ordered(items: Collection[object]) -> Collection[object]:
-    """Sets in an order that does not change from run to run."""
+    """Sort sets, so that their order does not change from run to run."""
     return items if isinstance(items, list | tuple) else sorted(items, key=str)

@@ -1,4 +1,4 @@
-"""`headwater pipeline`: Spark pipelines between topics, written, checked, run, looked at and stopped."""
+"""`headwater pipeline`: writes, checks, runs, shows and stops Spark pipelines between topics."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from headwater.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headwater.pipelines.sessions import Target
+    from headwater.pipelines.sessions import SparkTarget
     from headwater.pipelines.state import State
 
 Command = TypeVar("Command", bound="Callable[..., object]")
@@ -147,7 +147,7 @@ def run(
         raise click.UsageError(f"only a script takes arguments; {path} is none")
     with display(format) as shown:
         if is_script:
-            from headwater.pipelines.jobs import ScriptRun
+            from headwater.pipelines.script_run import ScriptRun
 
             script = ScriptRun(path, target, shown, arguments=arguments, grace_ms=grace)
 
@@ -157,10 +157,10 @@ def run(
             heed_signals()
             return script.run(ready=heed_signals)
         from headwater.pipelines import project
-        from headwater.pipelines.run import Pace, Runner
+        from headwater.pipelines.run import Pace, ProjectRun
 
         pace = Pace(is_once=once, interval_ms=interval, back_off_max_ms=back_off_max, grace_ms=grace)
-        runner = Runner(project.load(path), target, pace, shown, full_refresh=full_refresh)
+        runner = ProjectRun(project.load(path), target, pace, shown, full_refresh=full_refresh)
 
         def take_signals() -> None:
             _on_stop(lambda *_: runner.ask_to_stop())
@@ -219,7 +219,7 @@ def status(path: Path, format: str) -> None:
     state = _state(path)
     flows = [dict(flow) for flow in state.flows]
     phase = state.phase if state.is_alive() or state.phase in {"stopped", "failed"} else "killed"
-    # One word for programs; how it came to an end is in the phase.
+    # `status` is one of two words, for programs. `phase` tells how a pipeline ended.
     whole: dict[str, Any] = {
         "pipeline": state.pipeline,
         "status": "running" if state.is_alive() and state.phase not in {"stopped", "failed"} else "stopped",
@@ -285,30 +285,31 @@ def _state(path: Path) -> "State":
     from headwater.pipelines import project
     from headwater.pipelines import state as states
 
-    place = project.place_of(path)
-    found = states.read(place.state)
+    files = project.run_files_of(path)
+    found = states.read(files.state)
     if found is None:
         raise click.ClickException(f"the pipeline in {path} never ran here; `headwater pipeline run` starts it")
     return found
 
 
 def _tell_definitions(bootstrap: str) -> None:
-    """Where the brokers are and how to talk to them, in the environment: Spark's Python processes inherit it."""
+    """Put the brokers' addresses and the client's configuration into the environment: Spark's Python processes inherit
+    it, and `headwater.spark.client_options` reads it."""
     from headwater.spark import environment
 
     os.environ[environment.BOOTSTRAP] = client_settings(bootstrap)["bootstrap.servers"]
     file = client_config_file()
     if file is not None:
-        # Definitions run in the directory of their project.
+        # Absolute, because definitions run in the directory of their project.
         os.environ[environment.CLIENT_CONFIG] = str(file.absolute())
 
 
-def _target(master: str | None, remote: str | None, settings: tuple[tuple[str, str], ...]) -> "Target":
-    from headwater.pipelines.sessions import Target
+def _target(master: str | None, remote: str | None, settings: tuple[tuple[str, str], ...]) -> "SparkTarget":
+    from headwater.pipelines.sessions import SparkTarget
 
     if master is not None and remote is not None:
         raise click.UsageError("--master and --remote exclude each other: give one of them")
-    return Target(master, remote, dict(settings))
+    return SparkTarget(master, remote, dict(settings))
 
 
 def _on_stop(handler: "Callable[..., None]") -> None:

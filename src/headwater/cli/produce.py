@@ -1,4 +1,4 @@
-"""`headwater produce`: records from an argument, a file or the lines of standard input."""
+"""`headwater produce`: writes records from an argument, a file or the lines of standard input."""
 
 import os
 import select
@@ -17,19 +17,19 @@ from headwater.cli.options import Assignment, Moment, bootstrap_option, connect
 from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
-    from headwater.client.delivery import Delivered
+    from headwater.client.delivery import DeliveredBatch
     from headwater.client.producer import Producer
     from headwater.clock import Clock
 
 ACKS = {"0": 0, "1": 1, "all": -1}
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 VALUE_BYTES_MAX = 100 * 1024 * 1024
-# Where auto-creation is on, a topic takes a moment to be made.
+# With auto.create.topics.enable, it takes a moment until a new topic is ready.
 TOPIC_WAIT_MS = 2_000
 
 _READ_BYTES = 1024 * 1024
 _PROGRESS_RECORDS = 1_000
-# Shorter pauses are saved up: sleeping takes longer than asked for.
+# Shorter pauses are accumulated, because a sleep takes longer than requested.
 _PAUSE_MS_MIN = 10
 
 
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     value: bytes | None
 
 
-class Written(NamedTuple):
+class WrittenRange(NamedTuple):
     records: int
     first_offset: int
     last_offset: int
@@ -101,13 +101,13 @@ def produce(
         entries = _lines(sys.stdin.buffer, _bytes(key), _bytes(key_separator), interruption)
         progress = _progress(sys.stdin.buffer) if sys.stderr.isatty() and not quiet else nullcontext(_show_nothing)
     record_headers = tuple((name, text.encode(errors="surrogateescape")) for name, text in headers)
-    written: dict[int, Written] = {}
+    written: dict[int, WrittenRange] = {}
     with connect(bootstrap, topic_wait_ms=TOPIC_WAIT_MS) as cluster:
         producer = Producer(
             cluster,
             acks=ACKS[acks],
             codec=Codec[compression.upper()],
-            on_delivered=lambda delivered: _note(written, delivered),
+            on_delivered=lambda delivered: _add_delivered(written, delivered),
         )
 
         def write(entry: Entry) -> None:
@@ -121,8 +121,8 @@ def produce(
             )
 
         try:
-            # An interruption between a request and the note of its answer would leave its records out of the summary.
-            with progress as advance, interruption, interruption.held():
+            # Deferred, because an interruption between a request and its answer would lose records from the summary.
+            with progress as advance, interruption, interruption.deferred():
                 _write_all(_paced(entries, rate, cluster.clock, interruption), producer, write, advance)
         finally:
             if written:
@@ -143,7 +143,7 @@ def _write_all(
                 write(entry)
             advance(entry)
     except (KeyboardInterrupt, click.ClickException):
-        # What was read until then is written.
+        # Write the lines that were read before the interruption or the error.
         producer.flush()
         raise
     producer.flush()
@@ -152,7 +152,7 @@ def _write_all(
 def _paced(
     entries: Iterator[Entry | None], rate: float | None, clock: "Clock", interruption: Interruption
 ) -> Iterator[Entry | None]:
-    """So many entries a second at most; before each pause comes a None, as before any other."""
+    """Limit entries to `rate` per second. As in `_lines`, a None precedes each pause."""
     if rate is None:
         yield from entries
         return
@@ -163,7 +163,7 @@ def _paced(
             early_ms = started_ms + count * 1000 / rate - clock.monotonic_ms()
             if early_ms >= _PAUSE_MS_MIN:
                 yield None
-                with interruption.let_in():
+                with interruption.allowed():
                     time.sleep(early_ms / 1000)
             count += 1
         yield entry
@@ -180,7 +180,7 @@ def _read_file(file: Path) -> bytes:
 def _lines(
     stream: BinaryIO, key: bytes | None, separator: bytes | None, interruption: Interruption
 ) -> Iterator[Entry | None]:
-    """An entry for each line, and None whenever there are no more for the moment."""
+    """Yield an entry for each line, and None whenever the next line has not arrived yet: time to flush."""
     number = 0
     for line in _split(stream, interruption):
         if line is None:
@@ -199,11 +199,11 @@ def _lines(
 def _split(stream: BinaryIO, interruption: Interruption) -> Iterator[bytes | None]:
     rest: list[bytes] = []
     rest_bytes = 0
-    # A single read gives what is there, so that lines do not wait for a buffer to fill.
+    # `read1` returns what has arrived, so that lines do not wait for a full buffer.
     read = cast("Callable[[int], bytes]", getattr(stream, "read1", stream.read))
     while True:
-        with interruption.let_in():
-            # Here and not in the read, which may have taken lines when it is interrupted.
+        with interruption.allowed():
+            # Allow interruptions in this wait but not in the read: an interrupted read could lose lines.
             _poll(stream, timeout_ms=None)
         if not (chunk := read(_READ_BYTES)):
             break
@@ -217,14 +217,14 @@ def _split(stream: BinaryIO, interruption: Interruption) -> Iterator[bytes | Non
             yield from others[:-1]
             rest, rest_bytes = [others[-1]], len(others[-1])
         if not _poll(stream, timeout_ms=0):
-            # Reading on would have to wait for somebody.
+            # The next read would block.
             yield None
     if rest_bytes:
         yield b"".join(rest)
 
 
 def _poll(stream: BinaryIO, *, timeout_ms: int | None) -> bool:
-    """Whether it can be read without waiting, at the end of that time (None: however long it takes)."""
+    """Wait up to `timeout_ms` (None: for ever) until the stream is readable. Return whether it is."""
     try:
         descriptor = stream.fileno()
     except OSError:
@@ -235,12 +235,12 @@ def _poll(stream: BinaryIO, *, timeout_ms: int | None) -> bool:
 
 
 def _show_nothing(_: Entry | None) -> None:
-    """In place of a progress bar."""
+    """Replaces the progress bar when none is shown."""
 
 
 @contextmanager
 def _progress(stream: BinaryIO) -> Generator[Callable[[Entry | None], None]]:
-    """A bar on standard error; its length is known if standard input is a file."""
+    """Show a progress bar on standard error. Its total is known if standard input is a file."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -263,23 +263,23 @@ def _progress(stream: BinaryIO) -> Generator[Callable[[Entry | None], None]]:
         advance(None)
 
 
-def _note(written: dict[int, Written], delivered: "Delivered") -> None:
+def _add_delivered(written: dict[int, WrittenRange], delivered: "DeliveredBatch") -> None:
     partition = delivered.partition.partition
-    known = written.get(partition, Written(0, -1, -1))
+    known = written.get(partition, WrittenRange(0, -1, -1))
     first, last = known.first_offset, known.last_offset
     if delivered.base_offset >= 0:
         first = delivered.base_offset if first < 0 else first
         last = delivered.base_offset + delivered.record_count - 1
-    written[partition] = Written(known.records + delivered.record_count, first, last)
+    written[partition] = WrittenRange(known.records + delivered.record_count, first, last)
 
 
-def _summary(topic: str, written: dict[int, Written]) -> list[dict[str, object]]:
+def _summary(topic: str, written: dict[int, WrittenRange]) -> list[dict[str, object]]:
     return [
         {
             "topic": topic,
             "partition": partition,
             "records": records,
-            # A broker that is not asked to acknowledge does not tell offsets.
+            # With acks=0 the broker does not answer, so offsets are unknown.
             "first_offset": first if first >= 0 else None,
             "last_offset": last if last >= 0 else None,
         }
@@ -288,5 +288,5 @@ def _summary(topic: str, written: dict[int, Written]) -> list[dict[str, object]]
 
 
 def _bytes(text: str | None) -> bytes | None:
-    """Arguments that are no UTF-8 keep their bytes."""
+    """Encode an argument. Bytes that are not UTF-8 are kept."""
     return None if text is None else text.encode(errors="surrogateescape")

@@ -14,7 +14,7 @@ from headwater.cli.options import Assignment, bootstrap_option, client_settings,
 from headwater.cli.output import FORMATS, show
 
 if TYPE_CHECKING:
-    from headwater.pipelines.topic_tables import Result
+    from headwater.pipelines.topic_tables import QueryResult
 
 _LIMIT = 1000
 
@@ -57,37 +57,38 @@ def sql(
       headwater sql "SELECT parse_json(value):product::string AS product, count(*) AS orders
                      FROM headwater.orders GROUP BY 1 ORDER BY 2 DESC"
     """
-    # First of all: who asks a broker that is not there should not wait for Spark.
+    # Before Spark starts, so that a wrong address fails at once.
     with connect(bootstrap) as cluster:
         topics = [topic.name for topic in cluster.topics()]
     from headwater.pipelines import topic_tables
-    from headwater.pipelines.project import Place
-    from headwater.pipelines.sessions import Target, plain
+    from headwater.pipelines.project import RunFiles
+    from headwater.pipelines.sessions import SparkTarget, ordinary_session
 
     with TemporaryDirectory(prefix="headwater-sql-") as directory:
-        # Named, so that SPARK_REMOTE is not heeded: a server that runs already does not take these settings.
-        target = Target(master or "local[*]", config={**topic_tables.SETTINGS, **dict(settings)})
-        with plain("headwater sql", target, Place(Path(directory)), keeps_tables=False) as spark:
+        # An explicit master, so that Spark ignores SPARK_REMOTE: a running Connect server would not take these
+        # settings.
+        target = SparkTarget(master or "local[*]", config={**topic_tables.SETTINGS, **dict(settings)})
+        with ordinary_session("headwater sql", target, RunFiles(Path(directory)), keeps_tables=False) as spark:
             result = topic_tables.query(spark, statement, client_settings(bootstrap), topics, rows_max=limit)
     _show(result, format)
     if result.is_cut:
         click.echo(f"there are more than {limit} rows: --limit shows more of them", err=True)
 
 
-def _show(result: "Result", format: str) -> None:
+def _show(result: "QueryResult", format: str) -> None:
     if format == "csv":
         writer = csv.writer(sys.stdout)
         writer.writerow(result.columns)
         writer.writerows(list(map(_cell, row)) for row in result.rows)
         return
-    # Two columns may have one name in SQL, but not in an object.
+    # In SQL two columns may have the same name, but not in a JSON object.
     columns = result.columns
     names = [name if columns.index(name) == at else f"{name}_{at + 1}" for at, name in enumerate(columns)]
     show([dict(zip(names, map(_cell, row), strict=True)) for row in result.rows], format, names)
 
 
 def _cell(value: Any) -> Any:
-    """What Spark gives, in types that every format can show."""
+    """Convert a value of Spark's to types that every format can show."""
     match value:
         case datetime():
             return value.isoformat(sep=" ", timespec="milliseconds")
@@ -96,7 +97,7 @@ def _cell(value: Any) -> Any:
         case Mapping():
             return {str(key): _cell(item) for key, item in cast("Mapping[Any, Any]", value).items()}
         case tuple():
-            # A struct, the only kind of tuple that Spark gives.
+            # A struct (Row): the only kind of tuple in Spark's results.
             return {name: _cell(item) for name, item in cast("Any", value).asDict().items()}
         case list():
             return [_cell(item) for item in cast("list[Any]", value)]

@@ -11,7 +11,7 @@ from headwater.cli.output import format_option, show
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
 
-# How long a broker may take to tell all others of a topic that it made.
+# How long it may take until all brokers know of a topic that was just created.
 CREATE_WAIT_MS = 5_000
 
 _set_option = click.option(
@@ -103,10 +103,10 @@ def list_topics(internal: bool, format: str, bootstrap: str) -> None:
                 "partitions": len(found.partitions),
                 "replicas": max(len(partition.replicas) for partition in found.partitions),
                 "id": found.id,
-                "internal": found.internal,
+                "internal": found.is_internal,
             }
             for found in Admin(cluster).list_topics()
-            if internal or not found.internal
+            if internal or not found.is_internal
         ]
     show(rows, format, ("topic", "partitions", "replicas"))
 
@@ -214,7 +214,7 @@ def delete(names: tuple[str, ...], if_exists: bool, yes: bool, format: str, boot
             for name in chosen:
                 deleted[name] = _delete(cluster, name, if_exists=if_exists)
     finally:
-        # Also if one of them is refused: those before it are gone.
+        # Also after an error: the topics before it are deleted.
         if deleted:
             show([{"topic": name, "deleted": is_deleted} for name, is_deleted in deleted.items()], format)
 
@@ -235,26 +235,26 @@ def _delete(cluster: "Cluster", name: str, *, if_exists: bool) -> bool:
 def _describe(
     cluster: "Cluster", name: str, *, all_settings: bool
 ) -> tuple[dict[str, object], list[dict[str, object]], list[dict[str, object]]]:
-    """The topic as a whole, its partitions and its settings."""
+    """Return the row of the topic, the rows of its partitions and the rows of its settings."""
     from headwater.client.admin import Admin
     from headwater.client.offsets import EARLIEST, LATEST, list_offsets
     from headwater.ids import TopicName, TopicPartition
 
     admin = Admin(cluster)
     found = admin.describe_topic(name)
-    # A partition without leader cannot be asked, and the others are worth showing all the same.
-    led = [TopicPartition(TopicName(name), one.index) for one in found.partitions if one.leader >= 0]
+    # Nobody can be asked about a partition without a leader. It must not hide the others.
+    led = [TopicPartition(TopicName(name), each.index) for each in found.partitions if each.leader >= 0]
     earliest, latest = list_offsets(cluster, led, EARLIEST), list_offsets(cluster, led, LATEST)
     sizes = {partition: size for partition, size in admin.partition_sizes(led).items() if size >= 0}
     partitions: list[dict[str, object]] = []
-    for one in found.partitions:
-        partition = TopicPartition(TopicName(name), one.index)
+    for described in found.partitions:
+        partition = TopicPartition(TopicName(name), described.index)
         partitions.append(
             {
-                "partition": one.index,
-                "leader": one.leader if one.leader >= 0 else None,
-                "replicas": one.replicas,
-                "in_sync": one.in_sync_replicas,
+                "partition": described.index,
+                "leader": described.leader if described.leader >= 0 else None,
+                "replicas": described.replicas,
+                "in_sync": described.in_sync_replicas,
                 "earliest": earliest.get(partition),
                 "latest": latest.get(partition),
                 "bytes": sizes.get(partition),
@@ -263,14 +263,19 @@ def _describe(
     summary: dict[str, object] = {
         "topic": name,
         "id": found.id,
-        "internal": found.internal,
+        "internal": found.is_internal,
         "offsets": sum(latest[partition] - earliest[partition] for partition in led),
         "bytes": sum(sizes.values()),
     }
     settings: list[dict[str, object]] = [
-        {"setting": one.name, "value": one.value, "source": one.source, "documentation": one.documentation}
-        for one in admin.describe_settings(name)
-        if all_settings or not one.is_default
+        {
+            "setting": setting.name,
+            "value": setting.value,
+            "source": setting.source,
+            "documentation": setting.documentation,
+        }
+        for setting in admin.describe_settings(name)
+        if all_settings or not setting.is_default
     ]
     return summary, partitions, settings
 

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.duration import Duration, duration_text
-from headwater.cli.options import INT64_MAX, bootstrap_option, connect, time_text
+from headwater.cli.options import INT64_MAX, bootstrap_option, connect, time_text, with_leader
 from headwater.cli.output import format_option, show
-from headwater.cli.parts.transaction_hanging import abort_hanging, find_hanging
+from headwater.cli.subcommands.transaction_hanging import abort_hanging, find_hanging
 from headwater.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headwater.client.cluster import Cluster
-    from headwater.client.transactions.transactions import TransactionDescription
+    from headwater.client.transactions.admin import TransactionDescription
 
 STATES = (
     "Empty",
@@ -88,13 +88,13 @@ def list_transactions(
       headwater transaction list --match 'copier-.*' --format json
     """
     from headwater.client.errors import Refused
-    from headwater.client.transactions.transactions import OPEN_STATES, TransactionAdmin
+    from headwater.client.transactions.admin import OPEN_STATES, TransactionAdmin
     from headwater.errors import ErrorCode
 
     with connect(bootstrap) as cluster:
         try:
             listed = TransactionAdmin(cluster).list_transactions(
-                # Brokers measure from when the last transaction began, even if it is long over.
+                # Brokers filter by the start of the last transaction even if it has ended, so ask for open states.
                 states=states or (() if longer_than is None else OPEN_STATES),
                 producer_ids=producer_ids,
                 longer_than_ms=longer_than,
@@ -135,7 +135,7 @@ def describe(transactional_id: str, format: str, bootstrap: str) -> None:
       headwater transaction describe copier-1
       headwater transaction describe copier-1 --format json
     """
-    from headwater.client.transactions.transactions import TransactionAdmin
+    from headwater.client.transactions.admin import TransactionAdmin
 
     with connect(bootstrap) as cluster:
         described = TransactionAdmin(cluster).describe_transaction(transactional_id)
@@ -153,7 +153,7 @@ def describe(transactional_id: str, format: str, bootstrap: str) -> None:
 
 
 def _summary(described: "TransactionDescription", now_ms: int) -> dict[str, object]:
-    from headwater.client.transactions.transactions import OPEN_STATES
+    from headwater.client.transactions.admin import OPEN_STATES
 
     started_ms = described.started_ms
     duration_ms = None if started_ms is None or described.state not in OPEN_STATES else now_ms - started_ms
@@ -173,8 +173,7 @@ def _summary(described: "TransactionDescription", now_ms: int) -> dict[str, obje
 
 
 def _partition_rows(cluster: "Cluster", described: "TransactionDescription") -> list[dict[str, object]]:
-    from headwater.cli.parts.transaction_hanging import with_leader
-    from headwater.client.transactions.transactions import TransactionAdmin
+    from headwater.client.transactions.admin import TransactionAdmin
 
     led = with_leader(cluster, described.partitions)
     begun = {
@@ -201,7 +200,7 @@ def _partition_rows(cluster: "Cluster", described: "TransactionDescription") -> 
 def _show_summary(whole: "Mapping[str, object]") -> None:
     duration_ms, started, batch_id = whole["duration_ms"], whole["started"] or "-", whole["published_batch_id"]
     since = f"since {started}, for {duration_text(duration_ms)}" if isinstance(duration_ms, int) else f"began {started}"
-    # Clients choose the id.
+    # Clients choose the id, which may hold control characters.
     click.echo(
         printable(
             f"transactional id {whole['transactional_id']}  state {whole['state']}  {since}  "

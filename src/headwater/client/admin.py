@@ -1,10 +1,10 @@
-"""Describes and changes a cluster: topics, their settings, partitions and records."""
+"""Administration of a cluster: topics, their settings, partitions and records."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.client.cluster import Cluster, TopicDescription
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.client.errors import UnknownTopic, check, only
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
@@ -61,7 +61,7 @@ _SIZE_UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """`partition_count` and `replication_factor` are -1 and `id` is 0 where an old broker does not tell."""
+    """An old broker does not tell everything: then `partition_count` and `replication_factor` are -1 and `id` is 0."""
 
     name: TopicName
     id: TopicId
@@ -75,8 +75,8 @@ class TopicSetting:
     value: str | None
     source: str
     is_default: bool
-    read_only: bool
-    sensitive: bool
+    is_read_only: bool
+    is_sensitive: bool
     documentation: str
 
 
@@ -114,7 +114,7 @@ class Admin:
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> CreatedTopic:
-        """Returns when the topic can be used, or could be created if `validate_only`."""
+        """Create a topic, and return when it can be used. With `validate_only`, only check that it could be created."""
         topic = CreatableTopic(
             name=name,
             num_partitions=partition_count,
@@ -148,7 +148,7 @@ class Admin:
         self._cluster.forget([name])
 
     def add_partitions(self, name: str, partition_count: int, *, validate_only: bool = False) -> None:
-        """Lets a topic grow to `partition_count` partitions in all."""
+        """Increase a topic's partitions to `partition_count` in total."""
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=name, count=partition_count, assignments=None)],
             timeout_ms=self._cluster.timeout_ms,
@@ -189,7 +189,7 @@ class Admin:
     def alter_settings(
         self, topic: str, values: Mapping[str, str], unset: Sequence[str] = (), *, validate_only: bool = False
     ) -> None:
-        """Sets what `values` names and returns what `unset` names to its default; the rest stays as it is."""
+        """Set the settings in `values`, and return those in `unset` to their defaults. All others stay as they are."""
         changes = [AlterableConfig(name=name, config_operation=_SET, value=value) for name, value in values.items()]
         changes += [AlterableConfig(name=name, config_operation=_DELETE, value=None) for name in unset]
         resource = AlterConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=topic, configs=changes)
@@ -204,10 +204,10 @@ class Admin:
     # -- partitions
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Removes what lies before each offset (-1: everything); gives where each partition begins now."""
+        """Delete the records before each offset (-1: all records). Return the new start offset of each partition."""
 
         def ask(
-            connection: Connection, questions: Mapping[TopicPartition, int]
+            connection: BrokerConnection, questions: Mapping[TopicPartition, int]
         ) -> Iterator[tuple[TopicPartition, int, int]]:
             topics: dict[str, list[DeleteRecordsPartition]] = {}
             for (topic, index), offset in questions.items():
@@ -224,10 +224,10 @@ class Admin:
         return self._cluster.ask_leaders(before, ask)
 
     def partition_sizes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The bytes that each partition takes on its leader's disk; -1 where a leader does not tell."""
+        """Return the bytes that each partition takes on its leader's disk, or -1 where the leader does not tell."""
 
         def ask(
-            connection: Connection, questions: Mapping[TopicPartition, None]
+            connection: BrokerConnection, questions: Mapping[TopicPartition, None]
         ) -> Iterator[tuple[TopicPartition, int, int]]:
             indexes: dict[str, list[int]] = {}
             for topic, index in questions:

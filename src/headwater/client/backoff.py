@@ -1,4 +1,4 @@
-"""How long to wait before asking again, and when to give up."""
+"""Exponential backoff with a deadline: how long to pause before a retry, and when to give up."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ PAUSE_MS_MAX = 1_000
 
 
 class Backoff:
-    """Each pause is twice the one before; when the time is up, `pause` raises what went wrong last."""
+    """Each pause is twice as long as the one before. After the deadline, `pause` raises the error it is given."""
 
     def __init__(self, timeout_ms: int, clock: Clock, sleep: Callable[[float], None]) -> None:
         self._clock = clock

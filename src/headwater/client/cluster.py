@@ -1,4 +1,5 @@
-"""The brokers behind a bootstrap list: who leads what, a connection to each, and another try when that changes."""
+"""The brokers behind a bootstrap list: metadata (who leads which partition), a connection to each broker, and retries
+when leadership or brokers change."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -7,7 +8,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from headwater.client.backoff import Backoff
-from headwater.client.connection import CLIENT_ID, RESPONSE_BYTES_MAX, TIMEOUT_MS, Connection
+from headwater.client.connection import CLIENT_ID, RESPONSE_BYTES_MAX, TIMEOUT_MS, BrokerConnection
 from headwater.client.errors import ClientError, ConnectionLost, Refused, UnknownTopic, check
 from headwater.client.security.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
@@ -22,9 +23,9 @@ from headwater.protocol.messages.topics.metadata import (
 )
 from headwater.protocol.wire.codec import Request, Response
 
-# A topic that was created a moment ago may be unknown to the broker that is asked.
+# A broker may not know yet of a topic that was created a moment ago.
 TOPIC_WAIT_MS = 2_000
-# Partitions that are added to a topic are noticed after this time at the latest.
+# Metadata is asked for again after this time, so that added partitions are noticed. Kafka's metadata.max.age.ms.
 METADATA_AGE_MS_MAX = 300_000
 
 NO_LEADER = NodeId(-1)
@@ -47,15 +48,15 @@ class PartitionDescription:
 class TopicDescription:
     name: TopicName
     id: TopicId
-    internal: bool
+    is_internal: bool
     partitions: tuple[PartitionDescription, ...]
 
 
 class Cluster:
-    """`bootstrap` is "host:port,host:port": any broker of it leads to all others.
+    """`bootstrap` is "host:port,host:port": any of these brokers tells the addresses of all others.
 
-    A first connection that fails is an error at once; once a broker was reached, what may pass is tried again for
-    `timeout_ms`.
+    If the first connection fails, that is an error at once. After a broker was reached, temporary errors are retried
+    for `timeout_ms`.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Cluster:
         self._client_id = client_id
         self._topic_wait_ms = topic_wait_ms
         self._response_bytes_max = response_bytes_max
-        self._connections: dict[tuple[Endpoint, bool], Connection] = {}
+        self._connections: dict[tuple[Endpoint, bool], BrokerConnection] = {}
         self._nodes: dict[NodeId, Endpoint] = {}
         self._topics: dict[str, tuple[TopicDescription, int]] = {}
         self._was_reached = False
@@ -86,7 +87,8 @@ class Cluster:
     # -- metadata
 
     def topic(self, name: str, *, create: bool = False) -> TopicDescription:
-        """What is known of a topic; `create` lets the broker make it if it is set up to."""
+        """Describe a topic, from the cache if it is young enough. `create` lets a broker with auto.create.topics.enable
+        create it."""
         known = self._topics.get(name)
         if known is not None and self.clock.monotonic_ms() - known[1] < METADATA_AGE_MS_MAX:
             return known[0]
@@ -104,10 +106,10 @@ class Cluster:
             backoff.pause(error)
 
     def topics(self, names: Collection[str] | None = None, *, create: bool = False) -> list[TopicDescription]:
-        """Asks anew, for all topics if none is named; one that does not exist is an error."""
+        """Ask a broker to describe these topics (None: all). A named topic that does not exist is an error."""
         response = self.metadata(names, create=create)
         if names is None:
-            # One that is being made or deleted at this moment must not hide the others.
+            # A topic that is just being created or deleted comes with an error, which must not hide the other topics.
             described = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE and topic.partitions]
         else:
             described = [topic for topic in response.topics if topic.name in names]
@@ -118,7 +120,7 @@ class Cluster:
         return found
 
     def metadata(self, names: Collection[str] | None = (), *, create: bool = False) -> MetadataResponse:
-        """The brokers, and the topics of these names."""
+        """Ask for the brokers and for the topics of these names (None: all topics)."""
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
         response = self.retrying(lambda: self._any().call(request, MetadataResponse))
@@ -127,7 +129,7 @@ class Cluster:
         return response
 
     def topic_names(self, ids: Iterable[TopicId]) -> dict[TopicId, TopicName]:
-        """The names of the topics that a broker knows by these ids."""
+        """Look up topic names by id. Ids that the broker does not know are left out."""
         topics = [MetadataRequestTopic(topic_id=each, name=None) for each in ids]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = self.retrying(lambda: self._any().call(request, MetadataResponse))
@@ -138,14 +140,14 @@ class Cluster:
         }
 
     def forget(self, topics: Iterable[str]) -> None:
-        """What was known of these topics proved wrong."""
+        """Drop the cached metadata of these topics because it proved stale."""
         for topic in topics:
             self._topics.pop(topic, None)
 
     def partition(self, partition: TopicPartition) -> PartitionDescription:
         partitions = self.topic(partition.topic).partitions
         if partition.partition >= len(partitions):
-            # It may be newer than what is known of the topic.
+            # The partition may have been added after the metadata was cached.
             self.forget([partition.topic])
             partitions = self.topic(partition.topic).partitions
         if not 0 <= partition.partition < len(partitions):
@@ -163,18 +165,21 @@ class Cluster:
 
     # -- requests
 
-    def node(self, node: NodeId) -> Connection:
+    def node(self, node: NodeId) -> BrokerConnection:
         endpoint = self._nodes.get(node)
         if endpoint is None:
             raise ConnectionLost(f"broker {node} is not there any more")
         return self.connection(endpoint)
 
-    def connection(self, endpoint: Endpoint, *, apart: bool = False) -> Connection:
-        """A connection is shared by all who ask, but kept apart from that where an answer shall not wait for a fetch's,
-        which is ahead of it on the same connection."""
-        connection = self._connections.get((endpoint, apart))
-        if connection is None or connection.closed:
-            connection = self._connections[endpoint, apart] = Connection(
+    def connection(self, endpoint: Endpoint, *, is_dedicated: bool = False) -> BrokerConnection:
+        """Return the open connection to a broker, or open one.
+
+        There is one shared connection per broker, and a second one with `is_dedicated`. A broker answers the requests
+        of a connection in order, so on the shared one an answer could wait for a long poll that was sent before it.
+        """
+        connection = self._connections.get((endpoint, is_dedicated))
+        if connection is None or connection.is_closed:
+            connection = self._connections[endpoint, is_dedicated] = BrokerConnection(
                 endpoint,
                 security=self._security,
                 client_id=self._client_id,
@@ -186,11 +191,12 @@ class Cluster:
         return connection
 
     def ask_any(self, request: Request, response: type[R], read: Callable[[R], T]) -> T:
-        """Asks any broker; `read` takes from the answer what is wanted, or raises what is wrong."""
+        """Ask any broker. `read` extracts the result from the response, or raises the error that the response holds."""
         return self.retrying(lambda: read(self._any().call(request, response)))
 
     def ask_controller(self, request: Request, response: type[R], read: Callable[[R], T]) -> T:
-        """As `ask_any`, for what changes the cluster: a broker names the controller, or one that passes requests on."""
+        """Like `ask_any`, for requests that change the cluster: they go to the controller, or to the broker that is
+        named in its place and forwards them."""
 
         def ask() -> T:
             controller = NodeId(self.metadata().controller_id)
@@ -202,11 +208,11 @@ class Cluster:
     def ask_leaders(
         self,
         asked: Mapping[TopicPartition, T],
-        ask: Callable[[Connection, Mapping[TopicPartition, T]], Iterable[tuple[TopicPartition, int, A]]],
+        ask: Callable[[BrokerConnection, Mapping[TopicPartition, T]], Iterable[tuple[TopicPartition, int, A]]],
     ) -> dict[TopicPartition, A]:
-        """Asks each partition's leader, and the next one if leadership moved meanwhile.
+        """Ask each partition's leader, and its new leader if leadership has moved meanwhile.
 
-        `ask` puts the question to one leader, and gives an error code and an answer for each of its partitions.
+        `ask` sends the questions for one leader's partitions, and yields an error code and an answer for each of them.
         """
         answers: dict[TopicPartition, A] = {}
 
@@ -236,13 +242,14 @@ class Cluster:
             try:
                 return action()
             except ClientError as error:
-                if not self.may_pass(error):
+                if not self.should_retry(error):
                     raise
                 backoff.pause(error)
 
-    def may_pass(self, error: ClientError) -> bool:
-        """Whether to try again. Where no broker was ever reached, the address is more likely wrong than the moment."""
-        return error.retriable and self._was_reached
+    def should_retry(self, error: ClientError) -> bool:
+        """Whether a retry makes sense. As long as no broker was ever reached, it does not: most likely the address is
+        wrong."""
+        return error.is_retriable and self._was_reached
 
     def backoff(self, timeout_ms: int) -> Backoff:
         return Backoff(timeout_ms, self.clock, self.sleep)
@@ -262,9 +269,9 @@ class Cluster:
 
     # -- connections
 
-    def _any(self) -> Connection:
+    def _any(self) -> BrokerConnection:
         for connection in self._connections.values():
-            if not connection.closed:
+            if not connection.is_closed:
                 return connection
         failures: list[ConnectionLost] = []
         for endpoint in dict.fromkeys((*self._nodes.values(), *self._bootstrap)):
@@ -288,7 +295,7 @@ def _describe(topic: MetadataResponseTopic) -> TopicDescription:
     check(topic.error_code, f"topic {name!r}")
     partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
     if not partitions or [partition.partition_index for partition in partitions] != list(range(len(partitions))):
-        # While a topic is made or deleted, a broker may know some of its partitions only.
+        # While a topic is being created or deleted, a broker may know only some of its partitions.
         raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r}")
     return TopicDescription(
         TopicName(name),

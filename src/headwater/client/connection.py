@@ -1,6 +1,7 @@
-"""One connection to one broker: requests go out in order, several at a time if need be, and answers come in that order.
+"""One connection to one broker. Requests are pipelined: several may be in flight, and answers come in their order.
 
-Law: whatever leaves the stream in doubt (time-out, interruption, bytes that make no sense) closes the connection.
+Law: a failure after which the position in the stream is unknown (time-out, interruption, malformed bytes) closes the
+connection.
 """
 
 import socket
@@ -23,24 +24,25 @@ from headwater.protocol.wire.headers import read_response_header, write_request_
 
 CLIENT_ID = "headwater"
 TIMEOUT_MS = 30_000
-# Kafka accepts frames of 100 MiB; an answer to a fetch may hold one batch of that size and then some.
+# Kafka accepts frames of 100 MiB, and a fetch response may hold one batch of that size plus its own fields.
 RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
 _SIZE = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 _CORRELATION_ID_MAX = 2**31 - 1
-# What is smaller comes from memory that Python keeps at hand anyway.
+# Frames from this size on are read into pooled buffers. Smaller ones are cheap: the allocator reuses their memory.
 _LARGE_BYTES_MIN = 256 * 1024
-_GULP_BYTES = 512 * 1024
+# While a large frame arrives, the socket becomes readable only once this much is there (SO_RCVLOWAT).
+_LOW_WATER_BYTES = 512 * 1024
 _SOFTWARE_VERSION = "1"
-# How TLS, in its plainest form, says that what it got is none: the type of the record and the major version.
+# First bytes of a plaintext TLS alert (record type 21, major version 3): we spoke Kafka to a TLS port.
 _TLS_ALERT = 0x1503
 
 R = TypeVar("R", bound=Response)
 
 
-class InFlight(Generic[R]):
-    """A request that was sent, and its answer once that is read."""
+class InFlightRequest(Generic[R]):
+    """A request that was sent. `answer` is None until the response is read."""
 
     __slots__ = ("answer", "correlation_id", "response", "version")
 
@@ -51,12 +53,12 @@ class InFlight(Generic[R]):
         self.answer: R | None = None
 
 
-class Connection:
-    """Connects, learns what the broker speaks, and says who we are if that is asked for. `timeout_ms` bounds each of
-    these steps and, by default, every later answer.
+class BrokerConnection:
+    """Connects, negotiates versions (ApiVersions), and authenticates if `security` has credentials. `timeout_ms` bounds
+    each of these steps and, by default, the wait for every later answer.
 
-    A broker that limits the time of a session (`connections.max.reauth.ms`) closes the connection when it is over;
-    whoever asks next connects, and says who it is, anew.
+    A broker that limits sessions (`connections.max.reauth.ms`) closes the connection when the session expires. The next
+    request of the client then opens a new connection, which authenticates again.
     """
 
     def __init__(
@@ -70,20 +72,20 @@ class Connection:
         clock: Clock | None = None,
     ) -> None:
         self.endpoint = endpoint
-        self.closed = False
+        self.is_closed = False
         self._security = security
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._response_bytes_max = response_bytes_max
         self._clock = clock or SystemClock()
         self._correlation_id = 0
-        self._in_flight: deque[InFlight[Any]] = deque()
+        self._in_flight: deque[InFlightRequest[Any]] = deque()
         self._versions: Mapping[int, range] = {}
         self._large_frames = Buffers()
-        # Anything but ApiVersions, which a broker answers before it knows who we are.
+        # Whether the broker answered anything but ApiVersions, which it answers also before authentication.
         self._was_answered = False
         self._socket = self._connect()
-        # How many bytes TLS has deciphered that nobody has read.
+        # `SSLSocket.pending`: how many decrypted bytes wait to be read. None on a plaintext socket.
         self._pending: Callable[[], int] | None = getattr(self._socket, "pending", None)
         try:
             self._versions = self._negotiate()
@@ -94,7 +96,7 @@ class Connection:
             raise
 
     def version(self, request: type[Request], version_max: int | None = None) -> int:
-        """The newest version that both sides know, no newer than `version_max`."""
+        """Return the newest version that client and broker have in common, at most `version_max`."""
         offered = self._versions.get(request.api_key, range(0))
         known_last = request.versions.stop - 1 if version_max is None else version_max
         version = min(known_last, offered.stop - 1)
@@ -107,17 +109,18 @@ class Connection:
             )
         return version
 
-    def send(self, request: Request, response: type[R], *, version_max: int | None = None) -> InFlight[R]:
+    def send(self, request: Request, response: type[R], *, version_max: int | None = None) -> InFlightRequest[R]:
         sent = self._send(request, response, self.version(type(request), version_max))
         self._in_flight.append(sent)
         return sent
 
     def send_only(self, request: Request, *, version_max: int | None = None) -> None:
-        """For the one request that gets no answer: a produce with acks=0."""
+        """Send a request that gets no response. Produce with acks=0 is the only one."""
         self._send(request, Response, self.version(type(request), version_max))
 
-    def wait(self, sent: InFlight[R], *, timeout_ms: int | None = None) -> R:
-        """The answer to `sent`; answers to what was sent before it are kept for whoever waits for them."""
+    def wait(self, sent: InFlightRequest[R], *, timeout_ms: int | None = None) -> R:
+        """Return the answer to `sent`. Answers to earlier requests are read on the way and kept for their own
+        `wait`."""
         deadline_ms = self._clock.monotonic_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
         while sent.answer is None:
             if sent not in self._in_flight:
@@ -133,16 +136,16 @@ class Connection:
         return self.wait(self.send(request, response, version_max=version_max), timeout_ms=timeout_ms)
 
     def fileno(self) -> int:
-        """For `select`: readable when an answer begins to arrive, unless it `has_arrived` already."""
+        """For `select`: the descriptor becomes readable when an answer begins to arrive, unless it `has_arrived`."""
         return self._socket.fileno()
 
-    def has_arrived(self, sent: InFlight[Any]) -> bool:
-        """Whether the answer, or the begin of one before it, is where `select` does not see it: it was read while
-        another was waited for, or TLS has it already."""
+    def has_arrived(self, sent: InFlightRequest[Any]) -> bool:
+        """Whether the answer, or the beginning of one before it, has left the socket, where `select` would see it:
+        either a `wait` for another answer has read it, or TLS has decrypted it."""
         return sent.answer is not None or (self._pending is not None and self._pending() > 0)
 
     def close(self) -> None:
-        self.closed = True
+        self.is_closed = True
         self._in_flight.clear()
         self._socket.close()
 
@@ -169,7 +172,8 @@ class Connection:
         version = ApiVersionsRequest.versions.stop - 1
         response = self._ask_versions(version)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            # An older broker says what it speaks in version 0, or says nothing: version 0 is then all it speaks.
+            # A broker that does not know our version refuses in version 0, with its own range. Without a range it
+            # knows version 0 only.
             offered = _ranges(response).get(ApiVersionsRequest.api_key, range(1))
             response = self._ask_versions(min(version, offered.stop - 1))
         check(response.error_code, f"the broker at {self.endpoint} refused ApiVersions")
@@ -181,7 +185,7 @@ class Connection:
         self._in_flight.append(sent)
         return self.wait(sent)
 
-    def _send(self, request: Request, response: type[R], version: int) -> InFlight[R]:
+    def _send(self, request: Request, response: type[R], version: int) -> InFlightRequest[R]:
         self._correlation_id = self._correlation_id + 1 if self._correlation_id < _CORRELATION_ID_MAX else 0
         frame = bytearray(_SIZE.size)
         try:
@@ -193,7 +197,7 @@ class Connection:
                 f"what {type(request).__name__} should say has no form in the protocol: {error}"
             ) from error
         assert len(parts) == 1, "a client sends records that it holds in memory"
-        if self.closed:
+        if self.is_closed:
             raise self._lost("the connection is closed")
         try:
             self._socket.settimeout(self._timeout_ms / 1000)
@@ -205,9 +209,9 @@ class Connection:
         except BaseException:
             self.close()
             raise
-        return InFlight(response, version, self._correlation_id)
+        return InFlightRequest(response, version, self._correlation_id)
 
-    def _receive(self, sent: InFlight[Response], deadline_ms: int) -> None:
+    def _receive(self, sent: InFlightRequest[Response], deadline_ms: int) -> None:
         try:
             size: int = _SIZE.unpack(self._read(_SIZE.size, deadline_ms))[0]
             if not _SIZE.size <= size <= self._response_bytes_max:
@@ -234,15 +238,15 @@ class Connection:
         is_large = size >= _LARGE_BYTES_MIN
         buffer = self._large_frames.get(size) if is_large else bytearray(size)
         frame = memoryview(buffer)[:size]
-        # What TLS has read ahead, the kernel does not know of.
-        has_gulps = is_large and self._pending is None
+        # Not with TLS: the low-water mark counts bytes in the kernel, and TLS may have read ahead of it.
+        is_low_water_set = is_large and self._pending is None
         position = 0
         while position < size:
             remaining_ms = deadline_ms - self._clock.monotonic_ms()
             if remaining_ms <= 0:
                 raise TimeoutError
-            if has_gulps:
-                self._wake_at(min(size - position, _GULP_BYTES))
+            if is_low_water_set:
+                self._set_low_water(min(size - position, _LOW_WATER_BYTES))
             self._socket.settimeout(remaining_ms / 1000)
             received = self._socket.recv_into(frame[position:])
             if not received:
@@ -250,12 +254,13 @@ class Connection:
                 hint = "; does it want to know who we are? (security.protocol)" if is_unknown else ""
                 raise ConnectionResetError(f"it closed the connection{hint}")
             position += received
-        if has_gulps:
-            self._wake_at(1)
+        if is_low_water_set:
+            self._set_low_water(1)
         return frame
 
-    def _wake_at(self, size: int) -> None:
-        """To be woken for every few kilobytes of an answer costs more than to copy them."""
+    def _set_low_water(self, size: int) -> None:
+        """Let the socket become readable only from `size` bytes on. A wake-up for every few kilobytes of a large answer
+        costs more than copying them."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def _broken(self, error: OSError) -> ClientError:
@@ -268,8 +273,9 @@ class Connection:
         return ConnectionLost(f"lost the connection to {self.endpoint}: {reason}")
 
 
-def _answer_version(sent: InFlight[Response], frame: memoryview, position: int) -> int:
-    """An answer has its request's version, but an ApiVersions request of an unknown version is refused in version 0."""
+def _answer_version(sent: InFlightRequest[Response], frame: memoryview, position: int) -> int:
+    """A response has the version of its request, except that brokers refuse an unknown version of ApiVersions with a
+    response in version 0."""
     if sent.response.api_key != ApiVersionsResponse.api_key or len(frame) < position + _INT16.size:
         return sent.version
     (error_code,) = _INT16.unpack_from(frame, position)

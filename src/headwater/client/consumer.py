@@ -1,6 +1,7 @@
-"""Reads given partitions from given offsets on, as raw batches or as records. No group: the caller keeps the offsets.
+"""Reads given partitions from given offsets, as raw batches or as records, without a group: the caller keeps the
+offsets.
 
-Law: a batch is handed out only after its checksum was verified, and is decompressed only up to a limit.
+Law: the checksum of a batch is verified before the caller gets it, and decompression is bounded.
 """
 
 import select
@@ -10,10 +11,10 @@ from typing import NamedTuple
 
 from headwater.client.backoff import Backoff
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection, InFlight
+from headwater.client.connection import BrokerConnection, InFlightRequest
 from headwater.client.errors import ClientError, OffsetOutOfRange, Refused, check
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
-from headwater.client.transactions.isolation import AbortedTransactions
+from headwater.client.transactions.aborted_record_filter import AbortedRecordFilter
 from headwater.errors import CorruptBatch, ErrorCode
 from headwater.ids import NodeId, TopicName, TopicPartition
 from headwater.protocol.batches import batch
@@ -29,16 +30,16 @@ from headwater.protocol.messages.records.fetch import (
 
 WAIT_MS_MAX = 500
 FETCH_BYTES_MAX = 50 * 1024 * 1024
-# As in Kafka's clients. More at a time would leave the processor's cache before it is decoded.
+# As in Kafka's clients. A larger answer would be evicted from the processor's cache before it is decoded.
 PARTITION_BYTES_MAX = 1024 * 1024
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 
-# From version 13 on topics go by id, which this client has no use for.
+# From version 13 on, requests name topics by id. This client uses names.
 _FETCH_VERSION_MAX = 12
 
 
 class FetchedBatch(NamedTuple):
-    """A batch whose checksum is right. It may begin before `first_offset`, the first that was asked for."""
+    """A batch with a verified checksum. It may begin before `first_offset`, the offset of the fetch."""
 
     partition: TopicPartition
     header: BatchHeader
@@ -58,17 +59,18 @@ class ConsumedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Fetch:
-    connection: Connection
-    sent: InFlight[FetchResponse]
+    connection: BrokerConnection
+    sent: InFlightRequest[FetchResponse]
     asked: Mapping[TopicPartition, int]
     deadline_ms: int
 
 
 class Consumer:
-    """`positions` holds the next offset of each partition; it may be changed between two calls.
+    """`positions` holds the next offset of each partition. The caller may change it between two calls.
 
-    `end_offsets` has what the broker last said: the offset up to which each partition can be read. A partition that
-    cannot be read for the cluster's time-out raises ClientError, one that has no such offset OffsetOutOfRange.
+    `end_offsets` holds, for each partition, the offset up to which the broker last said it can be read. A partition
+    that cannot be read for as long as the cluster's time-out raises ClientError. A position that the partition does not
+    hold raises OffsetOutOfRange.
     """
 
     def __init__(
@@ -93,16 +95,16 @@ class Consumer:
         self._partition_bytes_max = partition_bytes_max
         self._decompressed_bytes_max = decompressed_bytes_max
         self._fetches: dict[NodeId, _Fetch] = {}
-        # Partitions that could not be read, and since when that goes on.
-        self._troubled: dict[TopicPartition, ClientError] = {}
+        # Partitions whose last fetch failed, with the error. `_backoff` runs from the first of these failures on.
+        self._failing: dict[TopicPartition, ClientError] = {}
         self._backoff: Backoff | None = None
 
     def poll(self) -> list[ConsumedRecord]:
-        """The next records, or none if there is nothing new within `wait_ms_max`."""
+        """Return the next records, or none if nothing new arrives within `wait_ms_max`."""
         return [record for fetched in self.fetch_batches() for record in self.read(fetched)]
 
     def read(self, fetched: FetchedBatch) -> list[ConsumedRecord]:
-        """The records of a batch, from `first_offset` on."""
+        """Decode the records of a batch, from `first_offset` on."""
         (topic, partition), header, data, first_offset = fetched
         try:
             records = batch.read_records(data, header, self._decompressed_bytes_max)
@@ -115,23 +117,24 @@ class Consumer:
         ]
 
     def fetch_batches(self) -> list[FetchedBatch]:
-        """One round: whatever the first leader to answer has, control batches left out. `positions` moves past it."""
-        self.ask()
+        """Wait for the first leader that answers, and return its batches without control batches. `positions` moves
+        past them."""
+        self.send_fetches()
         batches = [fetched for node in self._ready() for fetched in self._receive(node)]
-        self._rest()
+        self._back_off()
         return batches
 
-    # -- asking
+    # -- requests
 
-    def ask(self) -> None:
-        """Every leader that is not busy with a fetch gets one. A caller may do so ahead of the next round: answers are
-        then on their way while it works on the last ones."""
+    def send_fetches(self) -> None:
+        """Send a fetch to every leader that has none in flight. A caller may do so before it processes the last
+        batches: the next answers then arrive meanwhile."""
         by_leader: dict[NodeId, dict[TopicPartition, int]] = {}
         for partition, offset in self.positions.items():
             try:
                 by_leader.setdefault(self._cluster.leader(partition), {})[partition] = offset
             except ClientError as error:
-                self._stumble([partition], error)
+                self._note_failure([partition], error)
         for node, asked in by_leader.items():
             if node in self._fetches:
                 continue
@@ -139,7 +142,7 @@ class Consumer:
                 connection = self._cluster.node(node)
                 sent = connection.send(self._request(asked), FetchResponse, version_max=_FETCH_VERSION_MAX)
             except ClientError as error:
-                self._stumble(asked, error)
+                self._note_failure(asked, error)
                 continue
             deadline_ms = self._cluster.clock.monotonic_ms() + self._wait_ms_max + self._cluster.timeout_ms
             self._fetches[node] = _Fetch(connection, sent, asked, deadline_ms)
@@ -159,7 +162,7 @@ class Consumer:
         )
 
     def _ready(self) -> list[NodeId]:
-        """The leaders whose answers have come, or should have; waits for the first."""
+        """Wait for the first answer. Return the leaders whose answers have arrived or are overdue."""
         if len(self._fetches) < 2:
             return list(self._fetches)
         poller = select.poll()
@@ -167,7 +170,7 @@ class Consumer:
         ready: list[NodeId] = []
         for node, fetch in self._fetches.items():
             is_late = fetch.deadline_ms <= self._cluster.clock.monotonic_ms()
-            if fetch.connection.closed or is_late or fetch.connection.has_arrived(fetch.sent):
+            if fetch.connection.is_closed or is_late or fetch.connection.has_arrived(fetch.sent):
                 ready.append(node)
             else:
                 poller.register(fetch.connection, select.POLLIN)
@@ -185,12 +188,12 @@ class Consumer:
             response = fetch.connection.wait(fetch.sent, timeout_ms=timeout_ms)
             check(response.error_code, f"a fetch from {fetch.connection.endpoint}")
         except ClientError as error:
-            self._stumble(fetch.asked, error)
+            self._note_failure(fetch.asked, error)
             return
         for topic in response.responses:
             for data in topic.partitions:
                 partition = TopicPartition(TopicName(topic.topic), data.partition_index)
-                # If the position was changed meanwhile, or the partition is no longer wanted, the answer is stale.
+                # The answer is stale if the caller has changed the position or removed the partition meanwhile.
                 if partition in fetch.asked and self.positions.get(partition) == fetch.asked[partition]:
                     yield from self._read_partition(partition, data)
 
@@ -199,14 +202,14 @@ class Consumer:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range(partition, position)
         if data.error_code != ErrorCode.NONE:
-            self._stumble([partition], Refused(data.error_code, f"partition {partition}"))
+            self._note_failure([partition], Refused(data.error_code, f"partition {partition}"))
             return
-        self._troubled.pop(partition, None)
+        self._failing.pop(partition, None)
         self.end_offsets[partition] = data.last_stable_offset if self._committed_only else data.high_watermark
         if not data.records:
             return
         next_offset = position
-        aborted = AbortedTransactions((self._committed_only and data.aborted_transactions) or ())
+        aborted = AbortedRecordFilter((self._committed_only and data.aborted_transactions) or ())
         found: list[FetchedBatch] = []
         for header, one in self._verified(partition, data):
             hidden = aborted.hides(header, one) or header.is_control or not header.record_count
@@ -218,7 +221,7 @@ class Consumer:
                 f"{partition}: the answer to a fetch at offset {position} holds no whole batch; "
                 f"more than {self._partition_bytes_max} bytes must be asked for (partition_bytes_max)"
             )
-        # At the end of the order, so that under `bytes_max` every partition gets its turn.
+        # Move the partition to the end of the order, so that under `bytes_max` every partition gets its turn.
         del self.positions[partition]
         self.positions[partition] = next_offset
         yield from found
@@ -236,20 +239,20 @@ class Consumer:
         latest = list_offsets(self._cluster, [partition], LATEST)[partition]
         return OffsetOutOfRange(partition, position, earliest, latest)
 
-    # -- trouble
+    # -- failures
 
-    def _stumble(self, partitions: Iterable[TopicPartition], error: ClientError) -> None:
-        """Notes what may pass; what will not is raised."""
-        if not self._cluster.may_pass(error):
+    def _note_failure(self, partitions: Iterable[TopicPartition], error: ClientError) -> None:
+        """Remember an error that a retry may cure; raise any other."""
+        if not self._cluster.should_retry(error):
             raise error
-        self._troubled.update(dict.fromkeys(partitions, error))
+        self._failing.update(dict.fromkeys(partitions, error))
 
-    def _rest(self) -> None:
-        """Before partitions in trouble are asked for again, their leaders are looked up anew, after a pause."""
-        if not self._troubled:
+    def _back_off(self) -> None:
+        """If partitions are failing, pause before the next round, and have their leaders looked up again in it."""
+        if not self._failing:
             self._backoff = None
             return
-        self._cluster.forget({partition.topic for partition in self._troubled})
+        self._cluster.forget({partition.topic for partition in self._failing})
         if self._backoff is None:
             self._backoff = self._cluster.backoff(self._cluster.timeout_ms)
-        self._backoff.pause(next(iter(self._troubled.values())))
+        self._backoff.pause(next(iter(self._failing.values())))

@@ -1,7 +1,7 @@
-"""Brings sealed batches to the leaders of their partitions, in order, and again until each is acknowledged.
+"""Sends sealed batches to the leaders of their partitions, in order, and retries until each is acknowledged.
 
-Law: with idempotence, a batch keeps its sequence however often it is sent, so that a retry never writes it twice. A
-batch that cannot be delivered is an error, and from then on the producer counts anew under another id.
+Law: an idempotent batch keeps its sequence in every retry, so that it is never written twice. If a batch cannot be
+delivered, that is an error, and the producer continues under a new producer id with sequences from 0.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection, InFlight
+from headwater.client.connection import BrokerConnection, InFlightRequest
 from headwater.client.errors import ClientError, Refused, check
 from headwater.errors import ErrorCode
 from headwater.ids import NodeId, TopicName, TopicPartition
@@ -27,19 +27,19 @@ from headwater.protocol.messages.records.produce import (
 from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 ACKS_ALL = -1
-# A broker remembers the last five batches of a producer: with more under way it could not tell a retry from a gap.
+# A broker remembers the last five batches of a producer. With more in flight it could not tell a retry from a gap.
 REQUESTS_IN_FLIGHT_MAX = 5
 
-# From version 13 on topics go by id, which this client has no use for.
+# From version 13 on, requests name topics by id. This client uses names.
 _PRODUCE_VERSION_MAX = 12
 _INT32_MAX = _SEQUENCE_MASK = 2**31 - 1
 _UNKNOWN_OFFSET = -1
-# A batch that has to be split is decoded again. It was built here, so that this bounds nothing that is not in memory.
+# Limit for decoding a batch that must be split. The producer built the batch from records in memory, so it is trusted.
 _DECODED_BYTES_MAX = _INT32_MAX
 
 
-class Delivered(NamedTuple):
-    """An acknowledged batch. `base_offset` is -1 where the broker did not tell: acks=0."""
+class DeliveredBatch(NamedTuple):
+    """An acknowledged batch. `base_offset` is -1 with acks=0, because the broker does not answer."""
 
     partition: TopicPartition
     base_offset: int
@@ -47,9 +47,9 @@ class Delivered(NamedTuple):
     byte_count: int
 
 
-class Encoded(NamedTuple):
-    """Records of one partition in the form of the wire, behind room for the header of their batch: `payload` begins
-    with `batch.HEADER_SIZE` bytes that mean nothing. Whoever delivers it owns it."""
+class EncodedBatch(NamedTuple):
+    """Encoded records of one partition, with room for the batch header: the first `batch.HEADER_SIZE` bytes of
+    `payload` are filled in by `Delivery`, which takes ownership of the buffer."""
 
     partition: TopicPartition
     payload: bytearray
@@ -59,17 +59,18 @@ class Encoded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProducerIdentity:
     producer_id: int
     producer_epoch: int
 
 
-_NO_IDENTITY = Identity(batch.NO_PRODUCER_ID, batch.NO_PRODUCER_EPOCH)
+_NO_IDENTITY = ProducerIdentity(batch.NO_PRODUCER_ID, batch.NO_PRODUCER_EPOCH)
 
 
 @dataclass(slots=True)
-class _Sealed:
-    """A batch with its sequence; `error` says why it was not accepted when it was sent last."""
+class _SealedBatch:
+    """A complete batch with its sequence. `number` is its place in the order of sealing; `error` is the failure of its
+    last attempt."""
 
     number: int
     partition: TopicPartition
@@ -81,9 +82,9 @@ class _Sealed:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    connection: Connection
-    sent: InFlight[ProduceResponse]
-    batches: Sequence[_Sealed]
+    connection: BrokerConnection
+    sent: InFlightRequest[ProduceResponse]
+    batches: Sequence[_SealedBatch]
 
 
 class Delivery:
@@ -96,11 +97,12 @@ class Delivery:
         codec: Codec,
         level: int | None,
         timeout_ms: int,
-        on_delivered: Callable[[Delivered], None] | None,
+        on_delivered: Callable[[DeliveredBatch], None] | None,
         transactional_id: str | None = None,
-        new_identity: Callable[[], Identity] | None = None,
+        new_identity: Callable[[], ProducerIdentity] | None = None,
     ) -> None:
-        """`new_identity` is asked when the first batch is sealed, and again after one that could not be delivered."""
+        """`new_identity` provides the producer id and epoch. It is called when the first batch is sealed, and again
+        after a batch that could not be delivered. By default InitProducerId gives a fresh producer id."""
         self._cluster = cluster
         self._acks = acks
         self._idempotent = idempotent
@@ -109,8 +111,8 @@ class Delivery:
         self._timeout_ms = timeout_ms
         self._on_delivered = on_delivered
         self._transactional_id = transactional_id
-        self._new_identity = new_identity or self._any_identity
-        # Without sequences a later batch could overtake one that has to be sent again.
+        self._new_identity = new_identity or self._request_identity
+        # Without sequences, a later batch could overtake an earlier one that is retried.
         self._in_flight_max = REQUESTS_IN_FLIGHT_MAX if idempotent else 1
         self._identity = _NO_IDENTITY
         self._sequences: dict[TopicPartition, int] = {}
@@ -118,44 +120,44 @@ class Delivery:
         self._sealed_count = 0
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> ProducerIdentity | None:
         """None before the first batch."""
         return None if self._identity is _NO_IDENTITY else self._identity
 
     def make_room(self) -> None:
-        """Returns when one more request may be under way."""
-        self._settle_down_to(self._in_flight_max - 1)
+        """Wait until one more request may be in flight."""
+        self._await_answers(self._in_flight_max - 1)
 
     def deliver(self, accumulated: Iterable[tuple[TopicPartition, Sequence[Record]]]) -> None:
-        """Sends one batch for each partition; returns as soon as they are on their way."""
+        """Send one batch for each partition, and return without waiting for the answers."""
         self._deliver([self._seal_records(partition, records) for partition, records in accumulated])
 
-    def deliver_encoded(self, encoded: Iterable[Encoded]) -> None:
-        """As `deliver`, for what is encoded already."""
+    def deliver_encoded(self, encoded: Iterable[EncodedBatch]) -> None:
+        """Like `deliver`, for batches whose records are encoded already."""
         self._deliver([self._seal_encoded(each) for each in encoded])
 
-    def _deliver(self, batches: Sequence[_Sealed]) -> None:
+    def _deliver(self, batches: Sequence[_SealedBatch]) -> None:
         failed = self._transmit(batches)
         if failed:
             self._recover(failed)
 
     def drain(self) -> None:
-        """Returns when everything sent is acknowledged."""
-        self._settle_down_to(0)
+        """Wait until everything sent is acknowledged."""
+        self._await_answers(0)
 
-    def _settle_down_to(self, count: int) -> None:
-        while len(self._in_flight) > count:
-            failed = self._settle()
+    def _await_answers(self, in_flight_max: int) -> None:
+        while len(self._in_flight) > in_flight_max:
+            failed = self._read_answer()
             if failed:
                 self._recover(failed)
 
     # -- sealing
 
-    def _seal_records(self, partition: TopicPartition, records: Sequence[Record]) -> _Sealed:
+    def _seal_records(self, partition: TopicPartition, records: Sequence[Record]) -> _SealedBatch:
         sequence = self._next_sequence(partition)
         return self._sealed(partition, len(records), sequence, self._build(records, sequence))
 
-    def _seal_encoded(self, encoded: Encoded) -> _Sealed:
+    def _seal_encoded(self, encoded: EncodedBatch) -> _SealedBatch:
         sequence = self._next_sequence(encoded.partition)
         batch.complete(
             encoded.payload,
@@ -178,12 +180,12 @@ class Delivery:
             self._identity = self._new_identity()
         return self._sequences.get(partition, 0)
 
-    def _sealed(self, partition: TopicPartition, record_count: int, sequence: int, data: bytearray) -> _Sealed:
+    def _sealed(self, partition: TopicPartition, record_count: int, sequence: int, data: bytearray) -> _SealedBatch:
         self._sealed_count += 1
         if self._idempotent:
-            # Not before the batch is built: a sequence that no batch has would be a gap for ever.
+            # Only after the batch is built: if building it failed, its sequence numbers would be a permanent gap.
             self._sequences[partition] = (sequence + record_count) & _SEQUENCE_MASK
-        return _Sealed(self._sealed_count, partition, record_count, sequence, data)
+        return _SealedBatch(self._sealed_count, partition, record_count, sequence, data)
 
     def _build(self, records: Sequence[Record], sequence: int) -> bytearray:
         return batch.build(
@@ -196,20 +198,20 @@ class Delivery:
             transactional=self._transactional_id is not None,
         )
 
-    def _any_identity(self) -> Identity:
-        def read(response: InitProducerIdResponse) -> Identity:
+    def _request_identity(self) -> ProducerIdentity:
+        def read(response: InitProducerIdResponse) -> ProducerIdentity:
             check(response.error_code, "a producer id")
-            return Identity(response.producer_id, response.producer_epoch)
+            return ProducerIdentity(response.producer_id, response.producer_epoch)
 
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
         return self._cluster.ask_any(request, InitProducerIdResponse, read)
 
     # -- sending
 
-    def _transmit(self, batches: Sequence[_Sealed]) -> list[_Sealed]:
-        """Sends at most one batch for each partition; gives those that could not even be sent."""
-        failed: list[_Sealed] = []
-        by_leader: dict[NodeId, list[_Sealed]] = {}
+    def _transmit(self, batches: Sequence[_SealedBatch]) -> list[_SealedBatch]:
+        """Send at most one batch for each partition. Return the batches that could not even be sent."""
+        failed: list[_SealedBatch] = []
+        by_leader: dict[NodeId, list[_SealedBatch]] = {}
         for sealed in batches:
             try:
                 by_leader.setdefault(self._cluster.leader(sealed.partition), []).append(sealed)
@@ -222,7 +224,7 @@ class Delivery:
                 failed += _fail(group, error)
         return failed
 
-    def _send(self, connection: Connection, batches: Sequence[_Sealed]) -> None:
+    def _send(self, connection: BrokerConnection, batches: Sequence[_SealedBatch]) -> None:
         topics: dict[TopicName, list[PartitionProduceData]] = {}
         for sealed in batches:
             data = PartitionProduceData(index=sealed.partition.partition, records=sealed.data)
@@ -241,11 +243,11 @@ class Delivery:
         sent = connection.send(request, ProduceResponse, version_max=_PRODUCE_VERSION_MAX)
         self._in_flight.append(_Request(connection, sent, batches))
 
-    def _settle(self) -> list[_Sealed]:
-        """Reads the answer to the oldest request; gives what was not accepted."""
+    def _read_answer(self) -> list[_SealedBatch]:
+        """Read the answer to the oldest request. Return the batches that were not accepted."""
         request = self._in_flight[0]
         try:
-            # The broker itself may take as long as the request allows before it answers.
+            # Twice the time-out: the broker itself may take `timeout_ms` before it answers.
             response = request.connection.wait(request.sent, timeout_ms=2 * self._cluster.timeout_ms)
         except ClientError as error:
             self._in_flight.popleft()
@@ -254,7 +256,7 @@ class Delivery:
         answers = {
             (topic.name, answer.index): answer for topic in response.responses for answer in topic.partition_responses
         }
-        failed: list[_Sealed] = []
+        failed: list[_SealedBatch] = []
         for sealed in request.batches:
             answer = answers.get(sealed.partition)
             error = _error_of(sealed, answer)
@@ -264,40 +266,40 @@ class Delivery:
                 failed += _fail([sealed], error)
         return failed
 
-    def _delivered(self, sealed: _Sealed, base_offset: int) -> None:
+    def _delivered(self, sealed: _SealedBatch, base_offset: int) -> None:
         if self._on_delivered is not None:
-            self._on_delivered(Delivered(sealed.partition, base_offset, sealed.record_count, len(sealed.data)))
+            self._on_delivered(DeliveredBatch(sealed.partition, base_offset, sealed.record_count, len(sealed.data)))
 
-    # -- sending again
+    # -- retries
 
-    def _recover(self, failed: list[_Sealed]) -> None:
-        """Waits until nothing is under way, then sends each partition's batches one by one, oldest first."""
+    def _recover(self, failed: list[_SealedBatch]) -> None:
+        """Wait until nothing is in flight, then send each partition's failed batches one by one, oldest first."""
         while self._in_flight:
-            failed += self._settle()
-        queues: dict[TopicPartition, deque[_Sealed]] = {}
+            failed += self._read_answer()
+        queues: dict[TopicPartition, deque[_SealedBatch]] = {}
         for sealed in sorted(failed, key=lambda sealed: sealed.number):
             if sealed.error is not None and sealed.error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                # Most likely the one before it failed; alone and in its turn it shows whether that was all.
+                # Most likely only because the batch before it failed: send it in its turn, and see.
                 sealed.error = None
             queues.setdefault(sealed.partition, deque()).append(sealed)
         fatal: ClientError | None = None
         backoff = self._cluster.backoff(self._timeout_ms)
         while queues:
-            passing: ClientError | None = None
+            temporary: ClientError | None = None
             for partition, queue in list(queues.items()):
                 error = queue[0].error
-                if error is None or self._cluster.may_pass(error):
-                    passing = error or passing
+                if error is None or self._cluster.should_retry(error):
+                    temporary = error or temporary
                 elif error.code == ErrorCode.MESSAGE_TOO_LARGE and queue[0].record_count > 1:
                     queue.extendleft(reversed(self._split(queue.popleft())))
                 else:
-                    # What follows in the partition is given up as well: it must not appear without what went before.
+                    # Give up the partition's later batches, too: they must not appear without the failed one.
                     fatal = fatal or error
                     del queues[partition]
-            if passing is not None:
+            if temporary is not None:
                 self._cluster.forget({partition.topic for partition in queues})
                 try:
-                    backoff.pause(passing)
+                    backoff.pause(temporary)
                 except ClientError as error:
                     fatal = fatal or error
                     break
@@ -307,11 +309,11 @@ class Delivery:
             self._sequences.clear()
             raise fatal
 
-    def _send_heads(self, queues: dict[TopicPartition, deque[_Sealed]]) -> None:
+    def _send_heads(self, queues: dict[TopicPartition, deque[_SealedBatch]]) -> None:
         heads = [queue[0] for queue in queues.values()]
         failed = self._transmit(heads)
         while self._in_flight:
-            failed += self._settle()
+            failed += self._read_answer()
         remaining = {sealed.partition for sealed in failed}
         for head in heads:
             if head.partition in remaining:
@@ -321,13 +323,13 @@ class Delivery:
             if not queue:
                 del queues[head.partition]
 
-    def _split(self, sealed: _Sealed) -> tuple[_Sealed, _Sealed]:
-        """The same records and sequences in two batches."""
+    def _split(self, sealed: _SealedBatch) -> tuple[_SealedBatch, _SealedBatch]:
+        """Split a batch into two with the same records and sequences."""
         records = batch.read_records(sealed.data, batch.read_header(sealed.data), _DECODED_BYTES_MAX)
         half = len(records) // 2
         return self._part(sealed, records[:half], 0), self._part(sealed, records[half:], half)
 
-    def _part(self, sealed: _Sealed, records: Sequence[Record], start: int) -> _Sealed:
+    def _part(self, sealed: _SealedBatch, records: Sequence[Record], start: int) -> _SealedBatch:
         sequence = sealed.base_sequence
         if sequence != batch.NO_SEQUENCE:
             sequence = (sequence + start) & _SEQUENCE_MASK
@@ -336,16 +338,16 @@ class Delivery:
             for index, record in enumerate(records)
         ]
         data = self._build(numbered, sequence)
-        return _Sealed(sealed.number, sealed.partition, len(numbered), sequence, data)
+        return _SealedBatch(sealed.number, sealed.partition, len(numbered), sequence, data)
 
 
-def _fail(batches: Sequence[_Sealed], error: ClientError) -> Sequence[_Sealed]:
+def _fail(batches: Sequence[_SealedBatch], error: ClientError) -> Sequence[_SealedBatch]:
     for sealed in batches:
         sealed.error = error
     return batches
 
 
-def _error_of(sealed: _Sealed, answer: PartitionProduceResponse | None) -> ClientError | None:
+def _error_of(sealed: _SealedBatch, answer: PartitionProduceResponse | None) -> ClientError | None:
     if answer is None:
         return ClientError(f"the broker's answer leaves out {sealed.partition}")
     if answer.error_code == ErrorCode.NONE:

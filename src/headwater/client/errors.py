@@ -1,4 +1,4 @@
-"""What can go wrong for a client: the connection, or the broker's refusal. Each says whether asking again may help."""
+"""The errors of the client: connections that fail and refusals of the broker. Each says whether a retry may help."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -7,7 +7,7 @@ from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import TopicPartition
 from headwater.printable import printable
 
-# As in Kafka's own clients: the state behind these passes, most often because a leader moves.
+# The errors that Kafka's own clients retry: their causes are temporary, most often a leader that moves.
 _RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -56,21 +56,23 @@ T = TypeVar("T")
 
 
 class ClientError(HeadwaterError):
-    """Anything that keeps a client from what it was asked to do."""
+    """Any failure of a client's operation: the base class of all errors in this module."""
 
     @property
-    def retriable(self) -> bool:
+    def is_retriable(self) -> bool:
         return self.code in _RETRIABLE
 
 
 class ConnectionLost(ClientError):
-    """A broker cannot be reached, hung up, or was silent for too long. What was asked may or may not have been done."""
+    """A broker cannot be reached, closed the connection, or did not answer in time. It may or may not have done what
+    the request asked for."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
 
 class Refused(ClientError):
-    """The broker's own answer: `subject` is what it is about, `message` what the broker said, if anything."""
+    """The broker answered with an error code. `subject` names the thing that was asked about, `message` is the broker's
+    own text if it sent one."""
 
     def __init__(self, code: int, subject: str, message: str | None = None) -> None:
         try:
@@ -89,41 +91,43 @@ class Refused(ClientError):
 
 
 class AuthenticationFailed(ClientError):
-    """One side does not believe who the other is, or shares no way to say it. Trying again does not help."""
+    """The client or the broker did not accept the other's identity, or they share no SASL mechanism. A retry does not
+    help."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 class UnsupportedApi(ClientError):
-    """The broker knows no version of an API that this client speaks."""
+    """The broker and this client have no version of the API in common."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
 
 class UnknownTopic(ClientError):
-    """There is no such topic or partition, even after the time that a new one may take to be known."""
+    """The topic or partition does not exist, not even after the time that a broker may take to learn of a new one."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
-    def retriable(self) -> bool:
+    def is_retriable(self) -> bool:
         return False
 
 
 class UnknownGroup(ClientError):
-    """There is no such group, or none of the type that was asked for."""
+    """The group does not exist, or is of another type than the request is for."""
 
     code = ErrorCode.GROUP_ID_NOT_FOUND
 
 
 class UnknownTransactionalId(ClientError):
-    """No producer uses this transactional id, or none has for so long that it was forgotten."""
+    """No producer has used this transactional id, or the coordinator has expired it after long disuse."""
 
     code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 class OffsetOutOfRange(ClientError):
-    """The partition holds no record at the offset, and will not: retention removed it, or it was never written."""
+    """The partition has no record at this offset: retention removed it, or it lies beyond the end. Waiting does not
+    help."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -136,13 +140,13 @@ class OffsetOutOfRange(ClientError):
 
 
 def check(code: int, subject: str, message: str | None = None) -> None:
-    """Raises what an answer about `subject` says is wrong."""
+    """Raise Refused unless `code` is NONE. `subject` and `message` go into its text."""
     if code != ErrorCode.NONE:
         raise Refused(code, subject, message)
 
 
 def only(results: Sequence[T]) -> T:
-    """The one result of a question about one thing."""
+    """Return the single result of a request about a single thing."""
     if len(results) != 1:
         raise ClientError(f"the broker's answer holds {len(results)} results where 1 was asked for")
     return results[0]

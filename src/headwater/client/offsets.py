@@ -1,9 +1,9 @@
-"""Finds offsets: the first, the one after the last, or the first that is not older than some time."""
+"""Offset lookup (ListOffsets): the earliest offset, the end, or the first one at or after a timestamp."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection
+from headwater.client.connection import BrokerConnection
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.messages.records.list_offsets import (
     ListOffsetsPartition,
@@ -12,7 +12,7 @@ from headwater.protocol.messages.records.list_offsets import (
     ListOffsetsTopic,
 )
 
-# What stands in the place of a timestamp.
+# Special values in the place of a timestamp.
 EARLIEST = -2
 LATEST = -1
 
@@ -23,9 +23,10 @@ _CONSUMER = -1
 def list_offsets(
     cluster: Cluster, partitions: Iterable[TopicPartition], when: int, *, committed_only: bool = False
 ) -> dict[TopicPartition, int]:
-    """The offset for EARLIEST, LATEST or a timestamp in ms; where all records are older, the one after the last.
+    """Return each partition's offset for EARLIEST, LATEST or a timestamp in ms. Where all records are older than the
+    timestamp, that is the end offset.
 
-    With `committed_only`, LATEST is where the first transaction that is still open began.
+    With `committed_only`, LATEST is the last stable offset, where the first open transaction begins.
     """
     offsets = _ask(cluster, dict.fromkeys(partitions, when), committed_only=committed_only)
     beyond = [partition for partition, offset in offsets.items() if offset == _NOT_FOUND]
@@ -35,14 +36,14 @@ def list_offsets(
 def offsets_since(
     cluster: Cluster, times_ms: Mapping[TopicPartition, int], *, committed_only: bool = False
 ) -> dict[TopicPartition, int | None]:
-    """The first offset that is not older than the time asked for; None where all records are older."""
+    """Return each partition's first offset at or after its timestamp; None where all records are older."""
     offsets = _ask(cluster, times_ms, committed_only=committed_only)
     return {partition: None if offset == _NOT_FOUND else offset for partition, offset in offsets.items()}
 
 
 def _ask(cluster: Cluster, asked: Mapping[TopicPartition, int], *, committed_only: bool) -> dict[TopicPartition, int]:
     def ask(
-        connection: Connection, questions: Mapping[TopicPartition, int]
+        connection: BrokerConnection, questions: Mapping[TopicPartition, int]
     ) -> Iterator[tuple[TopicPartition, int, int]]:
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for (topic, index), timestamp in questions.items():

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: as the Java client has it, so that all producers of a topic agree."""
+"""The partition of a key, computed as the Java client does, so that all producers of a topic agree."""
 
 import struct
 

@@ -1,6 +1,6 @@
-"""Writes records: gathers them into a batch for each partition, and sends a batch when it is full or on `flush`.
+"""Writes records: accumulates them in one batch per partition, and sends a batch when it is full or on `flush`.
 
-There is no thread and no timer: a record leaves when later ones fill its batch, or when it is flushed.
+There is no thread and no timer (no linger.ms): a record is sent when later records fill its batch, or by `flush`.
 """
 
 import secrets
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import ACKS_ALL, Delivered, Delivery
+from headwater.client.delivery import ACKS_ALL, DeliveredBatch, Delivery
 from headwater.client.errors import ClientError
 from headwater.client.partitioner import partition_for_key
 from headwater.errors import ConfigError
@@ -17,29 +17,29 @@ from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Headers, Record
 
-# Far below a broker's default max.message.bytes, and enough that the cost of a request no longer matters.
+# Far below a broker's default max.message.bytes, and large enough to amortize the cost of a request.
 BATCH_BYTES_MAX = 256 * 1024
 BATCH_RECORDS_MAX = 10_000
 BUFFER_BYTES_MAX = 32 * 1024 * 1024
 
-# Lengths and deltas of a record take this much at most.
+# Upper bound of the bytes that the lengths and deltas of a record take.
 _RECORD_OVERHEAD = 36
 _TIMESTAMP_MS_MAX = 2**61
 
 
 class _Topic:
-    """Where the records of one topic go: keyless ones to the same partition until a batch of it is full."""
+    """A topic's partitioning. Records without a key go to `sticky_partition` until a batch of it is full."""
 
-    __slots__ = ("name", "partition_count", "sticky")
+    __slots__ = ("name", "partition_count", "sticky_partition")
 
     def __init__(self, name: TopicName, partition_count: int) -> None:
         self.name = name
         self.partition_count = partition_count
-        self.sticky = secrets.randbelow(partition_count)
+        self.sticky_partition = secrets.randbelow(partition_count)
 
 
-class _Open:
-    """A batch that still takes records."""
+class _OpenBatch:
+    """A batch that still accepts records."""
 
     __slots__ = ("byte_count", "records")
 
@@ -49,10 +49,10 @@ class _Open:
 
 
 class Producer:
-    """With acks=-1 (all) it is idempotent: whatever has to be sent again is written once, and in order.
+    """With acks=-1 (all) the producer is idempotent: batches that are sent again are written once, and in order.
 
-    `on_delivered` is told of every batch that was acknowledged. A batch that cannot be delivered within `timeout_ms`
-    raises ClientError, from `send`, `flush` or `close`, whichever notices it.
+    `on_delivered` is called with every acknowledged batch. A batch that cannot be delivered within `timeout_ms` raises
+    ClientError, from the call of `send`, `flush` or `close` that notices it.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Producer:
         buffer_bytes_max: int = BUFFER_BYTES_MAX,
         timeout_ms: int | None = None,
         create_topics: bool = True,
-        on_delivered: Callable[[Delivered], None] | None = None,
+        on_delivered: Callable[[DeliveredBatch], None] | None = None,
     ) -> None:
         if acks not in (0, 1, ACKS_ALL):
             raise ConfigError(f"acks={acks}: only 0, 1 and -1 (all) exist")
@@ -80,7 +80,7 @@ class Producer:
         self._buffer_bytes_max = buffer_bytes_max
         self._create_topics = create_topics
         self._topics: dict[str, _Topic] = {}
-        self._open: dict[tuple[str, int], _Open] = {}
+        self._open: dict[tuple[str, int], _OpenBatch] = {}
         self._buffered_bytes = 0
         self._delivery = Delivery(
             cluster,
@@ -102,11 +102,12 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Takes one record. Without `partition` its key decides, without a key the producer."""
+        """Add one record to a batch. Without `partition` the key chooses the partition, and without a key the
+        producer."""
         if timestamp_ms is None:
             timestamp_ms = self._cluster.clock.now_ms()
         elif not 0 <= timestamp_ms <= _TIMESTAMP_MS_MAX:
-            # Here, where it concerns this record alone and not all others of its batch.
+            # Refused here, so that the error concerns this record alone and not its whole batch.
             raise ClientError(f"{timestamp_ms} is no timestamp: it must lie between 0 and {_TIMESTAMP_MS_MAX}")
         known = self._topics.get(topic) or self._look_up(topic)
         if partition is not None:
@@ -114,7 +115,7 @@ class Producer:
         elif key is not None:
             chosen = partition_for_key(key, known.partition_count)
         else:
-            chosen = known.sticky
+            chosen = known.sticky_partition
         size = _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         for name, header in headers:
             size += _RECORD_OVERHEAD + len(name.encode()) + (len(header) if header else 0)
@@ -125,7 +126,7 @@ class Producer:
             self._deliver((topic, chosen))
             opened = None
             if partition is None and key is None:
-                known.sticky = chosen = (chosen + 1) % known.partition_count
+                known.sticky_partition = chosen = (chosen + 1) % known.partition_count
                 opened = self._open.get((topic, chosen))
         if opened is None:
             opened = self._begin(known, chosen)
@@ -136,7 +137,7 @@ class Producer:
             self._deliver(*self._open)
 
     def flush(self) -> None:
-        """Returns when every record taken so far is acknowledged."""
+        """Send all batches, and return when every record is acknowledged."""
         self._deliver(*self._open)
         self._delivery.drain()
 
@@ -149,7 +150,7 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error nothing more is sent: the caller cannot know any longer what that would be.
+        # After an error nothing more is sent: the caller can no longer know which records that would be.
         if kind is None:
             self.close()
 
@@ -158,19 +159,19 @@ class Producer:
         found = self._topics[name] = _Topic(description.name, len(description.partitions))
         return found
 
-    def _begin(self, topic: _Topic, partition: int) -> _Open:
-        # Once for each batch is often enough to notice that the topic has grown.
+    def _begin(self, topic: _Topic, partition: int) -> _OpenBatch:
+        # Looking the topic up once per batch is often enough to notice that it has more partitions.
         description = self._cluster.topic(topic.name)
         topic.partition_count = len(description.partitions)
-        topic.sticky %= topic.partition_count
+        topic.sticky_partition %= topic.partition_count
         self._cluster.partition(TopicPartition(topic.name, partition))
-        opened = self._open[topic.name, partition] = _Open()
+        opened = self._open[topic.name, partition] = _OpenBatch()
         return opened
 
     def _deliver(self, *places: tuple[str, int]) -> None:
         if not places:
             return
-        # What fails here is older, and leaves the records that are still open alone.
+        # A failure here is of earlier batches, so it is raised before the open batches are touched.
         self._delivery.make_room()
         accumulated: list[tuple[TopicPartition, list[Record]]] = []
         for topic, partition in places:

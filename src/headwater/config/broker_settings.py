@@ -41,6 +41,9 @@ class BrokerSettings(Settings):
         default_factory=dict[str, ConfigSource], compare=False, repr=False
     )
 
+    def check(self) -> None:
+        """Refuse values that contradict each other."""
+
     def value_of(self, name: str) -> Value:
         """The value of the setting with Kafka's name `name`."""
         return getattr(self, attribute_of(name))

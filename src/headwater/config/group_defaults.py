@@ -190,7 +190,7 @@ class GroupDefaults(BrokerSettings):
         return self.offsets_retention_minutes * 60_000
 
     def check(self) -> None:
-        """Refuses values that contradict each other."""
+        super().check()
         self._check_order("group.min.session.timeout.ms", "group.max.session.timeout.ms")
         for kind in ("session.timeout.ms", "heartbeat.interval.ms"):
             self._check_order(f"group.consumer.min.{kind}", f"group.consumer.max.{kind}")

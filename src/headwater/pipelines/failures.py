@@ -1,14 +1,15 @@
-"""What went wrong, for a person: which flow, which records, why, and what to change."""
+"""Turns Spark's errors into messages for people: which flow and records failed, why, and what to change."""
 
 import re
 from dataclasses import dataclass
 
+from headwater.errors import HeadwaterError
 from headwater.pipelines import ranges
 from headwater.pipelines.ranges import Range
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _PYTHON_ERROR = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Za-z_]\w*): (.+)$", re.MULTILINE)
-# A query that fails tells its name, the offsets that it has finished, and those that it was going to reach.
+# The error of a failed query contains its name, the offsets that it had committed, and the end of the failed batch.
 _QUERY = re.compile(r"^Identifier: (?P<name>\S+) \[id = ", re.MULTILINE)
 _COMMITTED = re.compile(r"^Current Committed Offsets: \{(.*)\}$", re.MULTILINE)
 _AVAILABLE = re.compile(r"^Current Available Offsets: \{(.*)\}$", re.MULTILINE)
@@ -16,7 +17,7 @@ _TOPICS = re.compile(r'\{"[^"{}]+":\s*\{[^{}]*\}(?:,\s*"[^"{}]+":\s*\{[^{}]*\})*
 _WRAPPING = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _REASON_LENGTH_MAX = 1000
 
-# What people meet most, and what helps. The connector's own errors say it themselves.
+# The most frequent errors and their remedies. The connector's own errors already name theirs.
 _ADVICE = (
     ("Connection refused", "start the broker, or name the right one with --bootstrap"),
     ("no broker of", "start the broker, or name the right one with --bootstrap"),
@@ -33,8 +34,12 @@ _ADVICE = (
 )
 
 
+class RunFailed(HeadwaterError):
+    """The message says which flow, which records, and what to change."""
+
+
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureReport:
     flow: str | None
     reason: str
     advice: str | None = None
@@ -45,7 +50,7 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """For where the flow is named already."""
+        """The report without the flow's name, for displays that show the name separately."""
         parts = [self.reason]
         if self.ranges:
             parts.append(f"in a batch of {', '.join(map(str, self.ranges))}")
@@ -54,10 +59,10 @@ class Failure:
         return "; ".join(parts)
 
 
-def explain(error: BaseException | str) -> Failure:
+def explain(error: BaseException | str) -> FailureReport:
     text = str(error) or type(error).__name__
     query = _QUERY.search(text)
-    return Failure(
+    return FailureReport(
         flow=short_name(query["name"]) if query else None,
         reason=reason_in(text),
         advice=next((advice for symptom, advice in _ADVICE if symptom in text), None),
@@ -66,7 +71,7 @@ def explain(error: BaseException | str) -> Failure:
 
 
 def reason_in(text: str) -> str:
-    """The one line that matters in what Spark raises: of a Python traceback its end, else the innermost condition."""
+    """The one relevant line of Spark's error: the last line of a Python traceback, else the innermost condition."""
     _, traceback, python = text.partition("Traceback (most recent call last):")
     if traceback:
         found = _PYTHON_ERROR.findall(python.partition("=== Streaming Query ===")[0])
@@ -74,7 +79,7 @@ def reason_in(text: str) -> str:
             name, message = found[-1]
             return f"{name}: {message}"[:_REASON_LENGTH_MAX]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason is given")
-    # Where Spark wraps one error in another, the inner one is what happened.
+    # Spark wraps the original error: the innermost condition is the cause.
     first = _WRAPPING.sub("", first)
     conditions = list(_CONDITION.finditer(first))
     if conditions:
@@ -87,12 +92,12 @@ def _ranges_in(text: str) -> tuple[Range, ...]:
     return ranges.between(_topics_in(_COMMITTED.search(text)), _topics_in(available)) if available else ()
 
 
-def _topics_in(offsets: re.Match[str] | None) -> ranges.Offsets:
-    """Of all sources together: each stands there with a description in front."""
+def _topics_in(offsets: re.Match[str] | None) -> ranges.TopicOffsets:
+    """The offsets of all sources: Spark's text lists them one after the other, each behind its description."""
     found = _TOPICS.findall(offsets[1]) if offsets else []
     return {topic: partitions for each in found for topic, partitions in ranges.parse(each).items()}
 
 
 def short_name(flow: str) -> str:
-    """Without the catalog and the database that a table has if nobody chooses another."""
+    """The flow's name without the default catalog and database."""
     return flow.replace("`", "").removeprefix("spark_catalog.").removeprefix("default.")

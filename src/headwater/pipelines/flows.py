@@ -1,4 +1,4 @@
-"""How each flow is doing, folded from what Spark tells: events of the run and progress of its queries."""
+"""The status of each flow, folded from Spark's events of the run and the progress reports of its queries."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ _ERROR_LENGTH_MAX = 2000
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Speeds are those of the last batch; None stands for what its source or sink does not tell."""
+    """Rates are those of the last batch. None: the flow's source or sink does not report the figure."""
 
     name: str
     state: str = "queued"
@@ -24,7 +24,7 @@ class Flow:
     rows_in_per_second: float | None = None
     rows_out: int | None = None
     rows_out_per_second: float | None = None
-    # Records that wait in the topics it reads.
+    # Number of unread records in the flow's topics.
     lag: int | None = None
     updated: str | None = None
     error: str | None = None
@@ -34,7 +34,7 @@ class Flow:
 
 
 class Flows:
-    """All flows of a pipeline, in the order in which they were first heard of."""
+    """All flows of a pipeline, in order of their first event."""
 
     def __init__(self) -> None:
         self._flows: dict[str, Flow] = {}
@@ -48,43 +48,46 @@ class Flows:
     def get(self, name: str) -> Flow:
         return self._flows.get(name) or Flow(name)
 
-    def heard(self, message: str) -> Flow | None:
-        """An event of a pipeline's run, such as `Flow spark_catalog.default.orders is RUNNING.`"""
+    def apply_event(self, message: str) -> Flow | None:
+        """Apply an event of a run, such as `Flow spark_catalog.default.orders is RUNNING.`
+
+        Returns None if the event is not about a flow.
+        """
         found = _EVENT.search(message)
         if found is None:
             return None
         flow, state = self.get(short_name(found["flow"])), found["state"].lower()
-        # Spark calls completed whatever has ended, and only then says what failed.
+        # Spark also reports a failed flow as completed: its failure must not be overwritten.
         if state == "completed" and flow.state == "failed":
             return flow
         error = message.partition("Error: ")[2] if state == "failed" else ""
         if error:
-            return self.ended(flow.name, explain(error).text)
+            return self.apply_end(flow.name, explain(error).text)
         return self._keep(replace(flow, state=state, error=None if state == "completed" else flow.error))
 
-    def progressed(self, told: Mapping[str, Any]) -> Flow:
+    def apply_progress(self, progress: Mapping[str, Any]) -> Flow:
         """The progress of a streaming query, as Spark writes it in JSON."""
-        flow = self.get(short_name(told.get("name") or told["id"]))
-        rows_in = int(told.get("numInputRows") or 0)
-        duration_ms = int(told.get("batchDuration") or 0)
-        rows_out = cast("int", told.get("sink", {}).get("numOutputRows", -1))
+        flow = self.get(short_name(progress.get("name") or progress["id"]))
+        rows_in = int(progress.get("numInputRows") or 0)
+        duration_ms = int(progress.get("batchDuration") or 0)
+        rows_out = cast("int", progress.get("sink", {}).get("numOutputRows", -1))
         return self._keep(
             replace(
                 flow,
                 state="running",
-                batch_id=told.get("batchId"),
+                batch_id=progress.get("batchId"),
                 batch_duration_ms=duration_ms,
                 rows_in=flow.rows_in + rows_in,
                 rows_in_per_second=_per_second(rows_in, duration_ms),
                 rows_out=flow.rows_out if rows_out < 0 else (flow.rows_out or 0) + rows_out,
                 rows_out_per_second=None if rows_out < 0 else _per_second(rows_out, duration_ms),
-                lag=_lag(told.get("sources", ())),
-                updated=told.get("timestamp"),
+                lag=_lag(progress.get("sources", ())),
+                updated=progress.get("timestamp"),
                 error=None,
             )
         )
 
-    def ended(self, name: str, error: str | None) -> Flow:
+    def apply_end(self, name: str, error: str | None) -> Flow:
         flow = self.get(short_name(name))
         state = "completed" if error is None else "failed"
         return self._keep(replace(flow, state=state, error=None if error is None else error[:_ERROR_LENGTH_MAX]))

@@ -1,4 +1,4 @@
-"""A project's definitions become a dataflow graph in Spark, and one run of it is started."""
+"""Builds Spark's dataflow graph from a project's definitions and executes one run of it."""
 
 import traceback
 from collections.abc import Generator, Iterator, Sequence
@@ -23,11 +23,11 @@ _UNRESOLVED = "Failed to resolve flow: "
 
 
 class DefinitionError(HeadwaterError):
-    """The definitions cannot become a graph: running them again will not help."""
+    """The definitions do not form a valid graph, so a retry would fail as well."""
 
 
 def define(spark: "SparkSession", project: Project) -> str:
-    """Gives the id of the graph. What the definitions print goes to the log."""
+    """Build the graph and return its id. The definitions' output to stdout goes to the log."""
     spec = PipelineSpec(
         name=project.name,
         storage=project.storage,
@@ -38,7 +38,7 @@ def define(spark: "SparkSession", project: Project) -> str:
     )
     graph_id = create_dataflow_graph(spark, project.catalog, project.database, project.configuration)
     registry = SparkConnectGraphElementRegistry(spark, graph_id)
-    with project.place.log.open("a") as log, redirect_stdout(log), _errors_of(project.directory):
+    with project.run_files.log.open("a") as log, redirect_stdout(log), _definition_errors(project.directory):
         register_definitions(project.spec, registry, spec, spark, graph_id)
     return graph_id
 
@@ -46,7 +46,7 @@ def define(spark: "SparkSession", project: Project) -> str:
 def start(
     spark: "SparkSession", project: Project, graph_id: str, *, dry: bool, full_refresh: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Runs the graph until every flow has processed what was there at its start, and gives the events of the run."""
+    """Yield the events of one run, which ends when every flow has processed the records available at its start."""
     refresh_all = "*" in full_refresh
     results = start_run(
         spark,
@@ -66,7 +66,7 @@ def start(
                     unresolved = event.event.message
                 yield event.event.message
     except AnalysisException as error:
-        # Spark says only that something was wrong, and leaves it to the events before to say what.
+        # The exception only says that resolution failed; the reason is in an earlier event.
         if unresolved is None:
             raise
         flow, _, reason = unresolved.removeprefix(_UNRESOLVED).partition("\nError: ")
@@ -75,17 +75,18 @@ def start(
 
 
 @contextmanager
-def _errors_of(directory: Path) -> Generator[None]:
+def _definition_errors(directory: Path) -> Generator[None]:
+    """Context manager: exceptions of the definitions become a DefinitionError that names the project's line."""
     try:
         yield
     except PySparkException as error:
-        raise DefinitionError(f"{_place(error, directory)}{explain(error)}") from error
+        raise DefinitionError(f"{_location(error, directory)}{explain(error)}") from error
     except Exception as error:
-        raise DefinitionError(f"{_place(error, directory)}{type(error).__name__}: {error}") from error
+        raise DefinitionError(f"{_location(error, directory)}{type(error).__name__}: {error}") from error
 
 
-def _place(error: Exception, directory: Path) -> str:
-    """The line of the project where it happened."""
+def _location(error: Exception, directory: Path) -> str:
+    """File and line of the innermost frame inside the project, as a prefix for the message."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(directory.resolve()):

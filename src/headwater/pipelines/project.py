@@ -1,6 +1,6 @@
-"""A pipeline project: a directory with Spark's own spec file in it, and `.headwater/` for all that running it leaves.
+"""A pipeline project: a directory with Spark's spec file, and `.headwater/` for all files that running it creates.
 
-Reading one needs no pyspark, so that asking after a pipeline costs nothing.
+Reading a project does not import pyspark, so that `headwater pipeline status` answers quickly.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ _FIELDS = ("name", "storage", "catalog", "database", "schema", "configuration", 
 
 
 class ProjectError(HeadwaterError):
-    """There is no project there, or its spec says nothing that Spark could run."""
+    """The project does not exist, or its spec is not one that Spark could run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What `run` keeps on this machine: its state, the log of Spark, and the tables of an embedded Spark."""
+class RunFiles:
+    """The files that `run` keeps on this machine: its state, Spark's log, and the tables of an embedded Spark."""
 
     directory: Path
 
@@ -45,7 +45,7 @@ class Place:
 class Project:
     spec: Path
     name: str
-    # With its scheme, as Spark wants it.
+    # Spark requires a URL with a scheme.
     storage: str
     catalog: str | None
     database: str | None
@@ -57,19 +57,19 @@ class Project:
         return self.spec.parent
 
     @property
-    def place(self) -> Place:
-        return Place(self.directory / ".headwater")
+    def run_files(self) -> RunFiles:
+        return RunFiles(self.directory / ".headwater")
 
 
-def place_of(path: Path) -> Place:
-    """Where the pipeline at `path` leaves its traces; a script does so beside itself, under its own name."""
+def run_files_of(path: Path) -> RunFiles:
+    """The files of the pipeline at `path`. A script's are in `.headwater/NAME`, beside the script NAME.py."""
     if path.suffix == ".py":
-        return Place(path.absolute().parent / ".headwater" / path.stem)
-    return Place(find_spec(path).parent / ".headwater")
+        return RunFiles(path.absolute().parent / ".headwater" / path.stem)
+    return RunFiles(find_spec(path).parent / ".headwater")
 
 
 def find_spec(path: Path) -> Path:
-    """The spec that is meant by a spec, a project's directory, or any directory inside one."""
+    """The spec for `path`: the spec itself, its project's directory, or any directory inside the project."""
     if path.is_file():
         if path.suffix not in {".yml", ".yaml"}:
             raise ProjectError(f"{path} is neither a project's directory, its spec ({SPEC_NAMES[0]}) nor a .py script")
@@ -101,7 +101,7 @@ def load(path: Path) -> Project:
     return Project(
         spec=spec,
         name=_required(spec, fields, "name"),
-        storage=_location(spec.parent, _required(spec, fields, "storage")),
+        storage=_storage_url(spec.parent, _required(spec, fields, "storage")),
         catalog=catalog,
         database=database or schema,
         configuration=_configuration(spec, fields.get("configuration")),
@@ -137,8 +137,8 @@ def _required(spec: Path, fields: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _location(directory: Path, storage: str) -> str:
-    """Spark takes absolute locations only; a project that holds its own can be moved."""
+def _storage_url(directory: Path, storage: str) -> str:
+    """Spark accepts absolute locations only. A spec with a relative one lets the project be moved with its storage."""
     return storage if "://" in storage else f"file://{(directory / storage).resolve()}"
 
 
@@ -155,7 +155,7 @@ def _configuration(spec: Path, given: object) -> dict[str, str]:
 
 
 def _libraries(spec: Path, given: object) -> tuple[str, ...]:
-    """Spark's rule: a file, or everything below a directory."""
+    """Spark allows two kinds of pattern: a file, or all files below a directory (`/**`)."""
     patterns: list[str] = []
     for entry in cast("list[Any]", given) if isinstance(given, list) else []:
         try:

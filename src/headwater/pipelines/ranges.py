@@ -1,16 +1,16 @@
-"""Offsets of topics, as our source writes them and Spark hands them around: `{"orders":{"0":23,"1":40}}`."""
+"""Offsets of topics as Headwater's source writes them and Spark passes them on: `{"orders":{"0":23,"1":40}}`."""
 
 from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
 
-Offsets = dict[str, dict[str, int]]
+TopicOffsets = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Records of one partition; where it began is not always known."""
+    """Records of one partition from `start` up to but not including `end`. None: the start is unknown."""
 
     topic: str
     partition: int
@@ -18,25 +18,25 @@ class Range:
     end: int
 
     def __str__(self) -> str:
-        # As people name records: the last one is part of it.
+        # People expect an inclusive range: the last offset is part of it.
         begin = "up to" if self.start is None else f"{self.start} to"
         return f"{self.topic}-{self.partition} offsets {begin} {self.end - 1}"
 
 
-def parse(told: object) -> Offsets:
-    """As JSON or already parsed; nothing for offsets of another source."""
-    if isinstance(told, str | bytes):
+def parse(offsets: object) -> TopicOffsets:
+    """Accepts JSON or its parsed form. Returns an empty dict for the offsets of another source."""
+    if isinstance(offsets, str | bytes):
         try:
-            told = orjson.loads(told)
+            offsets = orjson.loads(offsets)
         except ValueError:
             return {}
-    if not isinstance(told, dict):
+    if not isinstance(offsets, dict):
         return {}
-    topics = cast("dict[str, Any]", told)
+    topics = cast("dict[str, Any]", offsets)
     return topics if all(_are_partitions(partitions) for partitions in topics.values()) else {}
 
 
-def between(starts: Offsets, ends: Offsets) -> tuple[Range, ...]:
+def between(starts: TopicOffsets, ends: TopicOffsets) -> tuple[Range, ...]:
     ranges = (
         Range(topic, int(partition), starts.get(topic, {}).get(partition), end)
         for topic, partitions in ends.items()
@@ -49,7 +49,7 @@ def count(ranges: tuple[Range, ...]) -> int:
     return sum(each.end - (each.start or 0) for each in ranges)
 
 
-def _are_partitions(told: object) -> bool:
-    return isinstance(told, dict) and all(
-        name.isdigit() and isinstance(offset, int) for name, offset in cast("dict[str, Any]", told).items()
+def _are_partitions(offsets: object) -> bool:
+    return isinstance(offsets, dict) and all(
+        name.isdigit() and isinstance(offset, int) for name, offset in cast("dict[str, Any]", offsets).items()
     )

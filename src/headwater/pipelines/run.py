@@ -1,11 +1,11 @@
-"""Runs a project: once, or again and again until it is told to stop.
+"""Runs a project: once, or repeatedly until the user stops it.
 
-Spark runs a declarative pipeline until all that is there is processed. To go on is to run it again: every run continues
-from the checkpoints of the one before. What fails is tried again after a pause that grows. Law: being told to stop is
-no failure. The run under way may finish; if that takes too long it is cancelled, and its checkpoints tell the truth.
+One run of a declarative pipeline processes all available records and ends. A long-lived pipeline is therefore a series
+of runs, each of which continues from the checkpoints of the one before. A failed run is retried with exponential
+back-off. Law: a requested stop is not a failure. The current run may finish; if it takes too long it is cancelled,
+which is safe because its checkpoints record exactly what was processed.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import HeadwaterError
-from headwater.pipelines import graph, state
-from headwater.pipelines.failures import explain
-from headwater.pipelines.flows import Flows
-from headwater.pipelines.project import Place, Project
-from headwater.pipelines.query_watch import watched
-from headwater.pipelines.run_events import Ended, Finished, Happening, Progressed, StopAsked, Told
-from headwater.pipelines.sessions import Target, connected, is_java_gone
+from headwater.pipelines import graph
+from headwater.pipelines.failures import RunFailed, explain
+from headwater.pipelines.project import Project
+from headwater.pipelines.query_listener import watch_queries
+from headwater.pipelines.run_events import FlowEvent, RunEvent, RunFinished, StopRequested
+from headwater.pipelines.sessions import SparkTarget, is_java_gone, pipeline_session
+from headwater.pipelines.status_reporter import StatusReporter, Update
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,99 +29,28 @@ if TYPE_CHECKING:
 _CANCEL_TIMEOUT_MS = 15_000
 _TAG = "headwater-pipeline-run"
 _BACK_OFF_FIRST_MS = 1_000
-# How often the display is refreshed, and the state is written, when nothing happens.
+# How often an idle pipeline refreshes the display and writes the state file.
 _TICK_MS = 1_000
-
-
-class RunFailed(HeadwaterError):
-    """The message says which flow, which records, and what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     is_once: bool = False
-    # Between the end of a run and the begin of the next.
+    # Pause between the end of a run and the start of the next.
     interval_ms: int = 1_000
     back_off_max_ms: int = 60_000
-    # How long the run under way may go on once the pipeline is told to stop.
+    # How long the current run may take to finish after a stop was requested.
     grace_ms: int = 30_000
 
     def back_off_ms(self, failure_count: int) -> int:
         return min(self.back_off_max_ms, _BACK_OFF_FIRST_MS << min(failure_count - 1, 30))
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """What the one who watches is shown: the whole, each time something changed."""
-
-    phase: str
-    run_count: int
-    flows: Flows
-    message: str | None = None
-
-
-class Journal:
-    """What happens, told to the one who watches and kept in the state file."""
-
-    def __init__(self, name: str, place: Place, target: Target, show: Callable[[Update], None], clock: Clock) -> None:
-        self.flows = Flows()
-        self.run_count = 0
-        self.error: str | None = None
-        self._phase = "starting"
-        self._name, self._place, self._target, self._show, self._clock = name, place, target, show, clock
-        self._started_ms = clock.now_ms()
-        refuse_second(place)
-
-    def enter(self, phase: str, message: str | None = None) -> None:
-        self._phase = phase
-        self.tell(message)
-
-    def tell(self, message: str | None = None) -> None:
-        pid = os.getpid()
-        state.write(
-            self._place.state,
-            state.State(
-                pipeline=self._name,
-                pid=pid,
-                process_start=state.process_start(pid) or 0,
-                started_ms=self._started_ms,
-                updated_ms=self._clock.now_ms(),
-                phase=self._phase,
-                run_count=self.run_count,
-                where=str(self._target),
-                error=self.error,
-                flows=self.flows.rows(),
-            ),
-        )
-        self._show(Update(self._phase, self.run_count, self.flows, message))
-
-    def take(self, happening: Happening) -> None:
-        match happening:
-            case Told(message):
-                if self.flows.heard(message) is not None:
-                    self.tell()
-            case Progressed(progress):
-                self.flows.progressed(progress)
-                self.tell()
-            case Ended(query, error):
-                self.flows.ended(query, None if error is None else explain(error).text)
-                self.tell()
-            case _:
-                pass
-
-
-def refuse_second(place: Place) -> None:
-    """Two at once would fight over the checkpoints."""
-    found = state.read(place.state)
-    if found is not None and found.pid != os.getpid() and found.is_alive():
-        raise RunFailed(f"the pipeline is running already, as process {found.pid}: `headwater pipeline stop` ends it")
-
-
-class Runner:
+class ProjectRun:
     def __init__(
         self,
         project: Project,
-        target: Target,
+        target: SparkTarget,
         pace: Pace,
         show: Callable[[Update], None],
         *,
@@ -130,96 +59,99 @@ class Runner:
     ) -> None:
         self._project, self._target, self._pace, self._full_refresh = project, target, pace, full_refresh
         self._clock = clock or SystemClock()
-        self._journal = Journal(project.name, project.place, target, show, self._clock)
-        self._happenings: SimpleQueue[Happening] = SimpleQueue()
+        self._reporter = StatusReporter(project.name, project.run_files, target, show, self._clock)
+        self._events: SimpleQueue[RunEvent] = SimpleQueue()
         self._stop_count = self._failure_count = 0
 
     def ask_to_stop(self) -> None:
-        """From a signal handler or another thread; a second time, the run under way is not waited for."""
+        """Called by a signal handler or another thread. The second call cancels the current run at once."""
         self._stop_count += 1
-        self._happenings.put(StopAsked())
+        self._events.put(StopRequested())
 
     def run(self, ready: Callable[[], None]) -> None:
-        """Until it is told to stop, or with --once until one run is over. Raises what it cannot get over.
+        """Run until a stop is requested, or with --once until one run is over. Raises errors that no retry can fix.
 
-        `ready` is called when Spark has started, which takes signals for itself.
+        `ready` is called after each start of Spark, because Spark replaces the signal handlers of this process.
         """
         try:
             is_done = False
             while not is_done and not self._stop_count:
-                self._journal.enter("starting", f"starting on {self._target}")
+                self._reporter.enter("starting", f"starting on {self._target}")
                 with ExitStack() as stack:
                     spark = stack.enter_context(
-                        connected(self._project.name, self._target, self._project.place, self._project.configuration)
+                        pipeline_session(
+                            self._project.name, self._target, self._project.run_files, self._project.configuration
+                        )
                     )
                     ready()
-                    stack.enter_context(watched(spark, self._happenings))
-                    is_done = self._run_again_and_again(spark)
+                    stack.enter_context(watch_queries(spark, self._events))
+                    is_done = self._run_repeatedly(spark)
         except BaseException as error:
-            self._journal.error = str(error)
-            self._journal.enter("failed")
+            self._reporter.error = str(error)
+            self._reporter.enter("failed")
             raise
-        # What was told while the session ended.
-        while not self._happenings.empty():
-            self._journal.take(self._happenings.get())
-        self._journal.enter("stopped", "stopped")
+        # Events that arrived while the session was stopping.
+        while not self._events.empty():
+            self._reporter.handle(self._events.get())
+        self._reporter.enter("stopped", "stopped")
 
-    def _run_again_and_again(self, spark: "SparkSession") -> bool:
-        """Gives False if it has to go on with a new session."""
+    def _run_repeatedly(self, spark: "SparkSession") -> bool:
+        """Returns whether the pipeline is done; False asks the caller for a new session."""
         while not self._stop_count:
             error = self._run_once(spark)
             if self._stop_count:
                 break
             if error is None:
                 self._failure_count = 0
-                self._journal.error = None
+                self._reporter.error = None
                 if self._pace.is_once:
                     break
                 self._wait(self._pace.interval_ms, "waiting", None)
                 continue
             if self._target.remote is None and is_java_gone():
-                raise RunFailed(f"Spark's Java has ended; {self._project.place.log} says why") from error
+                raise RunFailed(f"Spark's Java has ended; {self._project.run_files.log} says why") from error
             failure = explain(error)
             if self._pace.is_once or isinstance(error, graph.DefinitionError):
                 raise error if isinstance(error, HeadwaterError) else RunFailed(str(failure)) from error
             self._failure_count += 1
-            self._journal.error = str(failure)
+            self._reporter.error = str(failure)
             pause_ms = self._pace.back_off_ms(self._failure_count)
             self._wait(pause_ms, "failing", f"{failure}; trying again in {pause_ms / 1000:g} s")
             if self._target.remote is not None:
-                # Perhaps it was the server that went away, and the session with it.
+                # The cause may be that the Connect server went away, and the session with it.
                 return False
         return True
 
     def _run_once(self, spark: "SparkSession") -> BaseException | None:
-        self._journal.run_count += 1
-        self._journal.enter("running")
+        self._reporter.run_count += 1
+        self._reporter.enter("running")
         try:
             graph_id = graph.define(spark, self._project)
         except Exception as error:
             return error
-        refresh = self._full_refresh if self._journal.run_count == 1 else ()
-        Thread(target=self._follow, args=(spark, graph_id, refresh), name="pipeline-run", daemon=True).start()
+        refresh = self._full_refresh if self._reporter.run_count == 1 else ()
+        Thread(target=self._queue_events, args=(spark, graph_id, refresh), name="pipeline-run", daemon=True).start()
         return self._await_end(spark)
 
-    def _follow(self, spark: "SparkSession", graph_id: str, refresh: Sequence[str]) -> None:
+    def _queue_events(self, spark: "SparkSession", graph_id: str, refresh: Sequence[str]) -> None:
+        """Body of the run's thread: execute the graph and put its events into the queue."""
         try:
-            # By it the run is cancelled, and nothing else: those who listen to the session want to hear of it.
+            # Cancelling by tag interrupts this run only, so that the session's listeners still report how it ended.
             spark.addTag(_TAG)
             for message in graph.start(spark, self._project, graph_id, dry=False, full_refresh=refresh):
-                self._happenings.put(Told(message))
+                self._events.put(FlowEvent(message))
         except Exception as error:
-            self._happenings.put(Finished(error))
+            self._events.put(RunFinished(error))
         else:
-            self._happenings.put(Finished(None))
+            self._events.put(RunFinished(None))
 
     def _await_end(self, spark: "SparkSession") -> BaseException | None:
         deadline_ms: int | None = None
         is_cancelled = False
         while True:
-            happening = self._next(_TICK_MS)
-            if isinstance(happening, Finished):
-                return None if is_cancelled else happening.error
+            event = self._next(_TICK_MS)
+            if isinstance(event, RunFinished):
+                return None if is_cancelled else event.error
             now_ms = self._clock.monotonic_ms()
             if self._stop_count and deadline_ms is None:
                 deadline_ms = now_ms + self._pace.grace_ms
@@ -229,31 +161,33 @@ class Runner:
             if is_cancelled:
                 return None
             is_cancelled, deadline_ms = True, now_ms + _CANCEL_TIMEOUT_MS
-            self._journal.tell("cancelling the run under way; its checkpoints stay, and the next run goes on from them")
+            self._reporter.report(
+                "cancelling the run under way; its checkpoints stay, and the next run goes on from them"
+            )
             with suppress(Exception):
                 spark.interruptTag(_TAG)
 
     def _wait(self, duration_ms: int, phase: str, message: str | None) -> None:
-        self._journal.enter(phase, message)
+        self._reporter.enter(phase, message)
         deadline_ms = self._clock.monotonic_ms() + duration_ms
         while not self._stop_count and (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
             self._next(min(left_ms, _TICK_MS))
 
-    def _next(self, timeout_ms: int) -> Happening | None:
+    def _next(self, timeout_ms: int) -> RunEvent | None:
         try:
-            happening = self._happenings.get(timeout=timeout_ms / 1000)
+            event = self._events.get(timeout=timeout_ms / 1000)
         except Empty:
-            self._journal.tell()
+            self._reporter.report()
             return None
-        if isinstance(happening, StopAsked) and self._stop_count == 1:
-            self._journal.enter("stopping", "stopping when the run under way is done; asked once more, at once")
-        self._journal.take(happening)
-        return happening
+        if isinstance(event, StopRequested) and self._stop_count == 1:
+            self._reporter.enter("stopping", "stopping when the run under way is done; asked once more, at once")
+        self._reporter.handle(event)
+        return event
 
 
-def validate(project: Project, target: Target) -> None:
-    """A dry run: every definition is resolved, and no record is read or written."""
-    with connected(project.name, target, project.place, project.configuration) as spark:
+def validate(project: Project, target: SparkTarget) -> None:
+    """Dry run: resolve every definition without reading or writing a record."""
+    with pipeline_session(project.name, target, project.run_files, project.configuration) as spark:
         graph_id = graph.define(spark, project)
         try:
             for _ in graph.start(spark, project, graph_id, dry=True):

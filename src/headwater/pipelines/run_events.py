@@ -1,4 +1,4 @@
-"""What a run tells the one who watches it, in the order in which it happened."""
+"""What happens while a pipeline runs, queued in order for the thread that reports it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,37 +6,37 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FlowEvent:
     """An event of a declarative pipeline's run, in Spark's words."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Progressed:
-    """A batch of a streaming query is done."""
+class BatchCompleted:
+    """A streaming query has completed a micro-batch; `progress` is Spark's report of it."""
 
     progress: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A streaming query is over; `error` says why, if it failed."""
+class QueryEnded:
+    """A streaming query has ended; `error` says why if it failed."""
 
     query: str
     error: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """The run is over; `error` is what it raised, if it failed."""
+class RunFinished:
+    """The run is over; `error` is the exception that it raised, if any."""
 
     error: BaseException | None
 
 
 @dataclass(frozen=True, slots=True)
-class StopAsked:
-    """Somebody wants the pipeline to stop."""
+class StopRequested:
+    """A signal handler or another thread has asked the pipeline to stop."""
 
 
-Happening = StopAsked | Told | Progressed | Ended | Finished
+RunEvent = StopRequested | FlowEvent | BatchCompleted | QueryEnded | RunFinished

@@ -1,7 +1,7 @@
-"""The Spark that a pipeline runs on: embedded in this process, driven by it on a cluster, or served elsewhere.
+"""Sessions for pipelines: on an embedded Spark, on a cluster with its driver here, or on a Spark Connect server.
 
-Declarative pipelines speak Spark Connect, so an embedded Spark serves it too: on a free port of the loopback interface,
-to whoever has a token that only this process knows.
+Declarative pipelines require Spark Connect, so a Spark that this process starts also serves Connect: on a free port of
+the loopback interface, protected by a token that only this process knows.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
 
-from headwater.pipelines.project import Place
+from headwater.pipelines.project import RunFiles
 from headwater.spark.session import session
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ _CONNECT = {
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
 }
-# Stack traces of Java tell a person little; the log of an embedded Spark has them.
+# Users gain little from Java's stack traces; the log of an embedded Spark contains them.
 _TERSE = {"spark.sql.connect.serverStacktrace.enabled": "false"}
 
 
-# What has not stopped by then ends with this process.
+# A Spark that has not stopped by then ends together with this process.
 _STOP_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Which Spark. With neither, one that is embedded and uses this machine alone."""
+class SparkTarget:
+    """The Spark to run on. Without master and remote: an embedded Spark that uses this machine only."""
 
     master: str | None = None
     remote: str | None = None
@@ -48,12 +48,14 @@ class Target:
 
 
 @contextmanager
-def connected(name: str, target: Target, place: Place, config: Mapping[str, str]) -> Generator["SparkSession"]:
-    """A session that declarative pipelines can use, stopped in the end together with the Spark that it started."""
+def pipeline_session(
+    name: str, target: SparkTarget, files: RunFiles, config: Mapping[str, str]
+) -> Generator["SparkSession"]:
+    """Context manager: a session for declarative pipelines, which stops at exit with any Spark started for it."""
     settings = {**config, **(target.config or {})}
     if target.remote is not None:
-        # What the definitions print goes there.
-        place.directory.mkdir(parents=True, exist_ok=True)
+        # The definitions' output is written to a log in this directory.
+        files.directory.mkdir(parents=True, exist_ok=True)
         spark = session(name, remote=target.remote, config={**_TERSE, **settings})
         try:
             yield spark
@@ -61,12 +63,12 @@ def connected(name: str, target: Target, place: Place, config: Mapping[str, str]
             spark.stop()
         return
     token = os.environ.get(_TOKEN) or secrets.token_hex(32)
-    embedded = Target(target.master, config={**_CONNECT, "spark.connect.authenticate.token": token, **settings})
-    with plain(name, embedded, place) as classic, _environment({_TOKEN: token}):
-        # A token is sent over a connection that is not encrypted only if the host goes by this name.
+    embedded = SparkTarget(target.master, config={**_CONNECT, "spark.connect.authenticate.token": token, **settings})
+    with ordinary_session(name, embedded, files) as classic, _environment({_TOKEN: token}):
+        # Spark sends a token over an unencrypted connection only if the host is literally "localhost".
         spark = _connect(f"sc://localhost:{_port(classic)}")
         try:
-            # Meanwhile Spark's functions make what Connect understands, and its builder gives this session.
+            # With these variables pyspark's functions build Connect expressions, and its builder returns this session.
             with _environment({"SPARK_CONNECT_MODE_ENABLED": "1", "SPARK_LOCAL_REMOTE": "1"}):
                 yield spark
         finally:
@@ -74,16 +76,18 @@ def connected(name: str, target: Target, place: Place, config: Mapping[str, str]
 
 
 @contextmanager
-def plain(name: str, target: Target, place: Place, *, keeps_tables: bool = True) -> Generator["SparkSession"]:
-    """An ordinary session, stopped in the end."""
+def ordinary_session(
+    name: str, target: SparkTarget, files: RunFiles, *, keeps_tables: bool = True
+) -> Generator["SparkSession"]:
+    """Context manager: a session as scripts and SQL use it, which stops at exit."""
     if target.remote is not None:
         spark = session(name, remote=target.remote, config=target.config)
     else:
-        with error_output_in(place.log):
-            directory = place.tables if keeps_tables else None
+        with redirect_stderr(files.log):
+            directory = files.tables if keeps_tables else None
             spark = session(name, master=target.master, config=target.config, directory=directory)
     try:
-        # Spark's builder gives a session of Connect only to those who say where it is, even if there is one already.
+        # pyspark's builder returns an existing Connect session only if the environment names its server.
         with _environment({"SPARK_REMOTE": target.remote} if target.remote else {}):
             yield spark
     finally:
@@ -91,10 +95,10 @@ def plain(name: str, target: Target, place: Place, *, keeps_tables: bool = True)
 
 
 def _stop(spark: "SparkSession") -> None:
-    """From a thread of its own, because this one may have been interrupted in the middle of a call to Spark."""
+    """Stop Spark from a separate thread, because this one may have been interrupted in the middle of a Spark call."""
 
     def stop() -> None:
-        # If its Java is gone, which whoever waits has heard by other ways, there is nothing left to stop.
+        # Fails if Java has died. Then there is nothing left to stop, and the caller already knows of the failure.
         with suppress(Exception):
             spark.stop()
 
@@ -104,8 +108,11 @@ def _stop(spark: "SparkSession") -> None:
 
 
 @contextmanager
-def error_output_in(log: Path) -> Generator[None]:
-    """What is started inside, Java above all, writes its errors to a file: a person's terminal is for the pipeline."""
+def redirect_stderr(log: Path) -> Generator[None]:
+    """Context manager: child processes started inside, above all Java, write their stderr to the log.
+
+    That keeps the terminal free for the pipeline's own display.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     kept = os.dup(2)
     try:
@@ -118,12 +125,12 @@ def error_output_in(log: Path) -> Generator[None]:
 
 
 def _connect(url: str) -> "SparkSession":
-    """Not through the ordinary builder, which refuses a second kind of session beside the first."""
+    """Create a Connect session directly: pyspark's ordinary builder refuses one beside a classic session."""
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
     from pyspark.sql.connect.session import SparkSession as ConnectSession  # noqa: PLC0415
 
     spark = ConnectSession.builder.remote(url).config(map={**_TERSE}).getOrCreate()
-    # By default it is tried for ten minutes. This server does not come back.
+    # The default policy retries for ten minutes, but this server would not come back.
     spark.client.set_retry_policies([DefaultPolicy(max_retries=4, max_backoff=1000)])
     return cast("SparkSession", spark)
 

@@ -1,6 +1,6 @@
-"""What a running pipeline tells about itself: a small file that `run` keeps, and that `status` and `stop` read.
+"""The status of a running pipeline, in a small file that `run` writes and `status` and `stop` read.
 
-Law: a process is ours only if it began when the file says: ids of processes are used again.
+Law: the file's process is the pipeline only if its start time matches too, because the kernel reuses process ids.
 """
 
 import os
@@ -20,14 +20,14 @@ _BYTES_MAX = 1 << 22
 
 
 class StateError(HeadwaterError):
-    """The state cannot be read, or the pipeline cannot be told to stop."""
+    """The state file is not readable, or this user may not stop the pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     pipeline: str
     pid: int
-    # Of the process, as the kernel counts it.
+    # Start time of the process, in the kernel's clock ticks since boot.
     process_start: int
     started_ms: int
     updated_ms: int
@@ -43,18 +43,18 @@ class State:
 
 
 def process_start(pid: int) -> int | None:
-    """When a process began, in the kernel's ticks since the machine did; None if there is none of that id."""
+    """Start time of a process, in the kernel's clock ticks since boot. None if the process does not exist."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    # The name, in brackets, may hold anything; the times follow it.
+    # The process name is in parentheses and may contain any character; the numbers follow the last parenthesis.
     state, *numbers = stat.rpartition(")")[2].split()
     return None if state == "Z" else int(numbers[18])
 
 
 def write(path: Path, state: State) -> None:
-    """All at once, for somebody may be reading."""
+    """Replaces the file atomically, so that a concurrent reader never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = mkstemp(dir=path.parent, prefix=".state-")
     try:
@@ -67,7 +67,7 @@ def write(path: Path, state: State) -> None:
 
 
 def read(path: Path) -> State | None:
-    """None where nothing ever ran."""
+    """Returns None if the pipeline never ran here."""
     try:
         with path.open("rb") as file:
             content = file.read(_BYTES_MAX)
@@ -84,7 +84,7 @@ def read(path: Path) -> State | None:
 
 
 def ask_to_stop(state: State) -> bool:
-    """False if it was gone already."""
+    """Send SIGTERM to the pipeline's process. Returns False if it had already ended."""
     if not state.is_alive():
         return False
     try:

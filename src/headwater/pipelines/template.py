@@ -146,7 +146,7 @@ _FILES = {
 
 
 def write(parent: Path, name: str) -> list[Path]:
-    """Writes the project into a new directory of its name, and gives its files."""
+    """Write the project into a new directory of its name, and return the paths of its files."""
     if not _NAME.fullmatch(name):
         raise ProjectError(
             f"{name!r} cannot be a project's name: a letter, then up to 63 letters, digits, dashes and underscores"
@@ -160,7 +160,7 @@ def write(parent: Path, name: str) -> list[Path]:
     for relative, text in _FILES.items():
         path = directory / relative
         path.parent.mkdir(exist_ok=True)
-        # Only these hold the name; the others have braces of their own.
+        # Not str.format(): some of the files contain braces of their own.
         path.write_text(text.replace("{name}", name), encoding="utf-8")
         written.append(path)
     return written

@@ -1,7 +1,7 @@
-"""Topics as tables for SQL: each topic that a statement names is the view `headwater.TOPIC`.
+"""Topics as tables for SQL: each topic that a statement names becomes the view `headwater.TOPIC`.
 
-Spark keeps views that all sessions share in a database of their own, and lets its name be chosen: that makes the
-two-part names. Keys and values are text there: as they are if they are UTF-8, else hexadecimal digits after `0x`.
+Spark keeps its global temporary views in a separate database whose name is a setting: hence the two-part names. The
+views show keys and values as text: unchanged if they are UTF-8, else as hexadecimal digits after `0x`.
 """
 
 import re
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession
 
 DATABASE = "headwater"
-# Kept by the session as long as it lives; it has to be set before it starts.
 SETTINGS: Mapping[str, str] = {
+    # A static setting: it must be set before the session starts.
     "spark.sql.globalTempDatabase": DATABASE,
-    # A query that lasts seconds is over before the second compiler pays.
+    # A query of a few seconds ends before Java's second compiler (C2) would pay off.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.adaptive.enabled": "false",
 }
@@ -35,17 +35,20 @@ class StatementError(HeadwaterError):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class QueryResult:
     columns: tuple[str, ...]
     rows: "tuple[Row, ...]"
-    # Whether there were more rows than were asked for.
+    # Whether the query found more rows than the caller asked for.
     is_cut: bool
 
 
 def named_topics(statement: str, topics: Iterable[str]) -> list[str]:
-    """Those that the statement may be about: naming one by chance, as in a text, costs a moment and does no harm."""
+    """The topics that the statement may query.
+
+    A false match, such as a name inside a string literal, only costs an unused view.
+    """
     names = _names_in(statement)
-    # Spark's names have no case, but topics have: two that differ by it alone are told apart by what is written.
+    # Topic names are case-sensitive, Spark's are not. An exact match wins over topics that differ in case only.
     found = [topic for topic in topics if topic in names]
     folded = {topic.casefold() for topic in found}
     wanted = {name.casefold() for name in names} - folded
@@ -54,8 +57,8 @@ def named_topics(statement: str, topics: Iterable[str]) -> list[str]:
 
 def query(
     spark: "SparkSession", statement: str, client: Mapping[str, str], topics: Sequence[str], *, rows_max: int
-) -> Result:
-    """`client` has the settings of a Kafka client: where the brokers are, and how to talk to them."""
+) -> QueryResult:
+    """`client` contains the settings of a Kafka client: the addresses of the brokers and the security."""
     for topic in named_topics(statement, topics):
         _add_view(spark, topic, client)
     try:
@@ -67,7 +70,7 @@ def query(
         raise StatementError(_explained(error, statement, topics)) from None
     except PySparkException as error:
         raise StatementError(f"the query failed: {reason_in(str(error))}") from None
-    return Result(tuple(answer.columns), tuple(rows[:rows_max]), len(rows) > rows_max)
+    return QueryResult(tuple(answer.columns), tuple(rows[:rows_max]), len(rows) > rows_max)
 
 
 def _add_view(spark: "SparkSession", topic: str, client: Mapping[str, str]) -> None:
@@ -93,7 +96,7 @@ def _explained(error: AnalysisException, statement: str, topics: Sequence[str]) 
     missing = _MISSING.search(reason)
     if missing is not None:
         return _unknown(missing[1], topics)
-    # What is no view may be a file that is read as this format, thinks Spark.
+    # If no such view exists, Spark takes the database for a file format and the topic for a file's path.
     if "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY" in reason:
         for name in sorted(_names_in(statement)):
             if not named_topics(f"{DATABASE}.`{name}`", topics):

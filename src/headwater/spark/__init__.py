@@ -1,22 +1,31 @@
-"""Spark reads and writes topics: `format("headwater")` in any session, `session()` for a well-tuned one.
+"""Spark reads and writes topics with `format("headwater")`, which works in any session without further setup.
 
-Neither Java nor pyspark is needed to import this package.
+The public surface, on which users may rely:
+
+- `session()` starts a Spark session that is tuned for one machine, or connects to a cluster or a Connect server;
+- `client_options()` returns the options for the brokers and the security that `headwater pipeline run` was given;
+- `find_java()` finds the Java runtime for Spark, for programs that start Spark without `session()`;
+- `HeadwaterDataSource` is the data source itself. Spark finds it without registration, see `pyspark_headwater`.
+
+Importing this package requires neither Java nor pyspark.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from headwater.spark.environment import client_options
+from headwater.spark.java import find_java
 
-# Not left for later like the last: the module of the same name would take its place as soon as it is imported.
+# Not loaded lazily: importing the submodule `session` would replace the attribute of the same name by the module.
 from headwater.spark.session import session
 
 if TYPE_CHECKING:
     from headwater.spark.source import HeadwaterDataSource
 
-__all__ = ["HeadwaterDataSource", "client_options", "session"]
+__all__ = ["HeadwaterDataSource", "client_options", "find_java", "session"]
 
 
 def __getattr__(name: str) -> Any:
+    # Loaded lazily, because the data source imports pyspark.
     if name == "HeadwaterDataSource":
         from headwater.spark.source import HeadwaterDataSource
 

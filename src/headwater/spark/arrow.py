@@ -1,4 +1,4 @@
-"""Columns of the record codec as Arrow arrays, and Arrow's rows as columns for it; the buffers are shared."""
+"""Converts between the record codec's columns and Arrow's arrays without copying: both share the buffers."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from headwater.protocol.batches.columns import Buffer, BytesColumn, Columns, HeadersColumn, LongColumn
 
-Array: TypeAlias = Any  # which of pyarrow's many array types it is, is known only at run time
+Array: TypeAlias = Any  # one of pyarrow's many array types; which one is known only at run time
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -15,7 +15,7 @@ _SMALL_TYPES: Final = (pa.binary(), pa.string())
 
 
 def arrays(columns: Columns) -> dict[str, Array]:
-    """An array for each column that is there, by the names of Spark's Kafka source."""
+    """An array for each present column, named as in Spark's Kafka source."""
     row_count = columns.row_count
     built: dict[str, Array] = {}
     if columns.key is not None:
@@ -32,7 +32,7 @@ def arrays(columns: Columns) -> dict[str, Array]:
 
 
 def record_batch(columns: Columns, schema: pa.Schema, constants: Mapping[str, int | str]) -> pa.RecordBatch:
-    """The columns in the schema's order; what they do not hold (topic, partition) is the same in every row."""
+    """The columns in the schema's order. `constants` has the columns with one value for all rows: topic, partition."""
     built = arrays(columns)
     for name, arrow_type in zip(schema.names, schema.types, strict=True):
         if name not in built:
@@ -42,7 +42,7 @@ def record_batch(columns: Columns, schema: pa.Schema, constants: Mapping[str, in
 
 
 def columns_of(rows: pa.RecordBatch) -> Columns:
-    """What a record is made of, from the columns `key`, `value`, `timestamp` and `headers` as far as they are there."""
+    """Columns for the record codec, from the Arrow columns `key`, `value`, `timestamp` and `headers` (all optional)."""
     given: dict[str, Array] = {name: rows.column(index) for index, name in enumerate(rows.schema.names)}
     return Columns(
         row_count=rows.num_rows,
@@ -54,7 +54,7 @@ def columns_of(rows: pa.RecordBatch) -> Columns:
 
 
 def int32_array(numbers: Buffer) -> Array:
-    """Partitions or row numbers of `protocol.rows`, for computing with them in Arrow."""
+    """Partitions or row numbers from `protocol.batches.rows`, as input for Arrow's compute functions."""
     return pa.Array.from_buffers(pa.int32(), len(numbers) // 4, [None, pa.py_buffer(numbers)])
 
 
@@ -115,7 +115,7 @@ def _headers_column(array: Array) -> HeadersColumn | None:
         raise ValueError("a header is null")
     keys, values = _bytes_column(pairs.field("key")), _bytes_column(pairs.field("value"))
     if keys is None or values is None:
-        # Only a list that is empty in every row can have a type without keys and values.
+        # Keys or values have the null type, which is possible only if the list is empty in every row.
         return None
     return HeadersColumn(_validity(array), _view(array.buffers()[1]), keys, values, array.offset)
 
@@ -125,5 +125,5 @@ def _validity(array: Array) -> Buffer | None:
 
 
 def _view(buffer: pa.Buffer | None) -> memoryview:
-    # Arrow leaves out buffers that would be empty, and says that its bytes are signed.
+    # Arrow omits empty buffers, and its buffers claim to contain signed bytes.
     return memoryview(b"" if buffer is None else buffer).cast("B")

@@ -1,6 +1,7 @@
-"""Where the brokers are and how to talk to them, as the environment of a pipeline says it.
+"""The brokers' addresses and the security settings of a pipeline, passed on in environment variables.
 
-`headwater pipeline run` puts there what it was told: definitions and scripts name no broker, and hold no password.
+`headwater pipeline run` sets the variables from its flags, so that definitions and scripts contain neither addresses
+nor passwords.
 """
 
 import os
@@ -17,7 +18,7 @@ _SERVERS: Final = "bootstrap.servers"
 
 def client_options() -> dict[str, str]:
     """Options of `format("headwater")`, for readers, writers and sinks: `.options(**client_options())`."""
-    # Imported here because all of Spark's Python processes import this package, and few ask.
+    # Imported lazily: every Python process of Spark imports this package, and few of them call this function.
     from headwater.client.security.properties import read_properties
     from headwater.client.security.security import about_security
 

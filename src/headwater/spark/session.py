@@ -1,6 +1,6 @@
 """`session()`: a Spark session that starts quickly and suits one machine, or one on a cluster or a Connect server.
 
-Nothing here is needed to use `format("headwater")`: a session made in any other way has it too.
+It is optional: `format("headwater")` works in every Spark session, however it was created.
 """
 
 import atexit
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _GIBIBYTE = 1 << 30
-# One collector thread beats several that get in the way of the work, as long as the cores are this few.
+# On so few cores a serial garbage collector is faster: parallel collector threads would compete with Spark's tasks.
 _SERIAL_CORES_MAX = 2
 
-# What can be set in a session that is already running somewhere else.
+# Settings that also work in a session on a server that is already running.
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -34,12 +34,12 @@ _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# Without it Spark refuses a data source that takes filters, as ours does when it is asked to.
+# Without it Spark refuses a data source that accepts filters, as ours does with the option `pushFilters`.
 _PUSHDOWN = {"spark.sql.python.filterPushdown.enabled": "true"}
 
 
 class SparkNotInstalled(HeadwaterError):
-    """pyspark is an extra of Headwater."""
+    """pyspark is missing: it is an optional dependency, the extra `spark`."""
 
 
 def session(
@@ -53,8 +53,9 @@ def session(
     """A session on this machine; with `master` on a cluster, with `remote` (`sc://HOST:PORT`, or `SPARK_REMOTE` in the
     environment) through Spark Connect.
 
-    `config` holds Spark's own settings and has the last word. Tables and their catalogue are kept in `directory`;
-    without one they last as long as this process. As always in Spark, a session that exists already is given again.
+    `config` contains Spark's own settings and takes precedence over the defaults. Tables and their catalogue are kept
+    in `directory`; without one they last as long as this process. As always in Spark, an existing session is returned
+    instead of a new one.
     """
     if master is not None and remote is not None:
         raise ConfigError(f"master {master!r} and remote {remote!r} exclude each other: give one of them")
@@ -65,18 +66,18 @@ def session(
 
     given = dict(config or {})
     if master is None and "spark.master" not in given:
-        # As everywhere in Spark; `headwater pipeline run --remote` sets it for the scripts that it runs.
+        # Spark's own convention; `headwater pipeline run --remote` sets the variable for its scripts.
         remote = remote or os.environ.get("SPARK_REMOTE") or None
     builder = SparkSession.builder.appName(name)
     if remote is not None:
         builder = builder.remote(remote).config(map={**_SESSION, **given})
         if not remote.startswith("local"):
             return builder.getOrCreate()
-        # Spark starts the server itself.
+        # For `local[N]` Spark starts a Connect server on this machine.
         with _environment(is_local=True):
             return builder.getOrCreate()
 
-    # The machine's own by default, and all of it.
+    # By default all cores of this machine.
     master = master or given.pop("spark.master", None) or "local[*]"
     settings = {**_SESSION, **_QUIET, **_PUSHDOWN, **_tables(directory)}
     is_local = master.startswith("local")
@@ -95,11 +96,11 @@ def _one_machine(cores: int) -> dict[str, str]:
     settings = {
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": f"{heap_gib}g",
-        # Everything runs in one process: nobody else needs to reach its ports.
+        # Everything runs in one process, so its ports need not be reachable from outside.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    # The second compiler stays on: leaving it out starts sooner, and is paid for by every query that runs for long.
+    # Java's second compiler (C2) stays on: without it Spark starts sooner, but every long-running query is slower.
     if cores <= _SERIAL_CORES_MAX:
         settings[_JAVA_OPTIONS] = "-XX:+UseSerialGC"
     return settings
@@ -110,27 +111,31 @@ def _tables(directory: str | os.PathLike[str] | None) -> dict[str, str]:
         temporary = mkdtemp(prefix="headwater-spark-")
         atexit.register(shutil.rmtree, temporary, ignore_errors=True)
         return {"spark.sql.warehouse.dir": str(Path(temporary) / "warehouse")}
-    # Spark would use the current directory, and a catalogue in memory forgets tables whose files are still there.
-    place = Path(directory).absolute()
-    place.mkdir(parents=True, exist_ok=True)
+    # By default Spark would use the current directory, and its in-memory catalogue would forget tables whose files
+    # still exist. Hive's catalogue persists them.
+    root = Path(directory).absolute()
+    root.mkdir(parents=True, exist_ok=True)
     return {
-        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        "spark.sql.warehouse.dir": str(root / "warehouse"),
         "spark.sql.catalogImplementation": "hive",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={place / 'metastore'};create=true",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={root / 'metastore'};create=true",
     }
 
 
 def _derby(directory: str | os.PathLike[str] | None) -> str | None:
-    """Where the catalogue's database writes its log."""
+    """The Java option for the directory in which Derby, the catalogue's database, writes its log."""
     if directory is None:
         return None
-    place = str(Path(directory).absolute())
-    return f'"-Dderby.system.home={place}"' if " " in place else f"-Dderby.system.home={place}"
+    home = str(Path(directory).absolute())
+    return f'"-Dderby.system.home={home}"' if " " in home else f"-Dderby.system.home={home}"
 
 
 @contextmanager
 def _environment(*, is_local: bool) -> Generator[None]:
-    """What Spark's start scripts read: which Java, and on one machine which address, and the Python with Headwater."""
+    """Context manager: sets the variables that Spark's start scripts read.
+
+    They name the Java, and on a single machine also its address and the Python in which Headwater is installed.
+    """
     wanted = {"JAVA_HOME": str(find_java().home)}
     if is_local:
         wanted |= {

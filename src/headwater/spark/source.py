@@ -1,6 +1,6 @@
-"""`format("headwater")`: what Spark asks for, by the names that Spark has for it.
+"""`format("headwater")`: Spark's entry points for readers and writers, under the names that Spark's API prescribes.
 
-Readers and writers are imported when they are wanted: each runs in a Python process of its own.
+Readers and writers are imported lazily, because Spark runs each of them in a separate Python process.
 """
 
 from pyspark.sql.datasource import (
@@ -19,9 +19,9 @@ class HeadwaterDataSource(DataSource):
         return "headwater"
 
     def schema(self) -> StructType | str:
-        from headwater.spark.reads.columns import columns_of
+        from headwater.spark.reads.columns import read_schema
 
-        return columns_of(self.options)
+        return read_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from headwater.spark.reads.batch_reader import batch_reader
@@ -39,7 +39,8 @@ class HeadwaterDataSource(DataSource):
         return batch_writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
-        # A query in mode "complete" appends its whole result each time, as to Spark's Kafka sink.
+        # `overwrite` has no effect: in output mode "complete" each batch appends the whole result, as with Spark's
+        # Kafka sink.
         from headwater.spark.writes.stream_writer import stream_writer
 
         return stream_writer(self.options, schema)

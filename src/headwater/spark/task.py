@@ -1,4 +1,4 @@
-"""What Spark tells a task of the query that it belongs to."""
+"""What a task can learn from Spark about the query that it belongs to."""
 
 from pyspark import TaskContext
 
@@ -6,5 +6,5 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 def query_id(context: TaskContext) -> str | None:
-    """It is kept in the query's checkpoint: the same after a restart, another for another checkpoint."""
+    """The streaming query's id, which its checkpoint stores: a restart keeps it, a new checkpoint has a new one."""
     return context.getLocalProperty(_QUERY_ID)

@@ -18,7 +18,7 @@ from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import META_PROPERTIES, RECOVERY_POINTS, START_OFFSETS, DamagedCheckpoint
 from headwater.storage.disk import Disk
 from headwater.storage.log import Log
-from headwater.storage.recovery.loader import nothing_loaded
+from headwater.storage.log_factory import create_log, offline_log, open_log
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class DataDirectory:
                 if self._disk.exists(directory):
                     logger.warning("%s was there before its topic: kept as %s", identity, self.set_aside(identity).name)
                 made.append(directory)
-                logs.append(Log.create(self._disk, directory, config, topic_id=topic_id, now_ms=now_ms))
+                logs.append(create_log(self._disk, directory, config, topic_id=topic_id, now_ms=now_ms))
             _for_each(logs, Log.sync_creation)
             self._disk.sync_directory(self.root)
         except OSError:
@@ -140,7 +140,7 @@ class DataDirectory:
             reason = f"its directory {identity} is missing"
         else:
             try:
-                return Log.open(
+                return open_log(
                     self._disk,
                     directory,
                     config,
@@ -153,10 +153,9 @@ class DataDirectory:
             except (OSError, HeadwaterError) as error:
                 reason = f"it cannot be opened: {error}"
         logger.error("%s is offline, restore it and restart, or delete its topic: %s", identity, reason)
-        loaded = nothing_loaded(self._disk, directory, config, start_offset=start_offset, flushed_offset=recovery_point)
-        log = Log(self._disk, directory, config, loaded, logger.warning)
-        log.fail(reason)
-        return log
+        return offline_log(
+            self._disk, directory, config, start_offset=start_offset, flushed_offset=recovery_point, reason=reason
+        )
 
     def recovery_point(self, identity: TopicPartition) -> int:
         """Everything before it has been on disk."""

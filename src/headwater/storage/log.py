@@ -1,61 +1,53 @@
-"""A partition's log: segments in order, and what is known about their contents.
+"""A partition's log. Four nouns: a *store* is a `.log` file of batches (`File`, or a `FileRange` of it); an *index*
+finds batches in a store (`Index`); a *segment* is a store with its indexes (`Segment`); a *log* is segments in order,
+the last of which takes appends, and what is known about their contents: leader epochs, producers, transactions.
 
-One owner calls it. What blocks (flush, unlink, compaction, lookup by time) is planned here, run by the owner in any
-thread, and installed here again. A write that fails leaves no trace or stops the log; nothing is ever half there.
+A log has one owner, which calls it from one thread, and `Log` alone assigns its attributes. What blocks (flush, unlink,
+compaction, lookup by time) is planned here, run by the owner in any thread, and installed here again. A failed write
+leaves no trace, or takes the log out of service.
 """
 
 import errno
-import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Literal, overload
 
 from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import TopicId
 from headwater.protocol.batches.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer, Marker
 from headwater.storage import checkpoints, names
-from headwater.storage.cleaning import removal, swap
-from headwater.storage.cleaning.garbage import Garbage
+from headwater.storage.cleaning import removal, retention, swap
+from headwater.storage.cleaning.garbage import Garbage, discard
 from headwater.storage.disk import Disk
-from headwater.storage.epochs import EpochStart, LeaderEpochs
+from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.errors import DiskFull, LogFailed, OffsetOutOfRange, is_disk_full
 from headwater.storage.file_range import FileRange
-from headwater.storage.flush import flush_task
+from headwater.storage.flush.backlog import FlushBacklog
 from headwater.storage.flush.flush_task import FlushTask
 from headwater.storage.producers.aborted_transactions import AbortedTransactions
-from headwater.storage.producers.snapshot_files import SnapshotFiles
 from headwater.storage.producers.states import Duplicate, ProducerStates
-from headwater.storage.recovery import loader
-from headwater.storage.recovery.loader import Loaded
+from headwater.storage.recovery.loaded import Loaded, new_segment
 from headwater.storage.recovery.replay import load_producers, recall_producers
+from headwater.storage.recovery.verification import UnverifiedRange
+from headwater.storage.roll_policy import is_full, is_old
 from headwater.storage.segment import Segment
 from headwater.storage.time_lookup import Lookup, plan_latest, plan_lookup
 
 if TYPE_CHECKING:
     from headwater.storage.cleaning.compaction import CleaningTask
 
-__all__ = ["DiskFull", "FileRange", "FlushTask", "Garbage", "Log", "LogFailed", "OffsetOutOfRange"]
-
-logger = logging.getLogger(__name__)
-
-# How far the active segment grows before a flush also writes its index entries and a producer snapshot, which is how
-# much recovery reads besides the unflushed tail. Many producers make a snapshot dearer, and rarer.
-_CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
-_CHECKPOINT_BYTES_PER_PRODUCER: Final = 1024
-
 
 class Log:
     __slots__ = (
+        "_backlog",
         "_config",
         "_recall_offset",
         "_report",
+        "_snapshots",
         "aborted",
         "active",
-        "checkpointed_bytes",
-        "directories_to_sync",
         "directory",
         "disk",
         "end_offset",
@@ -65,9 +57,7 @@ class Log:
         "flushed_offset",
         "is_recovered",
         "producers",
-        "sealed_unflushed",
         "segments",
-        "snapshots",
         "start_offset",
         "truncations",
     )
@@ -79,74 +69,36 @@ class Log:
         self.directory = directory
         self._config = config
         self._report = report
-        self.segments: list[Segment] = loaded.segments
+        self.segments: Sequence[Segment] = loaded.segments
         self.active = loaded.segments[-1]
         self.start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
         self.flushed_offset = loaded.flushed_offset
+        # Where compaction has not been yet.
+        self.first_dirty_offset = loaded.first_dirty_offset
+        # How often the end was cut back: what was planned before is not installed after.
+        self.truncations = 0
         self.producers: ProducerStates = loaded.producers
         self.aborted = AbortedTransactions(loaded.segments, loaded.snapshots, report)
         self.epochs: LeaderEpochs = loaded.epochs
-        self.first_dirty_offset = loaded.first_dirty_offset
         self.is_recovered = loaded.is_recovered
         self.failure: str | None = None
         # A clean start leaves the batches before this offset unread. The first retry that it cannot place needs them.
         self._recall_offset = None if loaded.is_recovered else loaded.end_offset
-        # Bookkeeping of what the next flush has to cover besides the active segment.
-        self.sealed_unflushed = [
+        self._snapshots = loaded.snapshots
+        sealed = [
             segment
-            for segment in self.segments[:-1]
-            if segment.next_offset > self.flushed_offset or segment.has_pending_entries
+            for segment in loaded.segments[:-1]
+            if segment.next_offset > loaded.flushed_offset or segment.has_pending_entries
         ]
-        self.snapshots = loaded.snapshots
-        # After a crash nobody knows whether the names of the newest segments are on disk.
-        self.directories_to_sync = [directory] if loaded.is_recovered else []
-        self.checkpointed_bytes = 0
-        self.truncations = 0
-
-    @classmethod
-    def create(cls, disk: Disk, directory: Path, config: TopicConfig, *, topic_id: TopicId, now_ms: int) -> "Log":
-        """Not durable before `sync_creation`."""
-        disk.make_directory(directory)
-        epochs = LeaderEpochs([EpochStart(0, 0)])
-        disk.write_file(directory / names.PARTITION_METADATA, checkpoints.partition_metadata(topic_id))
-        disk.write_file(directory / names.LEADER_EPOCHS, epochs.encode())
-        active = loader.new_segment(disk, directory, 0, config, now_ms=now_ms, report=logger.warning)
-        loaded = Loaded([active], SnapshotFiles(disk, directory), epochs=epochs)
-        log = cls(disk, directory, config, loaded, logger.warning)
-        log.directories_to_sync = [directory, directory.parent]
-        return log
+        self._backlog = FlushBacklog(disk, directory, loaded.snapshots, sealed, loaded.directories_unsynced)
 
     def sync_creation(self) -> None:
         """Makes a new log durable, but for its name in the directory above, which the caller syncs once for all."""
         for name in (names.PARTITION_METADATA, names.LEADER_EPOCHS):
             self.disk.sync_file(self.directory / name)
         self.disk.sync_directory(self.directory)
-        self.directories_to_sync = []
-
-    @classmethod
-    def open(
-        cls,
-        disk: Disk,
-        directory: Path,
-        config: TopicConfig,
-        *,
-        clean: bool,
-        recovery_point: int,
-        start_offset: int,
-        now_ms: int,
-        report: Callable[[str], None],
-    ) -> "Log":
-        """`clean`: the log was closed, and `recovery_point` is its end; no record is read. Otherwise what follows the
-        recovery point is verified, cut at the first batch that is not whole, and on disk before anybody reads it."""
-        opening = loader.Loader(disk, directory, config, now_ms, report)
-        loaded = opening.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
-        log = cls(disk, directory, config, loaded, report)
-        for segment in log.segments:
-            segment.doubt()
-        if log.is_recovered:
-            log._flush(with_active_indexes=False)
-        return log
+        self._backlog.forget_directories()
 
     @property
     def config(self) -> TopicConfig:
@@ -162,9 +114,20 @@ class Log:
         return sum(segment.size for segment in self.segments)
 
     def fail(self, reason: str) -> None:
-        """Takes the log out of service: what is on disk is no longer known."""
+        """Takes the log out of service: nobody knows any more what is on disk."""
         if self.failure is None:
             self.failure = reason
+
+    def _failed(self, reason: str) -> LogFailed:
+        self.fail(reason)
+        return LogFailed(f"{self.directory.name}: {self.failure}")
+
+    def _use(self, segments: Sequence[Segment]) -> None:
+        """The log consists of these segments from now on."""
+        self.segments = segments
+        self.active = segments[-1]
+        self.aborted.refresh(segments)
+        self._backlog.retain(segments[:-1])
 
     # -- writing
 
@@ -180,7 +143,7 @@ class Log:
         start = number = pending_bytes = 0
         try:
             for header, _ in batches:
-                if self.active.is_full(header, pending_bytes, config, now_ms):
+                if is_full(self.active, header, pending_bytes, config, now_ms):
                     self._write(batches[start:number])
                     start, pending_bytes = number, 0
                     self._roll(now_ms)
@@ -220,21 +183,19 @@ class Log:
 
     def _undo(self, end_offset: int, error: OSError) -> None:
         if not is_disk_full(error):
-            self.fail(f"write failed: {error}")
-            raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+            raise self._failed(f"write failed: {error}") from error
         try:
-            for path in removal.cut_back(self, end_offset):
+            for path in self._cut_back(end_offset):
                 self.disk.remove(path)
         except OSError as second:
-            self.fail(f"disk full, and what was half written cannot be taken back: {second}")
-            raise LogFailed(f"{self.directory.name}: {self.failure}") from second
+            raise self._failed(f"disk full, and what was half written cannot be taken back: {second}") from second
         raise DiskFull(f"{self.directory.name}: {error.strerror}") from error
 
     def roll_if_due(self, now_ms: int) -> None:
-        """Closes the active segment `segment.ms` after it was begun, though nothing is appended that would. What its
-        records say about time does not count here: old data that is written today is not due again every minute."""
+        """Closes the active segment `segment.ms` after it was begun, even if nothing is appended. Timestamps of records
+        do not count here: a segment of old data that is written today would be due again every minute."""
         active = self.active
-        if self.failure is None and active.size and active.is_old(NO_TIMESTAMP, now_ms, self._config):
+        if self.failure is None and active.size and is_old(active, NO_TIMESTAMP, now_ms, self._config):
             self.roll(now_ms)
 
     def roll(self, now_ms: int) -> None:
@@ -246,42 +207,48 @@ class Log:
                 self._undo(self.end_offset, error)
 
     def _roll(self, now_ms: int) -> None:
-        # Whatever fails here leaves a file that the next attempt overwrites.
+        # A failure leaves at most a file that the next attempt overwrites.
         self._write_snapshot()
-        segment = loader.new_segment(
+        begun = new_segment(
             self.disk, self.directory, self.end_offset, self._config, now_ms=now_ms, report=self._report
         )
-        self.active.seal()
-        self.sealed_unflushed.append(self.active)
-        self.segments.append(segment)
-        self.active = segment
-        self.checkpointed_bytes = 0
-        self.directories_to_sync = self.directories_to_sync or [self.directory]
+        sealed = self.active
+        sealed.seal()
+        self._use([*self.segments, begun])
+        self._backlog.add_sealed(sealed)
 
     def _write_snapshot(self) -> None:
         offset = self.end_offset
         if offset == 0:
             return
-        self.snapshots.write(offset, self.producers.before(offset), self.active.base_offset)
+        self._snapshots.write(offset, self.producers.before(offset), self.active.base_offset)
 
     # -- reading
 
+    @overload
+    def read(
+        self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool, is_verified: Literal[True]
+    ) -> FileRange | UnverifiedRange: ...
+
+    @overload
+    def read(self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool) -> FileRange: ...
+
     def read(
         self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool, is_verified: bool = False
-    ) -> FileRange:
+    ) -> FileRange | UnverifiedRange:
         """Whole batches from the one that holds `offset`, or the next where compaction removed it, before
         `limit_offset`. With `first_batch_whole` the first is given even if it is larger than `bytes_max`. With
-        `is_verified` it may be UnverifiedRange, which is to be settled before the read is tried again."""
+        `is_verified` no batch is given that an earlier process wrote and this one has not verified: where `offset` is
+        among those, the result is the range to verify before the read is tried again."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         active = self.active
         if offset < limit_offset:
-            segments = self.segments
             if offset >= active.base_offset:
-                number = len(segments) - 1
+                candidates: Sequence[Segment] = (active,)
             else:
-                number = bisect_right(segments, offset, key=_base_offset) - 1
-            for segment in segments[number:]:
+                candidates = self.segments[bisect_right(self.segments, offset, key=_base_offset) - 1 :]
+            for segment in candidates:
                 found = segment.read(
                     offset, bytes_max, limit_offset, first_batch_whole=first_batch_whole, is_verified=is_verified
                 )
@@ -301,73 +268,118 @@ class Log:
 
     def flush_task(self) -> FlushTask | None:
         """What must reach the disk for everything appended so far to survive; None if it has."""
-        if self.flushed_offset == self.end_offset and not self.sealed_unflushed:
+        if self.flushed_offset == self.end_offset and not self._backlog.sealed:
             return None
-        due_bytes = self.checkpointed_bytes + _CHECKPOINT_BYTES + len(self.producers) * _CHECKPOINT_BYTES_PER_PRODUCER
-        is_due = self.active.size >= due_bytes
+        is_due = self._backlog.is_checkpoint_due(self.active, len(self.producers))
         if is_due:
             # Without the snapshot recovery reads more, and that is all.
             with suppress(OSError):
                 self._write_snapshot()
-        return flush_task.plan(self, with_active_indexes=is_due)
+        return self._backlog.plan(self.active, self.end_offset, self.truncations, with_active_indexes=is_due)
+
+    def flushed(self, task: FlushTask) -> None:
+        """The task ran without an error."""
+        self._backlog.complete(task)
+        if task.truncations == self.truncations:
+            self.flushed_offset = max(self.flushed_offset, task.end_offset)
+
+    def flush(self, *, with_active_indexes: bool) -> None:
+        """Flushes at once, while the log is opened or closed and nobody waits for it."""
+        plan = self._backlog.plan
+        task = plan(self.active, self.end_offset, self.truncations, with_active_indexes=with_active_indexes)
+        task.run()
+        self.flushed(task)
 
     @property
     def recovery_point(self) -> int:
         """From where recovery has to read: what is not on disk, or not yet known to an index that it has to trust."""
         return min(self.flushed_offset, self.aborted.durable_before)
 
-    @property
-    def _is_dirty(self) -> bool:
-        return bool(
-            self.flushed_offset < self.end_offset
-            or self.sealed_unflushed
-            or self.active.has_pending_entries
-            or self.snapshots.has_unsynced
-            or self.directories_to_sync
-        )
-
-    def _flush(self, *, with_active_indexes: bool) -> None:
-        task = flush_task.plan(self, with_active_indexes=with_active_indexes)
-        task.run()
-        self.flushed(task)
-
-    def flushed(self, task: FlushTask) -> None:
-        """The task ran without an error."""
-        for chunk in task.chunks:
-            chunk.install()
-        self.sealed_unflushed = [
-            segment for segment in self.sealed_unflushed if segment not in task.sealed or segment.has_pending_entries
-        ]
-        if task.truncations == self.truncations:
-            self.flushed_offset = max(self.flushed_offset, task.end_offset)
-
-    def keep_rebuilt_indexes(self) -> None:
-        """Indexes that turned out to be damaged and were built anew are for the next flush to write."""
-        for segment in self.segments[:-1]:
-            if segment.has_pending_entries and segment not in self.sealed_unflushed:
-                self.sealed_unflushed.append(segment)
-
     # -- removing
 
     def expire(self, now_ms: int, limit_offset: int) -> Garbage:
         """Removes what retention no longer keeps, all of it before `limit_offset`, the high watermark."""
-        return Garbage(self.disk) if self.failure is not None else removal.expire(self, now_ms, limit_offset)
+        if self.failure is not None:
+            return Garbage(self.disk)
+        self._backlog.add_rebuilt(self.segments[:-1])
+        for segment in self.segments:
+            segment.rest()
+        count = retention.expired_count(
+            self.segments, self._config, start_offset=self.start_offset, limit_offset=limit_offset, now_ms=now_ms
+        )
+        if count == len(self.segments):
+            self.roll(now_ms)
+        return self._drop_head(count)
 
     def advance_start(self, offset: int) -> Garbage:
         """Makes everything before `offset` unreadable; segments that hold nothing else are removed."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
-        return removal.advance_start(self, offset)
+        self.start_offset = offset
+        return self._drop_head(bisect_right(self.segments, offset, key=_base_offset) - 1)
+
+    def _drop_head(self, count: int) -> Garbage:
+        dropped, kept = self.segments[:count], self.segments[count:]
+        base_offset = kept[0].base_offset
+        self._use(kept)
+        self.start_offset = max(self.start_offset, base_offset)
+        self.epochs.truncate_start(self.start_offset)
+        self.first_dirty_offset = max(self.first_dirty_offset, self.start_offset)
+        try:
+            return discard(self.disk, removal.files_of(dropped) + self._snapshots.cut_before(base_offset))
+        except OSError as error:
+            raise self._failed(f"removal failed: {error}") from error
 
     def truncate_to(self, offset: int) -> Garbage:
         """Takes back everything at `offset` and after it, as a follower does whose leader has something else there."""
         if self.failure is not None:
             raise LogFailed(self.failure)
-        return removal.truncate(self, offset) if offset < self.end_offset else Garbage(self.disk)
+        if offset >= self.end_offset:
+            return Garbage(self.disk)
+        try:
+            paths = self._cut_back(offset)
+            self.epochs.truncate_end(offset)
+            self.epochs.write(self.disk, self.directory)
+            self.rebuild_producers()
+            return discard(self.disk, paths)
+        except OSError as error:
+            raise self._failed(f"truncation failed: {error}") from error
+
+    def _cut_back(self, offset: int) -> list[Path]:
+        """Makes `offset` the end again. Gives the files that no longer belong to the log, newest segment first."""
+        kept, paths = removal.cut_back(self.segments, offset)
+        self._use(kept)
+        self._backlog.add_directory()
+        self.truncations += 1
+        self.end_offset = offset
+        self.start_offset = min(self.start_offset, offset)
+        self.flushed_offset = min(self.flushed_offset, offset)
+        self.first_dirty_offset = min(self.first_dirty_offset, offset)
+        return paths + self._snapshots.cut_after(offset)
 
     def install(self, task: "CleaningTask") -> Garbage:
-        """Puts what the task has cleaned in the place of what it was cleaned from, if that is still there."""
-        return swap.install(self, task)
+        """Puts the cleaned segments in the place of those they were made from. Segments that were removed since the
+        task was planned stay removed."""
+        is_current = self.failure is None and task.truncations == self.truncations and bool(task.replacements)
+        segments, discarded = list(self.segments), list[Path]()
+        try:
+            if is_current:
+                # Older snapshots may know of open transactions whose markers are gone now.
+                for path in self._snapshots.cut_before(task.replacements[-1].next_offset):
+                    self.disk.remove(path)
+            for replacement in task.replacements:
+                if is_current and replacement.replaced[0] in segments:
+                    discarded += swap.replace(segments, replacement)
+                else:
+                    discarded += task.cleaned_paths(replacement.replaced[0])
+        except OSError as error:
+            raise self._failed(f"installing a compacted segment failed: {error}") from error
+        if not is_current:
+            return Garbage(self.disk, discarded)
+        self._use(segments)
+        self.first_dirty_offset = max(self.first_dirty_offset, task.first_dirty_offset)
+        checkpoint = checkpoints.encode([str(self.first_dirty_offset)])
+        return Garbage(self.disk, discarded, checkpoint=(self.directory / names.CLEANER_CHECKPOINT, checkpoint))
 
     def delete(self) -> Garbage:
         """The directory gets a name that is no partition's; readers keep the files that they have open."""
@@ -396,16 +408,16 @@ class Log:
         """Takes in a marker that has its offset and is about to be appended."""
         aborted = self.producers.end_transaction(header, marker, now_ms)
         if aborted is not None:
-            self.aborted.staged.append(aborted)
+            self.aborted.stage(aborted)
 
     def rebuild_producers(self) -> None:
         """Gives back the sequences of batches, and the ends of transactions, that were staged but never written."""
-        self.aborted.staged.clear()
+        self.aborted.drop_staged()
         before = self.producers
         if before.truncate(self.end_offset):
             recall_producers(before, self.segments, self.end_offset)
         else:
-            self.producers = load_producers(self.segments, self.snapshots, self.end_offset, self._report)
+            self.producers = load_producers(self.segments, self._snapshots, self.end_offset, self._report)
             self.producers.transactions.carry_over(before.transactions, self.end_offset)
 
     # -- the end
@@ -416,19 +428,21 @@ class Log:
             try:
                 self._write_snapshot()
                 self.active.note_max_time()
-                self.keep_rebuilt_indexes()
+                self._backlog.add_rebuilt(self.segments[:-1])
                 self.epochs.write(self.disk, self.directory)
-                if self._is_dirty:
-                    self._flush(with_active_indexes=True)
+                if (
+                    self.flushed_offset < self.end_offset
+                    or self.active.has_pending_entries
+                    or not self._backlog.is_empty
+                ):
+                    self.flush(with_active_indexes=True)
                 if self.aborted.durable_before < self.end_offset:
                     raise OSError(errno.ENOSPC, "no space for the aborted transactions")
             except OSError as error:
-                self.fail(f"close failed: {error}")
-                raise LogFailed(f"{self.directory.name}: {self.failure}") from error
+                raise self._failed(f"close failed: {error}") from error
         self.fail("the log is closed")
         for segment in self.segments:
-            segment.is_sealed = True
-            segment.let_go()
+            segment.close()
 
 
 def _base_offset(segment: Segment) -> int:

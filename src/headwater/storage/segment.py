@@ -6,10 +6,8 @@ The last segment of a log is active and takes appends; the others are sealed and
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
-from zlib import crc32
+from typing import TypeVar
 
-from headwater.config.topic import TopicConfig
 from headwater.errors import CorruptBatch
 from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.storage import names
@@ -19,9 +17,7 @@ from headwater.storage.index import DamagedIndex, Index, OffsetEntry, OffsetInde
 from headwater.storage.position_cache import PositionCache
 from headwater.storage.producers.transaction_index import AbortedTransaction, TransactionIndex
 from headwater.storage.recovery import scan
-from headwater.storage.recovery.verification import Doubts, UnverifiedRange, Verified
-
-_INT32_MAX: Final = 2**31 - 1
+from headwater.storage.recovery.verification import UnverifiedRange, Verification, Verified
 
 T = TypeVar("T")
 
@@ -31,10 +27,9 @@ class Segment:
         "_extension",
         "_file",
         "_first_timestamp",
-        "_index_bytes",
         "_indexed_time",
         "_max_time",
-        "_places",
+        "_positions",
         "_report",
         "_unindexed_bytes",
         "_was_read",
@@ -43,13 +38,14 @@ class Segment:
         "created_ms",
         "directory",
         "disk",
-        "doubts",
         "interval_bytes",
         "is_sealed",
+        "next_index_bytes",
         "next_offset",
         "offset_index",
         "size",
         "time_index",
+        "verification",
     )
 
     def __init__(
@@ -84,13 +80,13 @@ class Segment:
         self._report = report
         self.interval_bytes = interval_bytes
         self._unindexed_bytes = 0
-        self._index_bytes = 0
+        self.next_index_bytes = 0
         self._first_timestamp: int | None = None
         self._max_time: TimeEntry | None = TimeEntry(NO_TIMESTAMP, base_offset) if is_new else None
         self._indexed_time: TimeEntry | None = None
-        self._places = PositionCache()
+        self._positions = PositionCache()
         self._was_read = False
-        self.doubts = Doubts()
+        self.verification = Verification()
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
 
     def successor(self, size: int, next_offset: int, *, has_aborted: bool) -> "Segment":
@@ -126,11 +122,16 @@ class Segment:
     def rest(self) -> None:
         """Closes the files of a sealed segment that was not read since the last call: few of many ever are."""
         if self.is_sealed and not self._was_read:
-            self.let_go()
+            self._release()
         self._was_read = False
 
-    def let_go(self) -> None:
-        """Closes its files, once nobody reads from them any more."""
+    def close(self) -> None:
+        """No append follows, and the segment opens no file for writing any more."""
+        self.is_sealed = True
+        self._release()
+
+    def _release(self) -> None:
+        """Gives up its files, which close with their last reader."""
         self._file = None
         for index in self.indexes:
             index.release()
@@ -175,35 +176,6 @@ class Segment:
 
     # -- writing
 
-    def is_full(self, header: BatchHeader, pending_bytes: int, config: TopicConfig, now_ms: int) -> bool:
-        """Whether the batch belongs in the next segment, with `pending_bytes` about to be written before it."""
-        size = self.size + pending_bytes
-        if size == 0:
-            return False
-        if (
-            size + header.batch_length + LOG_OVERHEAD > config.segment_bytes
-            or header.base_offset + header.last_offset_delta - self.base_offset > _INT32_MAX
-            or self._index_bytes > config.segment_index_bytes
-        ):
-            return True
-        if self.size == 0:
-            return False  # the first batch is itself still pending
-        return self.is_old(header.max_timestamp, now_ms, config)
-
-    def is_old(self, timestamp: int, now_ms: int, config: TopicConfig) -> bool:
-        """By Kafka's notion of age: the time from the first batch to a later one, or since creation if it has none."""
-        first = self.first_timestamp
-        age_ms = timestamp - first if first >= 0 and timestamp >= 0 else now_ms - self.created_ms
-        roll_ms = config.segment_ms
-        if config.max_compaction_lag_ms < roll_ms and config.is_compacted:
-            # An active segment is not compacted, so it must not stay one for longer than compaction may lag.
-            roll_ms = config.max_compaction_lag_ms
-        return age_ms > roll_ms - config.segment_jitter_ms and age_ms > roll_ms - self._jitter_ms(config)
-
-    def _jitter_ms(self, config: TopicConfig) -> int:
-        """How much earlier than `segment.ms` this segment rolls: some part of the jitter, always the same."""
-        return crc32(str(self.path(names.LOG)).encode()) % (config.segment_jitter_ms + 1)
-
     def append(self, batch_list: Sequence[tuple[BatchHeader, Buffer]]) -> None:
         """One gathered write. On an OSError the file may have grown; the segment has not."""
         position = self.size
@@ -232,12 +204,11 @@ class Segment:
                 self._indexed_time = self.max_time
                 self.time_index.append(*self._indexed_time)
             self._unindexed_bytes = 0
-            # Room for one more entry of each must remain, and for the last word of the time index.
-            self._index_bytes = max(self.offset_index.size_bytes + 8, self.time_index.size_bytes + 24)
+            self.next_index_bytes = max(self.offset_index.size_bytes + 8, self.time_index.size_bytes + 24)
         self._unindexed_bytes += size
         self.size = position + size
         self.next_offset = last_offset + 1
-        self._places.note_batch(last_offset, position)
+        self._positions.note_batch(last_offset, position)
 
     def note_aborted(self, aborted: AbortedTransaction) -> None:
         """Takes in the end of a transaction whose marker is in the file."""
@@ -255,7 +226,7 @@ class Segment:
         # From now on it is synced once more at most.
         if self._file is not None:
             self._file.close_second_opening()
-        self._places.forget()
+        self._positions.forget()
 
     def unseal(self) -> None:
         """The segments after it are gone: appends continue here."""
@@ -284,7 +255,7 @@ class Segment:
         self.time_index.truncate(self.base_offset if last is None else last.offset)
         self.size = position
         self._unindexed_bytes = 0
-        self._places.forget()
+        self._positions.forget()
         self._first_timestamp = None
         self._max_time = self.time_index.last() or TimeEntry(NO_TIMESTAMP, self.base_offset)
         self._indexed_time = None
@@ -297,14 +268,14 @@ class Segment:
             # One that turns out to be damaged stays so, until the log builds it anew.
             with suppress(DamagedIndex):
                 self.aborted.truncate(next_offset)
-        self.doubts.cut(next_offset, position)
+        self.verification.cut(next_offset, position)
         return next_offset
 
     def end_offset_at(self, position: int) -> int:
         """The offset after the last batch that begins before `position`, or a later one, where none begins between."""
         if position == self.size:
             return self.next_offset
-        remembered = self._places.end_offset_at(position)
+        remembered = self._positions.end_offset_at(position)
         if remembered is not None:
             return remembered
         next_offset = self.base_offset
@@ -313,34 +284,34 @@ class Segment:
             next_offset = header.next_offset
         return next_offset
 
-    # -- doubt
+    # -- verification
 
-    def doubt(self) -> None:
-        """All that is there now was written by an earlier process."""
-        self.doubts = Doubts(self.next_offset, self.size)
+    def distrust(self) -> None:
+        """All that the segment holds now was written by an earlier process, and is verified before a client gets it."""
+        self.verification = Verification(self.next_offset, self.size)
 
-    def settle(self, doubtful: UnverifiedRange, verified: Verified) -> None:
-        """Takes in what was found about a range, unless the file was cut or replaced meanwhile."""
-        if self.doubts.settle(doubtful, verified, is_current=self.is_in(doubtful)) and verified.problem is not None:
+    def accept(self, unverified: UnverifiedRange, verified: Verified) -> None:
+        """Takes the result of a verification, unless the file was cut or replaced meanwhile."""
+        if self.verification.accept(unverified, verified) and verified.problem is not None:
             self._report(f"{self.path(names.LOG).name} is damaged: {verified.problem}; see `headwater log verify`")
 
-    def _doubtful(self, offset: int) -> UnverifiedRange:
-        """What must be verified next to read from `offset` on; an error if that is known to be damaged."""
-        return self.doubts.next_at(self, self._checked(lambda: self.offset_index.lookup(offset)))
+    def _unverified_at(self, offset: int) -> UnverifiedRange:
+        """What must be verified next to read from `offset` on; raises CorruptBatch where damage is known."""
+        return self.verification.next_at(self, self._checked(lambda: self.offset_index.lookup(offset)))
 
     # -- reading
 
     def read(
         self, offset: int, bytes_max: int, limit_offset: int, *, first_batch_whole: bool, is_verified: bool = False
-    ) -> FileRange | None:
-        """Whole batches from the first that reaches `offset`; None if there is none in this segment. With `is_verified`
-        only what is in no doubt, or UnverifiedRange."""
+    ) -> FileRange | UnverifiedRange | None:
+        """Whole batches from the first that reaches `offset`; None if this segment has none. With `is_verified` only
+        verified batches, or the range that has to be verified first."""
         end, next_offset, known = self.size, self.next_offset, None
-        if is_verified and offset < self.doubts.before_offset:
-            known = self.doubts.known_at(offset)
+        if is_verified and offset < self.verification.before_offset:
+            known = self.verification.known_at(offset)
             if known is None:
-                return self._doubtful(offset)
-            if known.end < self.doubts.before:
+                return self._unverified_at(offset)
+            if known.end < self.verification.before:
                 end, next_offset = known.end, known.next_offset
         start = self.locate(offset)
         if start == self.size:
@@ -348,8 +319,8 @@ class Segment:
         if limit_offset < next_offset:
             end = self.locate(limit_offset)
         elif known is not None and known.problem is None and end < self.size and end - start < bytes_max:
-            # More could be had.
-            return self._doubtful(offset)
+            # The read could give more, once more is verified.
+            return self._unverified_at(offset)
         if end - start > bytes_max:
             cut = self._boundary(start, start + bytes_max)
             if cut == start and first_batch_whole:
@@ -361,7 +332,7 @@ class Segment:
         """The position of the first batch whose last offset is at or after `offset`; the segment's end if none is."""
         if offset >= self.next_offset:
             return self.size
-        remembered = self._places.locate(offset)
+        remembered = self._positions.locate(offset)
         if remembered is not None:
             return remembered
         entry = self._checked(lambda: self.offset_index.lookup(offset))
@@ -373,14 +344,14 @@ class Segment:
 
     def _boundary(self, start: int, cut: int) -> int:
         """The last end of a batch at or before `cut`, for a batch that begins at `start`."""
-        remembered = self._places.start_before(cut)
+        remembered = self._positions.start_before(cut)
         if remembered is not None:
             return max(start, remembered)
         entry = self._checked(lambda: self.offset_index.lookup_position(cut))
         boundary = start if entry is None else max(start, entry.position)
         for position, end, base_offset, _ in scan.spans(self.file, boundary, self.size):
             if end > cut:
-                self._places.note_end(position, base_offset)
+                self._positions.note_end(position, base_offset)
                 return position
         return self.size
 
@@ -400,7 +371,7 @@ class Segment:
         self._report(f"{self.path(names.LOG).name}: {reason}; its indexes are built anew")
         self.reset_indexes()
         self._max_time = TimeEntry(NO_TIMESTAMP, self.base_offset)
-        self._places.forget()
+        self._positions.forget()
         next_offset, size, self._unindexed_bytes = self.next_offset, self.size, 0
         self.next_offset = self.base_offset
         try:
@@ -412,7 +383,7 @@ class Segment:
             if self.is_sealed:
                 self.seal()
         except CorruptBatch:
-            self._places.forget()
+            self._positions.forget()
             raise
         finally:
             # What is damaged does not end the segment: appends go where they went.

@@ -3,7 +3,7 @@
 from itertools import chain
 
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from tests.coordination.groups.consumer.test_properties import check_owners
+from tests.coordination.groups.group_checks import check_owners
 from tests.coordination.groups.machine_driver import MachineDriver
 
 

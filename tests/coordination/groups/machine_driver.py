@@ -28,8 +28,8 @@ from headwater.coordination.groups.offsets.events import (
 )
 from headwater.coordination.groups.terms import DeadlineKey, GroupState
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicName
-from tests.coordination.groups.consumer.driver import Topics
 from tests.coordination.groups.one_group import OneGroup
+from tests.support.coordination.consumer_driver import Topics
 
 ResultT = TypeVar("ResultT")
 

@@ -14,8 +14,8 @@ from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery, 
 from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
-from tests.coordination.groups.consumer.driver import Topics, heartbeat
-from tests.coordination.groups.migration.driver import join_request
+from tests.support.coordination.consumer_driver import Topics, heartbeat
+from tests.support.coordination.migration_driver import join_request
 
 if TYPE_CHECKING:
     from tests.coordination.groups.machine_driver import MachineDriver
@@ -163,3 +163,26 @@ class OneGroup:
 def offset(topic: str, partition: int, offset: int, *, topics: Topics | None = None, note: str = "") -> OffsetToCommit:
     known = None if topics is None else topics.by_name.get(TopicName(topic))
     return OffsetToCommit(TopicName(topic), partition, offset, -1, note, NO_TOPIC_ID if known is None else known.id)
+
+
+def completing(group: OneGroup) -> None:
+    group.join(join_request(new_member_id="bob"))
+    group.driver.pass_time(0)
+    assert group.state is GroupState.COMPLETING_REBALANCE
+
+
+def preparing(group: OneGroup) -> None:
+    group.stable_classic()
+    group.join(join_request(new_member_id="cid"))
+    assert group.state is GroupState.PREPARING_REBALANCE
+
+
+def mixed(group: OneGroup) -> None:
+    """A consumer group with ann, and bob who speaks the classic protocol; both are at epoch 2."""
+    group.stable_consumer()
+    group.join(join_request(new_member_id="bob"))
+    group.heartbeat(heartbeat("ann", 1, owned={}))
+
+
+def nothing(group: OneGroup) -> None:
+    pass

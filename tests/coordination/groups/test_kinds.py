@@ -23,9 +23,9 @@ from headwater.coordination.groups.offsets.offsets import ExpiryRule
 from headwater.coordination.groups.terms import DeadlineKey, GroupListing, GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
-from tests.coordination.groups.consumer.driver import Topics, heartbeat
-from tests.coordination.groups.migration.driver import join_request
 from tests.coordination.groups.one_group import offset
+from tests.support.coordination.consumer_driver import Topics, heartbeat
+from tests.support.coordination.migration_driver import join_request
 
 TOYS = GroupId("toys")
 NOW = Now(1_700_000_000_000, 0)

@@ -10,10 +10,10 @@ from headwater.coordination.groups.consumer.events import ConsumerGroupForgotten
 from headwater.coordination.groups.offsets.events import OffsetForgotten
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName
-from tests.coordination.groups.consumer.driver import SESSION_TIMEOUT_MS, Topics, heartbeat
 from tests.coordination.groups.machine_driver import MachineDriver
-from tests.coordination.groups.migration.driver import CLASSIC_SESSION_TIMEOUT_MS
 from tests.coordination.groups.one_group import OneGroup, offset
+from tests.support.coordination.consumer_driver import SESSION_TIMEOUT_MS, Topics, heartbeat
+from tests.support.coordination.migration_driver import CLASSIC_SESSION_TIMEOUT_MS
 
 NAME = "payments"
 PAYMENTS = GroupId(NAME)

@@ -18,13 +18,13 @@ from headwater.coordination.groups.offsets.events import OffsetForgotten
 from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
-from tests.coordination.groups.consumer.driver import Topics
-from tests.coordination.groups.consumer.test_properties import LOST, expect
+from tests.coordination.groups.group_checks import LOST, expect
 from tests.coordination.groups.machine_checks import check_all_owners, check_offsets_have_groups, check_rebuilt
 from tests.coordination.groups.machine_driver import MachineDriver, Record
-from tests.coordination.groups.migration.driver import Shard
-from tests.coordination.groups.migration.test_properties import ROUNDS_MAX, ClassicClient, NewClient
+from tests.coordination.groups.migration.clients import ROUNDS_MAX, ClassicClient, NewClient
 from tests.coordination.groups.one_group import OneGroup, offset
+from tests.support.coordination.consumer_driver import Topics
+from tests.support.coordination.migration_driver import Shard
 
 Client = NewClient | ClassicClient
 

@@ -10,10 +10,10 @@ from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import write_assignment
-from tests.coordination.groups.consumer.driver import Topics, heartbeat
 from tests.coordination.groups.machine_driver import MachineDriver
-from tests.coordination.groups.migration.driver import CLASSIC_SESSION_TIMEOUT_MS, join_request
 from tests.coordination.groups.one_group import OneGroup, offset
+from tests.support.coordination.consumer_driver import Topics, heartbeat
+from tests.support.coordination.migration_driver import CLASSIC_SESSION_TIMEOUT_MS, join_request
 
 NAME = "payments"
 

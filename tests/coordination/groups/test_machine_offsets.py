@@ -12,10 +12,10 @@ from headwater.coordination.groups.offsets.events import OffsetForgotten
 from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
-from tests.coordination.groups.consumer.driver import Topics, heartbeat
 from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver
-from tests.coordination.groups.migration.driver import CLASSIC_SESSION_TIMEOUT_MS, join_request
-from tests.coordination.groups.one_group import OneGroup, offset
+from tests.coordination.groups.one_group import OneGroup, completing, mixed, nothing, offset, preparing
+from tests.support.coordination.consumer_driver import Topics, heartbeat
+from tests.support.coordination.migration_driver import CLASSIC_SESSION_TIMEOUT_MS, join_request
 
 NAME = "payments"
 PAYMENTS = GroupId(NAME)
@@ -34,34 +34,11 @@ def group(driver: MachineDriver) -> OneGroup:
     return driver.group(NAME)
 
 
-def completing(group: OneGroup) -> None:
-    group.join(join_request(new_member_id="bob"))
-    group.driver.pass_time(0)
-    assert group.state is GroupState.COMPLETING_REBALANCE
-
-
-def preparing(group: OneGroup) -> None:
-    group.stable_classic()
-    group.join(join_request(new_member_id="cid"))
-    assert group.state is GroupState.PREPARING_REBALANCE
-
-
-def mixed(group: OneGroup) -> None:
-    """A consumer group with ann, and bob who speaks the classic protocol; both are at epoch 2."""
-    group.stable_consumer()
-    group.join(join_request(new_member_id="bob"))
-    group.heartbeat(heartbeat("ann", 1, owned={}))
-
-
 def static(group: OneGroup) -> None:
     ticket = group.join(join_request(new_member_id="bob", instance="i"))
     group.driver.pass_time(0)
     assert isinstance(ticket, int)
     group.sync("bob", 1, instance="i")
-
-
-def nothing(group: OneGroup) -> None:
-    pass
 
 
 # -- who may commit

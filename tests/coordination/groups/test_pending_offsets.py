@@ -15,10 +15,9 @@ from headwater.coordination.groups.offsets.events import OffsetForgotten, Transa
 from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, ProducerId, TopicId, TopicName
-from tests.coordination.groups.consumer.driver import Topics
 from tests.coordination.groups.machine_driver import SETTINGS, MachineDriver
-from tests.coordination.groups.one_group import OneGroup, offset
-from tests.coordination.groups.test_machine_offsets import completing, mixed, nothing, preparing
+from tests.coordination.groups.one_group import OneGroup, completing, mixed, nothing, offset, preparing
+from tests.support.coordination.consumer_driver import Topics
 
 NAME = "payments"
 PAYMENTS = GroupId(NAME)

@@ -21,9 +21,9 @@ from headwater.protocol.batches import batch as batches
 from headwater.storage import checkpoints
 from headwater.storage.disk import Disk
 from headwater.storage.inspection.damage import verify_directory, verify_partition
-from tests.broker.running import batch_of, crash, create, produce, running, settled, start
-from tests.broker.test_fetching import fetch, outcome
-from tests.broker.transacting import end, initialized, stage
+from tests.support.broker.embedded_broker import batch_of, crash, create, produce, running, settled, start
+from tests.support.broker.fetches import fetch, outcome
+from tests.support.broker.transactions import end, initialized, stage
 
 SETTINGS: Final = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 TOPICS: Final = ("plain", "transacted", "compacted")

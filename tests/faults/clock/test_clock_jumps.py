@@ -15,10 +15,10 @@ from headwater.errors import ErrorCode
 from headwater.protocol.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from headwater.protocol.messages.records.fetch import FetchResponse
 from headwater.testing import Broker
-from tests.broker.running import NOW_MS, batch_of, create, produce, running
-from tests.listeners.raw import RawClient, fetch_request
-from tests.listeners.raw_groups import Place, commit, committed, find, heartbeat, join, sync
-from tests.transactions.topics import read, transactional_producer, wait_until_stable
+from tests.support.broker.embedded_broker import NOW_MS, batch_of, create, produce, running
+from tests.support.kafka.raw_client import RawClient, fetch_request
+from tests.support.kafka.raw_groups import Place, commit, committed, find, heartbeat, join, sync
+from tests.support.kafka.topic_contents import read, transactional_producer, wait_until_stable
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 JUMPS_MS = (HOUR_MS, -HOUR_MS, DAY_MS, -DAY_MS, -DAY_MS, DAY_MS)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 
 from tests.faults.disk_trouble.troubles import FULL, Note
-from tests.faults.processes import BrokerProcess
+from tests.support.broker.processes import BrokerProcess
 
 FullDisk = Callable[[BrokerProcess, Note], AbstractContextManager[None]]
 

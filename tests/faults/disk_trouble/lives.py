@@ -16,8 +16,8 @@ from tests.faults.disk_trouble.full_disks import FullDisk, filled_volume, limite
 from tests.faults.disk_trouble.troubles import MET, Note, Trouble
 from tests.faults.kills.life import Life
 from tests.faults.kills.loads import DEADLINE_S
-from tests.faults.processes import BrokerProcess, wait_until
-from tests.listeners.raw import RawClient, batch_of
+from tests.support.broker.processes import BrokerProcess, wait_until
+from tests.support.kafka.raw_client import RawClient, batch_of
 
 LAUNCHER = "tests.faults.disk_trouble.troubled_broker"
 # So large that it meets every limit.

@@ -7,17 +7,17 @@ import pytest
 from headwater.broker.broker import Broker
 from headwater.errors import HeadwaterError
 from headwater.ids import TopicName
-from tests.broker.faulty_disk import BROKEN, FaultyDisk
-from tests.broker.running import batch_of, produce, running
+from tests.support.broker.embedded_broker import batch_of, produce, running
+from tests.support.broker.faulty_disk import BROKEN, FaultyDisk
 
 OLD = TopicName("old")
 
 
 async def create_or_add(broker: Broker) -> None:
-    if broker.topic("old") is None:
-        await broker.catalog.create("old", 1, {})
+    if broker.topics.find("old") is None:
+        await broker.topics.create("old", {}, partition_count=1)
     else:
-        await broker.catalog.add_partitions("old", 2)
+        await broker.topics.add_partitions("old", 2)
 
 
 @pytest.mark.parametrize("fault", ["write_error", "sync_error"])
@@ -38,11 +38,11 @@ async def test_what_the_catalog_may_have_kept_has_its_directories(
                 await create_or_add(broker)
         disk.heal()
     async with running(tmp_path) as broker:
-        for partition in broker.catalog.all_partitions():
-            assert partition.log.failure is None, f"{partition.id}: {partition.log.failure}"
-        while broker.topic("old") is None or len(broker.catalog.partitions[OLD]) <= created_before:
+        for partition in broker.partitions.all():
+            assert partition._log.failure is None, f"{partition.id}: {partition._log.failure}"
+        while broker.topics.find("old") is None or len(broker.partitions.by_topic[OLD]) <= created_before:
             await create_or_add(broker)
-        for partition in broker.catalog.partitions[OLD]:
+        for partition in broker.partitions.by_topic[OLD]:
             assert (await produce(broker, partition, batch_of(b"value"))).error is None
 
 
@@ -52,11 +52,11 @@ async def test_no_record_is_acknowledged_for_a_topic_that_may_be_deleted(tmp_pat
     disk.cursed = "__headwater_catalog"
     async with running(tmp_path, disk=disk) as broker:
         await create_or_add(broker)
-        (partition,) = broker.catalog.partitions[OLD]
+        (partition,) = broker.partitions.by_topic[OLD]
         await produce(broker, partition, batch_of(b"before"))
         setattr(disk, fault, BROKEN)
         with pytest.raises(HeadwaterError):
-            await broker.catalog.delete("old")
+            await broker.topics.delete("old")
         disk.heal()
         with pytest.raises(HeadwaterError, match="next start"):
             await produce(broker, partition, batch_of(b"after"))

@@ -10,8 +10,8 @@ from tests.faults.disk_trouble.full_disks import FullDisk, limited_files, told_t
 from tests.faults.disk_trouble.lives import LAUNCHER, Troubles, meet, note_beside, run, survive_a_full_disk
 from tests.faults.disk_trouble.troubles import Trouble
 from tests.faults.kills.life import Life
-from tests.faults.processes import wait_until
-from tests.listeners.raw import RawClient, batch_of
+from tests.support.broker.processes import wait_until
+from tests.support.kafka.raw_client import RawClient, batch_of
 
 
 @pytest.mark.parametrize("full_disk", [told_to_be_full, limited_files])

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from tests.faults.histories.load import SETTINGS, Load
-from tests.faults.processes import PLAIN, BrokerProcess
+from tests.support.broker.processes import PLAIN, BrokerProcess
 
 # How much has to come through of what each client does before a load has shown anything.
 ENOUGH = {

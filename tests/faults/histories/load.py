@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.client.transactions.isolation import AbortedTransactions
+from headwater.client.transactions.aborted_record_filter import AbortedRecordFilter
 from headwater.errors import ErrorCode
 from headwater.protocol.batches import batch as batches
 from tests.faults.histories.checking import violations
@@ -19,8 +19,8 @@ from tests.faults.histories.clients.options import Options
 from tests.faults.histories.facts import AUDIT, Violation
 from tests.faults.histories.liveness_checks import LIMIT_S
 from tests.faults.histories.recording import Recorder, read
-from tests.listeners.raw import EARLIEST, RawClient, Reachable
-from tests.listeners.raw_groups import committed
+from tests.support.kafka.raw_client import EARLIEST, RawClient, Reachable
+from tests.support.kafka.raw_groups import committed
 
 LOOK_S = 0.05
 # A client that is told to stop has this long; it may wait for the last answers.
@@ -298,7 +298,7 @@ def _has_more(client: RawClient, topic: str, partition: int, offset: int) -> boo
             continue
         if data.error_code:
             return True
-        aborted = AbortedTransactions(data.aborted_transactions or ())
+        aborted = AbortedRecordFilter(data.aborted_transactions or ())
         next_offset = offset
         for header, batch in batches.iterate(data.records or b""):
             is_hidden = aborted.hides(header, batch) or header.is_control or not header.record_count

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.faults.histories.cases import start, wait
 from tests.faults.histories.load import SETTINGS, Load
-from tests.faults.processes import BrokerProcess
+from tests.support.broker.processes import BrokerProcess
 
 ROLES = ("producer", "producer", "copier", "classic", "consumer", "fetcher", "zombie")
 KILLS = 4

@@ -11,9 +11,9 @@ from headwater.protocol.messages.groups.join_group import JoinGroupResponse
 from headwater.protocol.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tests.faults.hostile.flooding import DESCRIPTORS_BESIDE, raise_descriptors
 from tests.faults.hostile.watching import Bystander, watched
-from tests.listeners.raw import RawClient, batch_of
-from tests.listeners.raw_groups import Place, commit, find, join_request, member_heartbeat
-from tests.listeners.raw_transactions import ask_init
+from tests.support.kafka.raw_client import RawClient, batch_of
+from tests.support.kafka.raw_groups import Place, commit, find, join_request, member_heartbeat
+from tests.support.kafka.raw_transactions import ask_init
 
 TOPIC = "shared"
 RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.faults.hostile.watching import Bystander, watched
-from tests.faults.processes import wait_until
-from tests.listeners.raw import RawClient
+from tests.support.broker.processes import wait_until
+from tests.support.kafka.raw_client import RawClient
 
 # Beside those of the flood: files, the client on the side, the loop's own.
 DESCRIPTORS_BESIDE = 200

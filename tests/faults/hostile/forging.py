@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from headwater.ids import TopicName
-from headwater.listeners.kafka.dispatch import APIS
+from headwater.listeners.kafka.api_table import APIS
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from headwater.broker.catalog.catalog import CATALOG
+from headwater.broker.catalog.local_metadata import CATALOG
 from headwater.errors import ProtocolError
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
 from headwater.protocol.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -24,7 +24,7 @@ from headwater.protocol.wire.codec import Request, Response, decode
 from headwater.protocol.wire.headers import read_request_header, read_response_header
 from tests.faults.hostile.forging import BY_KEY, REQUESTS, Forger, Frame, Vocabulary
 from tests.faults.hostile.watching import MIB, SIDE_TOPIC, Bystander, WatchedBroker, watched
-from tests.listeners.raw import RawClient
+from tests.support.kafka.raw_client import RawClient
 
 FLEXIBLE_FROM = {key: request.flexible_from for key, request in BY_KEY.items()}
 # A byte may become an element, and an element an object with its fields; nothing may cost more than that.

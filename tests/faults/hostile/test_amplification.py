@@ -37,8 +37,8 @@ from headwater.protocol.wire.headers import read_request_header
 from headwater.protocol.wire.primitives import write_unsigned_varint
 from headwater.protocol.wire.schema import ELEMENTS_MAX
 from headwater.testing import Broker
-from tests.listeners.on_loop import connection_of, on_loop
-from tests.listeners.raw import RawClient, batch_of
+from tests.support.broker.on_loop import connection_of, on_loop
+from tests.support.kafka.raw_client import RawClient, batch_of
 
 TOPIC, GROUP, BROKER = 2, 32, 4
 TIMES = 1000

@@ -17,7 +17,7 @@ from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import compression
 from headwater.protocol.batches.compression import Codec
 from tests.faults.hostile.watching import MIB, Bystander, watched
-from tests.listeners.raw import NOW_MS, RawClient, batch_of
+from tests.support.kafka.raw_client import NOW_MS, RawClient, batch_of
 
 LIMIT = 4 * MIB
 BOMB_BYTES = 64 * MIB

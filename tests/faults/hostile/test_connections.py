@@ -11,9 +11,9 @@ import pytest
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
 from tests.faults.hostile.flooding import flood, vanish
 from tests.faults.hostile.watching import MIB, Bystander, WatchedBroker, watched
-from tests.faults.processes import wait_until
-from tests.listeners.raw import RawClient, batch_of, fetch_request, fill, frame, padded
-from tests.readiness import is_readable
+from tests.support.broker.processes import wait_until
+from tests.support.kafka.raw_client import RawClient, batch_of, fetch_request, fill, frame, padded
+from tests.support.readiness import is_readable
 
 SHORT_MS = "500"
 FLOOD = 2000

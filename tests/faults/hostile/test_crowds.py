@@ -7,8 +7,8 @@ import pytest
 from headwater.errors import ErrorCode
 from tests.faults.hostile.crowding import FULL, KINDS, ask_for_member_id, crowd, patiently
 from tests.faults.hostile.watching import MIB, Bystander, watched
-from tests.listeners.raw import RawClient
-from tests.listeners.raw_groups import find
+from tests.support.kafka.raw_client import RawClient
+from tests.support.kafka.raw_groups import find
 
 COUNTS = {"topics": 500, "members": 500}
 COUNT = 2000

@@ -1,6 +1,7 @@
 """Attacks that have worked on other systems, as far as there is something here that they could work on.
 
-On the client's side SCRAM has its own (`tests/client/test_scram.py`): nonces, iterations, servers without the password.
+On the client's side SCRAM has its own (`tests/client/security/test_scram.py`): nonces, iterations, servers without the
+password.
 """
 
 import struct
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import ErrorCode
-from headwater.listeners.kafka.dispatch import advertised_apis
+from headwater.listeners.kafka.api_table import advertised_apis
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
@@ -33,9 +34,9 @@ from headwater.protocol.messages.topics.create_topics import CreatableTopic, Cre
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.testing import Broker
 from tests.faults.hostile.crowding import patiently
-from tests.listeners.on_loop import connection_of, eventually, on_loop
-from tests.listeners.raw import MIB, RawClient, batch_of, fetch_request
-from tests.listeners.raw_groups import find
+from tests.support.broker.on_loop import connection_of, eventually, on_loop
+from tests.support.kafka.raw_client import MIB, RawClient, batch_of, fetch_request
+from tests.support.kafka.raw_groups import find
 
 BROKER = 4
 
@@ -81,14 +82,14 @@ def test_a_consumer_does_not_become_a_replica_inside_its_session(client: RawClie
 
 
 def test_a_connection_takes_memory_for_what_has_arrived_and_not_for_what_is_announced(broker: Broker) -> None:
-    before = on_loop(broker, lambda: broker.node.kafka.request_memory_used)
+    before = on_loop(broker, lambda: broker.node.connections.memory.used)
     clients = [RawClient(broker) for _ in range(20)]
     try:
         for client in clients:
             client.send_bytes((100 * MIB).to_bytes(4, "big") + bytes(10_000))
             connection = connection_of(broker, client)
             eventually(broker, lambda found=connection: found._frames.partial_bytes == 10_004)
-        used = on_loop(broker, lambda: broker.node.kafka.request_memory_used)
+        used = on_loop(broker, lambda: broker.node.connections.memory.used)
         assert used - before <= len(clients) * 2 * 10_004
     finally:
         for client in clients:

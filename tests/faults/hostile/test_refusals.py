@@ -5,8 +5,8 @@ from pathlib import Path
 
 from headwater.protocol.messages.groups.join_group import JoinGroupResponse
 from tests.faults.hostile.watching import MIB, Bystander, watched
-from tests.listeners.raw import RawClient, batch_of
-from tests.listeners.raw_groups import Place, find, join_request, member_heartbeat, sync
+from tests.support.kafka.raw_client import RawClient, batch_of
+from tests.support.kafka.raw_groups import Place, find, join_request, member_heartbeat, sync
 
 LARGE = bytes(900_000)
 TIMES = 100

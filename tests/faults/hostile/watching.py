@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.faults.processes import TIMEOUT_S, BrokerProcess
-from tests.listeners.raw import RawClient, batch_of
+from tests.support.broker.processes import TIMEOUT_S, BrokerProcess
+from tests.support.kafka.raw_client import RawClient, batch_of
 
 MIB = 1 << 20
 SIDE_TOPIC = "side"

@@ -18,9 +18,9 @@ from tests.faults.kills.loads import (
     Loads,
     Transacting,
 )
-from tests.listeners.raw import EARLIEST, RawClient, Reachable
-from tests.listeners.raw_groups import committed
-from tests.transactions.topics import read
+from tests.support.kafka.raw_client import EARLIEST, RawClient, Reachable
+from tests.support.kafka.raw_groups import committed
+from tests.support.kafka.topic_contents import read
 
 _BATCH_BYTES_MAX = 1 << 20
 _READ_COMMITTED = 1

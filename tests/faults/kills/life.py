@@ -9,8 +9,8 @@ from typing import Self
 
 from tests.faults.kills.checking import check
 from tests.faults.kills.loads import COUNTED, DEADLINE_S, LEDGER_PARTITIONS, Loads
-from tests.faults.processes import PLAIN, BrokerProcess
-from tests.listeners.raw import RawClient
+from tests.support.broker.processes import PLAIN, BrokerProcess
+from tests.support.kafka.raw_client import RawClient
 
 # Everything that a broker does once in a while, it does all the time. Segments are small, so that there are many.
 SETTINGS = {

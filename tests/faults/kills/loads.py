@@ -19,8 +19,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
-from tests.listeners.raw import Reachable
-from tests.transactions.topics import transactional_producer
+from tests.support.kafka.raw_client import Reachable
+from tests.support.kafka.topic_contents import transactional_producer
 
 # Long enough for a loaded machine; a test that waits this long has failed.
 DEADLINE_S = 60

@@ -13,12 +13,12 @@ from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, TopicName, TopicPartition
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
-from tests.broker.running import NOW_MS, batch_of, crash, produce, run, start
-from tests.broker.transacting import eventually
 from tests.faults.power_loss.history import History, PartitionHistory, TopicHistory, Transaction
 from tests.faults.power_loss.recording import RecordingDisk, Step
 from tests.faults.power_loss.workload import KEPT, loaded
-from tests.storage.transacting import read_committed
+from tests.support.broker.embedded_broker import NOW_MS, batch_of, crash, produce, run, start
+from tests.support.broker.transactions import eventually
+from tests.support.storage.transactions import read_committed
 
 READ_BYTES = 1 << 20
 
@@ -56,7 +56,7 @@ async def recover(root: Path, settings: Mapping[str, str], promised: Promised) -
 
 async def check(broker: Broker, promised: Promised) -> None:
     history, step, _ = promised
-    found = {name for name in broker.catalog.topics.by_name if not is_internal(name)}
+    found = {name for name in broker.metadata.state.by_name if not is_internal(name)}
     for topic in history.topics:
         if topic.must_exist(step):
             assert topic.name in found, f"{topic.name} was created and is gone"
@@ -72,8 +72,8 @@ async def check(broker: Broker, promised: Promised) -> None:
 
 def _problem(broker: Broker, topic: TopicHistory, promised: Promised) -> str | None:
     try:
-        for index, partition in enumerate(broker.catalog.partitions[topic.name]):
-            assert partition.log.failure is None, f"{partition.id} is out of service: {partition.log.failure}"
+        for index, partition in enumerate(broker.partitions.by_topic[topic.name]):
+            assert partition._log.failure is None, f"{partition.id} is out of service: {partition._log.failure}"
             _check_partition(partition, topic.partitions[index], promised, is_compacted=topic.is_compacted)
     except AssertionError as problem:
         return str(problem)
@@ -117,7 +117,7 @@ def _check_latest(
 
 def _records(partition: Partition, *, is_dense: bool) -> list[Record]:
     """Whole batches, one behind the other, each as it was written."""
-    log = partition.log
+    log = partition._log
     found: list[Record] = []
     offset = log.start_offset
     while offset < log.end_offset:
@@ -135,8 +135,8 @@ def _records(partition: Partition, *, is_dense: bool) -> list[Record]:
 
 def _check_transactions(broker: Broker, promised: Promised) -> None:
     visible: dict[TopicPartition, set[int]] = {
-        partition.id: {record.offset for record in read_committed(partition.log)}
-        for partitions in broker.catalog.partitions.values()
+        partition.id: {record.offset for record in read_committed(partition._log)}
+        for partitions in broker.partitions.by_topic.values()
         for partition in partitions
         if not partition.is_internal
     }
@@ -200,9 +200,9 @@ async def _committed(broker: Broker, group: str, where: TopicPartition) -> int |
 
 async def _goes_on(broker: Broker) -> None:
     """Records are taken and read again."""
-    for partitions in broker.catalog.partitions.values():
+    for partitions in broker.partitions.by_topic.values():
         for partition in partitions:
             if not partition.is_internal:
                 append = await produce(broker, partition, batch_of(b"after the crash"))
                 assert append.error is None, append.error
-                assert append.base_offset + 1 == partition.log.end_offset
+                assert append.base_offset + 1 == partition._log.end_offset

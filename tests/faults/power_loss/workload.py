@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from headwater.broker.broker import Broker
-from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.clock import ManualClock
 from headwater.coordination.groups.classic.commands import NO_GENERATION
 from headwater.coordination.groups.offsets.commands import Commit, OffsetToCommit
@@ -18,9 +18,9 @@ from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TransactionalId
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
-from tests.broker.running import NOW_MS, run, settled, start
 from tests.faults.power_loss.history import History, PartitionHistory, Sent, Span, TopicHistory, Transaction
 from tests.faults.power_loss.recording import RecordingDisk
+from tests.support.broker.embedded_broker import NOW_MS, run, settled, start
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
@@ -94,7 +94,7 @@ class Life:
         )
         self.history.topics.append(topic)
         settings = {"segment.bytes": str(SEGMENT_BYTES), "cleanup.policy": "compact" if is_compacted else "delete"}
-        await run(self.broker.create_topic(name, partitions, settings))
+        await run(self.broker.topics.create(name, settings, partition_count=partitions))
         topic.created.acknowledged = self.step
 
     async def delete_topic(self) -> None:
@@ -103,7 +103,7 @@ class Life:
             return
         topic = self._chance.choice(topics)
         topic.deleted = self._span()
-        await run(self.broker.delete_topic(topic.name))
+        await run(self.broker.topics.delete(topic.name))
         topic.deleted.acknowledged = self.step
 
     async def produce(self) -> None:
@@ -183,7 +183,7 @@ class Life:
         topic = self._chance.choice(self._topics())
         if len(topic.partitions) < 3:
             topic.partitions.append(PartitionHistory())
-            await run(self.broker.add_partitions(topic.name, len(topic.partitions)))
+            await run(self.broker.topics.add_partitions(topic.name, len(topic.partitions)))
 
     async def flush(self) -> None:
         await run(self.broker.housekeeping.flush_due())

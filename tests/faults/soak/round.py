@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.faults.histories.facts import Violation
 from tests.faults.histories.load import Client, Load
-from tests.faults.processes import BrokerProcess
+from tests.support.broker.processes import BrokerProcess
 
 PER_SECOND = 80
 MEMBERS_MAX = 4

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.histories.load import SETTINGS
-from tests.faults.processes import BrokerProcess
 from tests.faults.soak.footprint import Footprint
 from tests.faults.soak.round import Round
+from tests.support.broker.processes import BrokerProcess
 
 ROUND_S = 75.0
 SAY_EACH_S = 10.0

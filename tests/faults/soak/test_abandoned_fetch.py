@@ -6,7 +6,7 @@ from typing import Any
 
 from headwater.broker.reads.fetch import Fetch, PartitionFetch
 from headwater.listeners.kafka.apis.records import fetch as fetch_api
-from tests.broker.running import create, running
+from tests.support.broker.embedded_broker import create, running
 
 
 async def test_a_fetch_that_nobody_waits_for_any_more_lets_go_of_its_partitions_at_once(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ async def test_a_fetch_that_nobody_waits_for_any_more_lets_go_of_its_partitions_
                 [PartitionFetch(partition, 0, 1000)], bytes_min=1, bytes_max=1000, wait_ms=60_000, committed_only=False
             )
             asked: Any = None
-            reply = fetch_api._Reply(asked, {}, fetch)
+            reply = fetch_api._FetchReply(asked, {}, fetch)
             reply.abandon()
             del fetch, reply
 

@@ -35,7 +35,8 @@ type memberOptions struct {
 }
 
 // member is one of a group in a process of its own: reads, commits what it read, and writes down all that happens to
-// it, as tests/groups/member.py does. It leaves its group when it reads a line, and is gone when whoever started it is.
+// it, as tests/support/groups/member.py does. It leaves its group when it reads a line, and is gone when whoever started
+// it is.
 type member struct {
 	topic              string
 	sessionNanoseconds int64

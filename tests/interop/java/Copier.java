@@ -28,7 +28,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Copies records between topics exactly once, in a process of its own: consume, produce and commit in one transaction.
- * It writes down each step as tests/transactions/copier.py does, and is gone when whoever started it is.
+ * It writes down each step as tests/support/transactions/copier.py does, and is gone when whoever started it is.
  */
 final class Copier implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(100);

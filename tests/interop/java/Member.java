@@ -25,7 +25,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * One member of a group in a process of its own: reads, commits what it read, and writes down all that happens to it,
- * as tests/groups/member.py does. It leaves its group when it reads a line, and is gone when whoever started it is.
+ * as tests/support/groups/member.py does. It leaves its group when it reads a line, and is gone when whoever started it is.
  */
 final class Member implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(50);

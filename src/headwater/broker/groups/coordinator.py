@@ -3,21 +3,25 @@
 The topic is made for the first who looks for a coordinator. A refused command is an outcome, never raised.
 """
 
-# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+# Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from headwater.broker.catalog.catalog import Catalog
+from headwater.broker.catalog.effective_config import EffectiveConfig
+from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.groups.log import GroupLog
+from headwater.broker.groups.topic_view import TopicView
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
+from headwater.broker.ports.leadership import Leadership
 from headwater.broker.shards.shard import Decide, Outcome
 from headwater.broker.shards.sharded_topic import Kind, ShardedTopic, refused
+from headwater.broker.topics import Topics
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
-from headwater.config.broker import BrokerConfig
+from headwater.coordination.catalog.machine import CatalogMachine
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.groups.classic.commands import (
@@ -42,29 +46,39 @@ GROUP_ID_LENGTH_MAX = 1000
 
 
 class GroupCoordinator(ShardedTopic[GroupMachine]):
-    def __init__(self, catalog: Catalog, config: Callable[[], BrokerConfig], journal: Journal, clock: Clock) -> None:
-        self._config = config
+    def __init__(
+        self,
+        topics: Topics,
+        partitions: HostedPartitions,
+        catalog: CatalogMachine,
+        config: EffectiveConfig,
+        leadership: Leadership,
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self._config = config.live
+        view = TopicView(catalog, leadership)
 
         def new_log(partition: Partition) -> GroupLog:
-            return GroupLog(partition, config().offsets_topic_compression_codec)
+            return GroupLog(partition, config.live.current.offsets_topic_compression_codec)
 
         kind = Kind(
             OFFSETS_TOPIC,
-            lambda: config().offsets_topic_num_partitions,
-            lambda: {"segment.bytes": str(config().offsets_topic_segment_bytes)},
+            lambda: config.live.current.offsets_topic_num_partitions,
+            lambda: {"segment.bytes": str(config.live.current.offsets_topic_segment_bytes)},
             new_log,
-            lambda: GroupMachine(config(), catalog.group_config, catalog.topics, self._has_room, self._bytes_left),
+            lambda: GroupMachine(config.live.current, config.of_group, view, self._has_room, self._bytes_left),
         )
-        super().__init__(kind, catalog, journal, clock)
+        super().__init__(kind, topics, partitions, journal, clock)
 
     def _has_room(self) -> bool:
         """Whether one more group may begin."""
-        return sum(len(machine.groups) for machine in self.machines()) < self._config().headwater_groups_max
+        return sum(len(machine.groups) for machine in self.machines()) < self._config.current.headwater_groups_max
 
     def _bytes_left(self) -> int:
         """What the members of all groups may still take."""
         taken = sum(machine.weight for machine in self.machines())
-        return self._config().headwater_groups_memory_max_bytes - taken
+        return self._config.current.headwater_groups_memory_max_bytes - taken
 
     def _submit(
         self,
@@ -178,9 +192,9 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
             listings += outcome
         return listings
 
-    async def topics_deleted(self, names: Sequence[TopicName]) -> None:
-        """What was committed for them is of no use to a topic that gets the same name."""
-        await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget_topics(names))
+    async def topic_deleted(self, name: TopicName) -> None:
+        """Forget what was committed for the topic: it is of no use to another topic that gets the same name."""
+        await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget_topics([name]))
 
     async def expire(self) -> None:
         """Forgets offsets that nobody has used for `offsets.retention.minutes`, and groups that have nothing left."""

@@ -10,8 +10,9 @@ from itertools import groupby
 from typing import NamedTuple, TypeAlias, assert_never
 
 from headwater.broker.groups.format import GroupFormat
-from headwater.broker.partition import Append, Partition
+from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
+from headwater.broker.writes.append import Append
 from headwater.coordination.groups.events import Event
 from headwater.coordination.groups.offsets.events import (
     OffsetCommitted,
@@ -51,15 +52,14 @@ class GroupLog(StateLog[Event]):
         if not isinstance(event, TransactionEvent):
             return
         producer_id, epoch = event.producer_id, event.producer_epoch
-        producers = self.partition.log.producers
-        state = producers.get(producer_id)
+        state = self.partition.producer(producer_id)
         newest = max(epoch if state is None else state.producer_epoch, self._epochs.get(producer_id, epoch))
         if epoch < newest:
             raise Refusal(
                 ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} has epoch {newest}, the request {epoch}"
             )
         if isinstance(event, TransactionEnded):
-            producers.check_marker(producer_id, epoch, _marker(event), event.transaction_version)
+            self.partition.check_marker(producer_id, epoch, _marker(event), event.transaction_version)
         self._epochs[producer_id] = epoch
 
     def append(self, events: Sequence[Event], append: Append, now_ms: int) -> None:

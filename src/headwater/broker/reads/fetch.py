@@ -129,20 +129,21 @@ class Fetch(Pending[list[PartitionRead]]):
             aborted = () if committed_only else None
             error = ErrorCode.NONE
             try:
-                records = partition.read(
+                found = partition.read(
                     fetch.offset,
                     min(fetch.bytes_max, left),
                     limit_offset=partition.last_stable_offset if committed_only else partition.high_watermark,
                     # One batch must always fit, or a consumer could never pass it.
                     first_batch_whole=total == 0,
                 )
-                if isinstance(records, UnverifiedRange):
-                    # It moves when that is settled.
-                    partition.verify(records)
+                if isinstance(found, UnverifiedRange):
+                    # The partition moves when that is verified.
+                    partition.verify(found)
                     self._is_in_doubt = True
-                    records = None
-                if committed_only and records is not None:
-                    aborted = partition.aborted(records, fetch.offset)
+                else:
+                    records = found
+                    if committed_only and records is not None:
+                        aborted = partition.aborted(records, fetch.offset)
             except HeadwaterError as refusal:
                 error = refusal.code
                 failed = True

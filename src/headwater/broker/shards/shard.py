@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
-from headwater.broker.partition import Append
 from headwater.broker.pending import Pending
 from headwater.broker.shards.state_log import StateLog
+from headwater.broker.writes.append import Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.coordination.decisions import Answer, Decision, Now, Ticket, Volatile, Waiting

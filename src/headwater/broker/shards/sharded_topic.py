@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from headwater.broker.catalog.catalog import Catalog
+from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Decide, Machine, Outcome, Shard
 from headwater.broker.shards.state_log import StateLog
+from headwater.broker.topics import Topics
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import TopicName
+from headwater.ids import TopicName, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -43,20 +44,22 @@ class ShardedTopic(Generic[MachineT]):
     def __init__(
         self,
         kind: Kind[MachineT],
-        catalog: Catalog,
+        topics: Topics,
+        partitions: HostedPartitions,
         journal: Journal,
         clock: Clock,
         perform: Callable[[object], None] | None = None,
     ) -> None:
         self.shards: list[Shard[MachineT]] = []
         self._kind = kind
-        self._catalog = catalog
+        self._topics = topics
+        self._partitions = partitions
         self._journal = journal
         self._clock = clock
         self._perform = perform
         self._preparing = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
-        if kind.topic in catalog.partitions:
+        if kind.topic in partitions.by_topic:
             self._open_shards()
             self._loading = asyncio.get_running_loop().create_task(self._load(), name=f"load {kind.topic}")
 
@@ -68,7 +71,7 @@ class ShardedTopic(Generic[MachineT]):
             if not self.shards:
                 kind = self._kind
                 overrides = {"cleanup.policy": "compact", "compression.type": "producer", **kind.overrides()}
-                await self._catalog.create(kind.topic, kind.partition_count(), overrides)
+                await self._topics.create_internal(kind.topic, kind.partition_count(), overrides)
                 self._open_shards()
                 await self._load()
 
@@ -76,7 +79,7 @@ class ShardedTopic(Generic[MachineT]):
         kind = self._kind
         self.shards = [
             Shard(kind.new_log(partition), kind.new_machine, self._journal, self._clock, self._perform)
-            for partition in self._catalog.partitions[kind.topic]
+            for partition in self._partitions.by_topic[kind.topic]
         ]
 
     async def _load(self) -> None:
@@ -98,6 +101,10 @@ class ShardedTopic(Generic[MachineT]):
 
     def partition_of(self, key: str) -> int:
         return partition_of(key, len(self.shards))
+
+    def log_of(self, key: str) -> TopicPartition:
+        """The partition that is the log of the machine which decides about the key."""
+        return TopicPartition(self._kind.topic, self.partition_of(key))
 
     def submit(self, key: str, decide: Decide[MachineT, ResultT]) -> Pending[Outcome[ResultT]]:
         if not self.shards:

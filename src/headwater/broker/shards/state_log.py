@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from headwater.broker.partition import ACKS_ALL, Append, Partition
+from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.errors import CorruptBatch, HeadwaterError
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader
@@ -43,12 +44,12 @@ class StateLog(Generic[EventT]):
         partition.check_online()
         offset = partition.start_offset
         # Beyond the high watermark, too: what is written will be on disk before anybody is told what follows from it.
-        end_offset = partition.log.end_offset
+        end_offset = partition.end_offset
         while offset < end_offset:
             read_from = offset
             events: list[EventT] = []
             try:
-                found = partition.log.read(offset, read_bytes, limit_offset=end_offset, first_batch_whole=True)
+                found = partition.read_written(offset, read_bytes, end_offset)
                 for header, batch in batches.iterate(found.read()):
                     batches.verify(batch, header)
                     events += self._events(header, batches.read_records(batch, header, REPLAY_BATCH_BYTES_MAX))
@@ -57,7 +58,7 @@ class StateLog(Generic[EventT]):
                     raise CorruptBatch("no whole batch is there")
             except HeadwaterError as error:
                 raise DamagedState(
-                    f"{partition.log.directory} is damaged at offset {offset}, restore it from a backup: {error}"
+                    f"{partition.directory} is damaged at offset {offset}, restore it from a backup: {error}"
                 ) from error
             yield events
 
@@ -79,7 +80,7 @@ class StateLog(Generic[EventT]):
     async def settle(self) -> None:
         """Waits until all that is written is also on disk: what was replayed from it may then be told."""
         partition = self.partition
-        end_offset = partition.log.end_offset
+        end_offset = partition.end_offset
         while partition.high_watermark < end_offset:
             partition.check_online()
             await asyncio.sleep(SETTLE_STEP_S)

@@ -4,7 +4,7 @@ A decision to commit or abort is on disk before its markers are written, and the
 is on disk: after a restart from what the log says.
 """
 
-# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+# Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
 import asyncio
@@ -15,17 +15,20 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from headwater.broker.catalog.catalog import Catalog
+from headwater.broker.catalog.effective_config import EffectiveConfig
+from headwater.broker.catalog.hosted_partitions import HostedPartitions
+from headwater.broker.catalog.producer_ids import ProducerIds
 from headwater.broker.groups.coordinator import GroupCoordinator
-from headwater.broker.partition import Append
 from headwater.broker.pending import Pending
+from headwater.broker.ports.leadership import Leadership
 from headwater.broker.shards.shard import Outcome
-from headwater.broker.shards.sharded_topic import Kind, ShardedTopic
+from headwater.broker.shards.sharded_topic import Kind, ShardedTopic, refused
+from headwater.broker.topics import Topics
 from headwater.broker.transactions.log import TransactionLog
 from headwater.broker.transactions.markers import MarkerWriter
+from headwater.broker.writes.append import Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
-from headwater.config.broker import BrokerConfig
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.transactions.commands import (
@@ -50,8 +53,6 @@ logger = logging.getLogger(__name__)
 
 # From here on an end that raises the epoch may need another producer id.
 EPOCH_NEARLY_LAST = 32_700
-# There is one coordinator, which is never replaced by another.
-COORDINATOR_EPOCH = 0
 # A marker that could not be written is tried again after this, and after ever longer.
 RETRY_PAUSE_S = 0.1
 RETRY_PAUSE_S_MAX = 10.0
@@ -107,16 +108,19 @@ class _Held:
 class TransactionCoordinator(ShardedTopic[TransactionMachine]):
     def __init__(
         self,
-        catalog: Catalog,
+        topics: Topics,
+        partitions: HostedPartitions,
+        producer_ids: ProducerIds,
         groups: GroupCoordinator,
-        config: Callable[[], BrokerConfig],
+        config: EffectiveConfig,
+        leadership: Leadership,
         journal: Journal,
         clock: Clock,
     ) -> None:
-        self._config = config
+        self._config = config.live
         self._groups = groups
-        self._partitions = catalog.partitions
-        self._new_producer_id = catalog.new_producer_id
+        self._leadership = leadership
+        self._new_producer_id = producer_ids.next
         self._wall_ms = clock.now_ms
         self._writing: dict[WriteMarkers, MarkerWriter] = {}
         # By transactional id whose markers are being written: requests that go on when they are.
@@ -127,22 +131,22 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
         self._is_stopping = False
         kind = Kind(
             TRANSACTIONS_TOPIC,
-            lambda: config().transaction_state_log_num_partitions,
-            lambda: {"segment.bytes": str(config().transaction_state_log_segment_bytes)},
+            lambda: config.live.current.transaction_state_log_num_partitions,
+            lambda: {"segment.bytes": str(config.live.current.transaction_state_log_segment_bytes)},
             TransactionLog,
-            lambda: TransactionMachine(config(), self._has_room, self._partitions_left),
+            lambda: TransactionMachine(config.live.current, self._has_room, self._partitions_left),
         )
-        super().__init__(kind, catalog, journal, clock, self._perform)
+        super().__init__(kind, topics, partitions, journal, clock, self._perform)
 
     def _has_room(self) -> bool:
         """Whether one more transactional id may begin."""
         total = sum(len(machine.transactions) for machine in self.machines())
-        return total < self._config().headwater_transactions_max
+        return total < self._config.current.headwater_transactions_max
 
     def _partitions_left(self) -> int:
         """To how many partitions more all transactions together may write."""
         taken = sum(machine.partition_count for machine in self.machines())
-        return self._config().headwater_transactions_partitions_max - taken
+        return self._config.current.headwater_transactions_partitions_max - taken
 
     def partition_of(self, key: str) -> int:
         """An application and its writers are known to the same machine, because it decides over them together."""
@@ -318,7 +322,7 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
             where,
             markers.producer_id,
             markers.producer_epoch,
-            Marker(markers.is_commit, COORDINATOR_EPOCH),
+            Marker(markers.is_commit, self._coordinator_epoch(self.partition_of(markers.transactional_id))),
             protocol_version=markers.protocol_version,
         )
 
@@ -331,6 +335,21 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
         for held in self._held.pop(transactional_id, ()):
             held.go_on()
 
+    def _coordinator_epoch(self, partition_index: int) -> int:
+        return self._leadership.coordinator_epoch(TopicPartition(TRANSACTIONS_TOPIC, partition_index))
+
+    def write_marker_by_hand(
+        self, where: TopicPartition, producer_id: ProducerId, epoch: int, marker: Marker, *, protocol_version: int
+    ) -> Pending[HeadwaterError | None]:
+        """As `write_marker`, for an administrator who ends a transaction that its coordinator does not end."""
+        newest = max(map(self._coordinator_epoch, range(len(self.shards))), default=0)
+        if marker.coordinator_epoch > newest:
+            # A partition that believed it would take no more markers from the real coordinator.
+            return refused(
+                Refusal(ErrorCode.INVALID_REQUEST, f"no coordinator has had epoch {marker.coordinator_epoch} yet")
+            )
+        return self.write_marker(where, producer_id, epoch, marker, protocol_version=protocol_version)
+
     def write_marker(
         self, where: TopicPartition, producer_id: ProducerId, epoch: int, marker: Marker, *, protocol_version: int
     ) -> Pending[HeadwaterError | None]:
@@ -341,7 +360,7 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
             )
         pending: Pending[HeadwaterError | None] = Pending()
         # Other internal topics have no transactions, and nobody but the broker writes to them.
-        partitions = () if is_internal(where.topic) else self._partitions.get(where.topic, ())
+        partitions = () if is_internal(where.topic) else self._partitions.by_topic.get(where.topic, ())
         if not 0 <= where.partition < len(partitions):
             message = f"there is no partition {where} that takes markers"
             pending.resolve(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))

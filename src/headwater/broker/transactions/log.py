@@ -3,9 +3,10 @@ are left out of a batch, as compaction would drop them later."""
 
 from collections.abc import Sequence
 
-from headwater.broker.partition import Append, Partition
+from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
 from headwater.broker.transactions.format import TransactionFormat
+from headwater.broker.writes.append import Append
 from headwater.coordination.transactions.events import Event
 
 

@@ -1,4 +1,4 @@
-"""Replies that one write or flush lets go leave together: a client that had several requests under way gets its replies
+"""Replies that one write or flush makes ready leave together: a client with several requests under way gets its replies
 with one system call, and wakes up once."""
 
 import logging
@@ -9,29 +9,29 @@ logger = logging.getLogger(__name__)
 
 
 class Sender(Protocol):
-    """Has replies that are ready: one client's connection."""
+    """A client's connection with replies that are ready."""
 
     def send_ready(self) -> None: ...
 
 
 class ReplyBatch:
-    """Goes on for as long as its block; at the end of it, each sender that came sends all that it then has."""
+    """Context manager: connections with replies ready send them when the block exits."""
 
     __slots__ = ("_senders",)
 
     def __init__(self) -> None:
-        # In the order in which they came, each once; None outside the block.
+        # In order of arrival, each once; None outside of the block.
         self._senders: dict[Sender, None] | None = None
 
     def takes(self, sender: Sender) -> bool:
-        """Whether the sender may wait to be told to send."""
+        """Whether the sender shall wait for the end of the block."""
         if self._senders is None:
             return False
         self._senders[sender] = None
         return True
 
     def __enter__(self) -> None:
-        assert self._senders is None, "what one block lets go is sent before the next begins"
+        assert self._senders is None, "blocks do not nest"
         self._senders = {}
 
     def __exit__(
@@ -42,5 +42,5 @@ class ReplyBatch:
             try:
                 sender.send_ready()
             except Exception:
-                # Nobody would tell the others again.
+                # The other senders would not be told again.
                 logger.exception("replies that are ready could not be sent")

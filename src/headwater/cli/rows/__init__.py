@@ -1,0 +1,1 @@
+"""What commands show of groups, pipelines and records, as rows."""

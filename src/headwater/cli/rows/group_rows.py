@@ -1,32 +1,24 @@
-"""What a group has and how far it came, as the rows that commands show."""
+"""Groups as rows that commands show: members, partitions, committed offsets and lag."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from headwater.cli.options import with_leader
 from headwater.printable import printable
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
-    from headwater.client.groups.groups import GroupDescription, MemberDescription
+    from headwater.client.groups.admin import GroupDescription, MemberDescription
     from headwater.ids import TopicPartition
 
 MEMBERS_NAMED_MAX = 10
 
 
 def offsets_at(cluster: "Cluster", partitions: "Iterable[TopicPartition]", when: int) -> "dict[TopicPartition, int]":
-    """Of the partitions that are there and have a leader: a group may have committed for some that are gone."""
-    from headwater.client.cluster import NO_LEADER
-    from headwater.client.errors import UnknownTopic
+    """Look up the offsets of the partitions that exist and have a leader. A group may have offsets of deleted ones."""
     from headwater.client.offsets import list_offsets
 
-    led: list[TopicPartition] = []
-    for partition in partitions:
-        try:
-            if cluster.partition(partition).leader != NO_LEADER:
-                led.append(partition)
-        except UnknownTopic:
-            continue
-    return list_offsets(cluster, led, when)
+    return list_offsets(cluster, with_leader(cluster, partitions), when)
 
 
 def lag(committed: int | None, end: int | None) -> int | None:
@@ -34,7 +26,7 @@ def lag(committed: int | None, end: int | None) -> int | None:
 
 
 def summary(described: "GroupDescription") -> dict[str, object]:
-    """The group as a whole."""
+    """The row of the group itself."""
     return {
         "group": described.group_id,
         "type": described.type,
@@ -49,8 +41,8 @@ def summary(described: "GroupDescription") -> dict[str, object]:
 
 
 def partition_rows(cluster: "Cluster", described: "GroupDescription") -> list[dict[str, object]]:
-    """A row for each partition that a member has or that something is committed for."""
-    from headwater.client.groups.groups import GroupAdmin
+    """One row for each partition that is assigned to a member or has a committed offset."""
+    from headwater.client.groups.admin import GroupAdmin
     from headwater.client.offsets import LATEST
 
     committed = GroupAdmin(cluster).committed(described.group_id)
@@ -98,13 +90,13 @@ def by_topic(partitions: "Iterable[TopicPartition]") -> dict[str, list[int]]:
     return indexes
 
 
-def short(partitions: Mapping[str, Sequence[int]]) -> list[str]:
-    """For a table: orders[0-3,7]."""
+def abbreviated(partitions: Mapping[str, Sequence[int]]) -> list[str]:
+    """Abbreviate partitions for a table: orders[0-3,7]."""
     return [f"{topic}[{','.join(_ranges(indexes))}]" for topic, indexes in partitions.items()]
 
 
-def named(members: "Collection[MemberDescription]") -> str:
-    """Who is in a group, for a message."""
+def member_names(members: "Collection[MemberDescription]") -> str:
+    """List members in a message, at most MEMBERS_NAMED_MAX of them."""
     names = [
         f"{printable(member.member_id)} (client id {printable(member.client_id)}, host {printable(member.host)})"
         for member in list(members)[:MEMBERS_NAMED_MAX]

@@ -1,4 +1,4 @@
-"""How a pipeline's progress is shown: a live table on a terminal, else a line for each change, or JSON lines."""
+"""Shows a pipeline's progress: as a live table on a terminal, else as one line per change, or as JSON lines."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ from headwater.printable import printable
 
 if TYPE_CHECKING:
     from headwater.pipelines.flows import Flow
-    from headwater.pipelines.run import Update
+    from headwater.pipelines.status_reporter import Update
 
 
 class Lines:
-    """One line for each message, and for each step of a flow."""
+    """Prints one line for each message and for each change of a flow."""
 
     def __init__(self) -> None:
         self._shown: dict[str, Flow] = {}
@@ -31,7 +31,7 @@ class Lines:
 
 
 class JsonLines:
-    """One object for each change of anything."""
+    """Prints one JSON object with the whole state after each change."""
 
     def __init__(self) -> None:
         self._shown: dict[str, Any] = {}

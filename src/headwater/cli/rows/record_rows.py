@@ -1,13 +1,9 @@
-"""Records as commands show them. Bytes that are UTF-8 are text; others are escaped for people and base64 for programs.
+"""Records as rows that commands show. UTF-8 bytes are text; others are escaped for people and base64 for programs.
 
-In JSON and YAML a field whose bytes are no UTF-8 has `_base64` at the end of its name; null stays null.
+In JSON and YAML a field that is not UTF-8 has the suffix `_base64` in its name; null stays null.
 """
 
-import os
-import select
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import BinaryIO
 
 from headwater.cli.options import time_text
@@ -42,7 +38,7 @@ def text_field(name: str, content: bytes | None) -> dict[str, str | None]:
 
 
 def text_cell(content: bytes | None) -> str:
-    """One line for a table: escapes for what is not visible, `-` for null."""
+    """Format bytes as one line for a table: non-printable characters are escaped, null is `-`."""
     return "-" if content is None else printable(content.decode(errors="backslashreplace"))
 
 
@@ -51,7 +47,7 @@ def headers_cell(headers: Headers) -> str:
 
 
 def row_writer(format: str, stream: BinaryIO) -> Callable[[Row], None]:
-    """Writes rows one by one as they come: JSON as one object a line, YAML as one document each."""
+    """Return a function that writes one row: in JSON as an object on a line, in YAML as a document."""
     if format == "json":
         import orjson
 
@@ -63,25 +59,3 @@ def row_writer(format: str, stream: BinaryIO) -> Callable[[Row], None]:
 
 def _write(stream: BinaryIO, line: bytes) -> None:
     stream.write(line)
-
-
-@contextmanager
-def until_pipe_is_closed() -> Generator[None]:
-    """Whoever read our output may have enough of it, which is no failure."""
-    try:
-        yield
-    except BrokenPipeError:
-        # The interpreter would otherwise try once more to write what is left, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def check_reader(stream: BinaryIO) -> None:
-    """While nothing is written, a pipe that was closed at its other end shows only if it is asked."""
-    try:
-        descriptor = stream.fileno()
-    except OSError:
-        return
-    poller = select.poll()
-    poller.register(descriptor, 0)
-    if any(event & select.POLLERR for _, event in poller.poll(0)):
-        raise BrokenPipeError

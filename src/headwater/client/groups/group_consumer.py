@@ -1,7 +1,7 @@
-"""Reads the partitions that a group gives to this member, from where the group left off, and commits how far it came.
+"""Reads the partitions that a group assigns to this member, from the committed offsets on, and commits its progress.
 
-Law: at least once. An offset is committed only after the record before it was processed, and a record counts as
-processed when `poll` is called again, or when the caller says so.
+Law: at-least-once. An offset is committed only after the record before it was processed. A record counts as processed
+when the caller polls again, commits, or moves `processed`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -10,18 +10,18 @@ from typing import Self
 
 from headwater.client.cluster import Cluster
 from headwater.client.consumer import WAIT_MS_MAX, ConsumedRecord, Consumer
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError, OffsetOutOfRange, Refused, UnknownGroup, UnknownTopic
-from headwater.client.groups.coordinator import GroupCoordinator
 from headwater.client.groups.group_offsets import CommittedOffset, commit_offsets, fetch_offsets
-from headwater.client.groups.membership import REBALANCE_TIMEOUT_MS, Membership
+from headwater.client.groups.membership import REBALANCE_TIMEOUT_MS, GroupMembership
 from headwater.client.offsets import EARLIEST, list_offsets
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicPartition
 
 AUTO_COMMIT_MS = 5_000
 
-# The coordinator knows more about this member than the member does; the next heartbeat tells.
-_OUTDATED = frozenset(
+# The member's id or epoch is stale. The next heartbeat tells the member what has changed.
+_STALE_MEMBERSHIP = frozenset(
     {
         ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -32,12 +32,12 @@ _OUTDATED = frozenset(
 
 
 class GroupConsumer:
-    """`reset` says where to begin in a partition without a committed offset, or with one that is gone: EARLIEST or
-    LATEST. Offsets are committed every `auto_commit_ms`, before partitions are given back, and on closing; None leaves
-    all that to `commit`.
+    """`reset` (EARLIEST or LATEST) says where to begin in a partition whose committed offset is missing or out of
+    range. Offsets are committed every `auto_commit_ms`, before partitions are revoked, and on closing. With None the
+    caller commits.
 
-    `processed` is the next offset to process of each partition: what will be committed. Every poll moves it past what
-    the one before gave; a caller that stops in between moves it itself.
+    `processed` holds the next offset to process of each partition: these offsets are committed. Every poll moves them
+    past the records of the poll before. A caller that stops in the middle of those records sets `processed` itself.
     """
 
     def __init__(
@@ -59,7 +59,9 @@ class GroupConsumer:
         self._committed_only = committed_only
         self._wait_ms_max = wait_ms_max
         self._coordinator = GroupCoordinator(cluster, group_id)
-        self._membership = Membership(self._coordinator, assignor=assignor, rebalance_timeout_ms=rebalance_timeout_ms)
+        self._membership = GroupMembership(
+            self._coordinator, assignor=assignor, rebalance_timeout_ms=rebalance_timeout_ms
+        )
         self._consumer = Consumer(cluster, {}, committed_only=committed_only, wait_ms_max=wait_ms_max)
         self._committed: dict[TopicPartition, int] = {}
         self._committed_at_ms = cluster.clock.monotonic_ms()
@@ -70,21 +72,22 @@ class GroupConsumer:
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The next offset to fetch of each partition that this member has."""
+        """The next offset to fetch of each partition that is assigned to this member."""
         return self._consumer.positions
 
     def subscribe(self, topics: Collection[str] = (), *, regex: str | None = None) -> None:
-        """Replaces what was subscribed to before. `regex`, in RE2 syntax, is matched by the broker."""
+        """Replace the subscription. The broker matches `regex`, which is in RE2 syntax."""
         if not topics and not regex:
             raise ClientError("there is nothing to subscribe to: name topics or give a regular expression")
         self._membership.subscribe(topics, regex=regex)
 
     def poll(self) -> list[ConsumedRecord]:
-        """The next records, or none if there is nothing new within `wait_ms_max`; also what keeps the member alive."""
+        """Return the next records, or none if nothing new arrives within `wait_ms_max`. Polling also sends the
+        heartbeats that keep the member in the group."""
         assert self._membership.is_subscribed, "subscribe comes before poll"
         self.processed.update(self._consumer.positions)
         self._rebalance()
-        self._commit_in_time()
+        self._commit_if_due()
         if not self._consumer.positions:
             self._cluster.sleep(min(self._wait_ms_max, self._membership.until_heartbeat_ms()) / 1000)
             return []
@@ -96,28 +99,28 @@ class GroupConsumer:
             self._consumer.positions = {**before, error.partition: offset}
         except UnknownTopic:
             self._consumer.positions = before
-            self._pass_over_deleted_topics()
+            self._drop_deleted_topics()
         except BaseException:
-            # Some of what this round fetched may be lost with the error, so it is fetched again.
+            # The error may have discarded records that this round fetched: fetch them again.
             self._consumer.positions = before
             raise
         return []
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commits these offsets, or past all records that polls have given so far."""
+        """Commit these offsets; without any, commit past all records that `poll` has returned."""
         if offsets is None:
             self.processed.update(self._consumer.positions)
             offsets = self.processed
         self._commit(offsets)
 
     def close(self) -> None:
-        """Commits what is processed, and leaves the group."""
+        """Commit `processed` (with auto-commit), and leave the group."""
         try:
             if self._auto_commit_ms is not None:
                 self._commit_processed()
         finally:
             self._membership.leave()
-            self._let_go([*self._consumer.positions, *self.processed])
+            self._drop_partitions([*self._consumer.positions, *self.processed])
 
     def __enter__(self) -> Self:
         return self
@@ -127,25 +130,25 @@ class GroupConsumer:
     ) -> None:
         self.close()
 
-    # -- partitions that come and go
+    # -- rebalances
 
     def _rebalance(self) -> None:
         change = self._membership.poll()
         if change is None:
             return
-        # A commit that comes too early or too late waits for what the next heartbeat tells.
         may_commit = self._auto_commit_ms is not None and not change.is_lost
         if change.revoked and may_commit and not self._commit_processed():
+            # The member's epoch is stale: acknowledge nothing before the next heartbeat tells the current state.
             return
-        self._let_go(change.revoked)
+        self._drop_partitions(change.revoked)
         try:
-            self._take_up(change.assigned)
+            self._add_partitions(change.assigned)
         except UnknownTopic:
-            # It was deleted a moment ago, and is taken away again with one of the next heartbeats.
+            # The topic was just deleted. One of the next heartbeats revokes its partitions.
             return
         self._membership.acknowledge()
 
-    def _take_up(self, partitions: Collection[TopicPartition]) -> None:
+    def _add_partitions(self, partitions: Collection[TopicPartition]) -> None:
         if not partitions:
             return
         committed = fetch_offsets(self._coordinator, partitions, stable_only=True)
@@ -155,39 +158,39 @@ class GroupConsumer:
         self._committed.update(positions)
         self._consumer.positions.update(positions | reset)
 
-    def _let_go(self, partitions: Iterable[TopicPartition]) -> None:
+    def _drop_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             for known in (self._consumer.positions, self.processed, self._committed):
                 known.pop(partition, None)
 
-    def _pass_over_deleted_topics(self) -> None:
+    def _drop_deleted_topics(self) -> None:
         held = [*self._consumer.positions, *self.processed]
         for topic in {partition.topic for partition in held}:
             self._cluster.forget([topic])
             try:
                 self._cluster.topic(topic)
             except UnknownTopic:
-                self._let_go(partition for partition in held if partition.topic == topic)
+                self._drop_partitions(partition for partition in held if partition.topic == topic)
 
     # -- commits
 
-    def _commit_in_time(self) -> None:
+    def _commit_if_due(self) -> None:
         now_ms = self._cluster.clock.monotonic_ms()
         if self._auto_commit_ms is not None and now_ms - self._committed_at_ms >= self._auto_commit_ms:
             self._commit_processed()
             self._committed_at_ms = now_ms
 
     def _commit_processed(self) -> bool:
-        """Whether the coordinator took them."""
+        """Commit `processed`. Return whether the coordinator accepted the offsets."""
         try:
             self._commit(self.processed)
         except (Refused, UnknownGroup) as error:
-            if error.code not in _OUTDATED:
+            if error.code not in _STALE_MEMBERSHIP:
                 raise
-            self._membership.hurry()
+            self._membership.heartbeat_now()
             return False
         except UnknownTopic:
-            self._pass_over_deleted_topics()
+            self._drop_deleted_topics()
             self._commit(self.processed)
         return True
 

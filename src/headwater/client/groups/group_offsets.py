@@ -1,10 +1,10 @@
-"""The offsets that a group has committed: read, written and deleted at its coordinator."""
+"""The committed offsets of a group: fetched from its coordinator, committed and deleted there."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError, UnknownTopic, check, only
-from headwater.client.groups.coordinator import GroupCoordinator
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicName, TopicPartition
 from headwater.protocol.messages.groups.offset_commit import (
@@ -26,17 +26,17 @@ from headwater.protocol.messages.groups.offset_fetch import (
     OffsetFetchResponse,
 )
 
-# Who commits from outside has no member id and no epoch; the group must then have no members.
+# A commit without a member, as an administrator makes it. The group must then have no members.
 NO_MEMBER = MemberId("")
 NO_EPOCH = -1
 
-# From version 10 on topics go by id, which a commit for a topic that is gone does not have.
+# From version 10 on, requests name topics by id. The id of a deleted topic, for which offsets may exist, is not known.
 _COMMIT_VERSION_MAX = 9
 _FETCH_VERSION_MAX = 9
 
 
 class CommittedOffset(NamedTuple):
-    """`leader_epoch` is -1 where whoever committed did not know it."""
+    """`leader_epoch` is -1 if the committing client did not know it."""
 
     offset: int
     leader_epoch: int = -1
@@ -46,9 +46,9 @@ class CommittedOffset(NamedTuple):
 def fetch_offsets(
     coordinator: GroupCoordinator, partitions: Collection[TopicPartition] | None = None, *, stable_only: bool = False
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What the group has committed of these partitions, or of all; those without a commit are left out.
+    """Return the group's committed offsets of these partitions (None: all). Partitions without one are left out.
 
-    With `stable_only`, commits that an open transaction may still change are waited for.
+    With `stable_only`, wait while an open transaction may still change an offset.
     """
     topics = None
     if partitions is not None:
@@ -84,7 +84,7 @@ def commit_offsets(
     member_id: MemberId = NO_MEMBER,
     epoch: int = NO_EPOCH,
 ) -> None:
-    """Commits for a member of the group, or from outside for a group that has none."""
+    """Commit as a member of the group, or without a member for a group that has none."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, index), committed in offsets.items():
         topics.setdefault(topic, []).append(
@@ -116,7 +116,7 @@ def commit_offsets(
 
 
 def delete_offsets(coordinator: GroupCoordinator, partitions: Collection[TopicPartition]) -> None:
-    """Forgets what the group has committed of partitions whose topics no member is subscribed to."""
+    """Delete the group's offsets of these partitions. No member may be subscribed to their topics."""
     request = OffsetDeleteRequest(
         group_id=coordinator.group_id,
         topics=[
@@ -139,7 +139,7 @@ def delete_offsets(coordinator: GroupCoordinator, partitions: Collection[TopicPa
 
 def _check(code: int, coordinator: GroupCoordinator, partition: TopicPartition) -> None:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        # Another try would not bring it back.
+        # UnknownTopic is not retriable: a retry would not bring the partition back.
         raise UnknownTopic(f"partition {partition} does not exist")
     check(code, f"group {coordinator.group_id!r}, partition {partition}")
 

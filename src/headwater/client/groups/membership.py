@@ -1,7 +1,7 @@
-"""One member of a group in the next-generation protocol (KIP-848): joins, heartbeats, lets go, takes up and leaves.
+"""A member's side of the next-generation group protocol (KIP-848): it joins, heartbeats, rebalances and leaves.
 
-Law: a partition that the group takes away is acknowledged only after the caller has let go of it. There is no thread:
-the member is alive as long as `poll` is called more often than the session time-out.
+Law: a revoked partition is acknowledged only after the caller has stopped using it. There is no heartbeat thread: the
+member stays in the group as long as `poll` is called more often than the session time-out.
 """
 
 from collections.abc import Collection, Iterable
@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import uuid4
 
+from headwater.client.coordinator import GroupCoordinator
 from headwater.client.errors import ClientError
-from headwater.client.groups.coordinator import GroupCoordinator
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId, TopicId, TopicName, TopicPartition
 from headwater.protocol.messages.groups.consumer_group_heartbeat import (
@@ -21,13 +21,13 @@ from headwater.protocol.messages.groups.consumer_group_heartbeat import (
 )
 
 REBALANCE_TIMEOUT_MS = 300_000
-# Whatever the coordinator says, heartbeats come no faster.
+# Lower bound of the heartbeat interval that the coordinator chooses.
 HEARTBEAT_INTERVAL_MS_MIN = 100
 
 _JOINING = 0
 _LEAVING = -1
 _UNCHANGED = -1
-# The group goes on without this member, which may join it again.
+# The group has removed this member. It may join again.
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND})
 
 
@@ -37,15 +37,15 @@ class TopicIdPartition(NamedTuple):
 
 
 class Rebalance(NamedTuple):
-    """What the group wants of a member: let go of `revoked`, then take up `assigned`, then acknowledge."""
+    """What the caller must do, in this order: stop using `revoked`, start reading `assigned`, call `acknowledge`."""
 
     revoked: frozenset[TopicPartition]
     assigned: frozenset[TopicPartition]
-    # The group took them away without waiting: others may have them, so that no commit for them counts any more.
+    # The group removed the member. Other members may have the revoked partitions already, so commits are refused.
     is_lost: bool
 
 
-class Membership:
+class GroupMembership:
     def __init__(
         self,
         coordinator: GroupCoordinator,
@@ -53,8 +53,8 @@ class Membership:
         assignor: str | None = None,
         rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS,
     ) -> None:
-        """The group waits `rebalance_timeout_ms` for a member to let go of what it takes away. `assignor` is one of the
-        broker's, such as uniform or range; if none is named, the broker chooses."""
+        """The group waits `rebalance_timeout_ms` for the member to give up revoked partitions. `assignor` names an
+        assignor of the broker, such as uniform or range; with None the broker chooses."""
         self.member_id = MemberId(str(uuid4()))
         self.epoch = _JOINING
         self._coordinator = coordinator
@@ -62,13 +62,14 @@ class Membership:
         self._assignor = assignor
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._topics: list[str] = []
-        # None until there is one: an empty one takes an earlier one back.
+        # None until one was set. The empty string then removes it, because null means unchanged in the request.
         self._regex: str | None = None
         self._heartbeat_at_ms = self._clock.monotonic_ms()
-        self._was_sent = False
-        # Whether the coordinator has what there is to tell; after an answer that never came, nobody knows.
-        self._is_told = False
-        self._is_owned_told = False
+        self._was_heartbeat_sent = False
+        # Whether the coordinator has confirmed the subscription, and the owned partitions. If an answer is lost, nobody
+        # knows whether it got them, and the next heartbeat sends everything.
+        self._is_subscription_confirmed = False
+        self._is_owned_confirmed = False
         self._is_lost = False
         self._owned: frozenset[TopicIdPartition] = frozenset()
         self._target: frozenset[TopicIdPartition] = frozenset()
@@ -83,21 +84,21 @@ class Membership:
         return bool(self._topics or self._regex)
 
     def subscribe(self, topics: Collection[str] = (), *, regex: str | None = None) -> None:
-        """Replaces what was subscribed to before. `regex`, in RE2 syntax, is matched by the broker."""
+        """Replace the subscription. The broker matches `regex`, which is in RE2 syntax."""
         self._topics = sorted(set(topics))
         self._regex = "" if regex is None and self._regex is not None else regex
-        self._is_told = False
-        self.hurry()
+        self._is_subscription_confirmed = False
+        self.heartbeat_now()
 
-    def hurry(self) -> None:
-        """Lets the next poll heartbeat, whatever the interval."""
+    def heartbeat_now(self) -> None:
+        """Make the next `poll` heartbeat, whatever the interval."""
         self._heartbeat_at_ms = self._clock.monotonic_ms()
 
     def until_heartbeat_ms(self) -> int:
         return max(self._heartbeat_at_ms - self._clock.monotonic_ms(), 0)
 
     def poll(self) -> Rebalance | None:
-        """Heartbeats when it is time to. What the group wants is given again and again until it is acknowledged."""
+        """Heartbeat if it is due. A rebalance is returned by every poll until it is acknowledged."""
         if not self._is_lost and not self.until_heartbeat_ms():
             self._heartbeat()
         revoked, assigned = self._owned - self._target, self._known_target() - self._owned
@@ -106,15 +107,16 @@ class Membership:
         return Rebalance(self._named(revoked), self._named(assigned), self._is_lost)
 
     def acknowledge(self) -> None:
-        """What the last poll asked for is done; the next one tells the coordinator."""
+        """Note that the caller has done what the last rebalance asks for. The next poll tells the coordinator."""
         self._owned = self._known_target()
-        self._is_owned_told = False
+        self._is_owned_confirmed = False
         self._is_lost = False
-        self.hurry()
+        self.heartbeat_now()
 
     def leave(self) -> None:
-        """Others need not wait for the session time-out then. That still is there if this fails."""
-        if not self._was_sent:
+        """Leave the group, so that the other members need not wait for the session time-out. Errors are ignored: the
+        time-out then removes the member."""
+        if not self._was_heartbeat_sent:
             return
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._coordinator.group_id, member_id=self.member_id, member_epoch=_LEAVING
@@ -125,9 +127,9 @@ class Membership:
                 ConsumerGroupHeartbeatResponse,
                 lambda response: self._coordinator.check(response.error_code, response.error_message),
             )
-        self._start_anew()
+        self._reset_epoch()
         self._owned = self._target
-        self._was_sent = False
+        self._was_heartbeat_sent = False
 
     # -- heartbeats
 
@@ -137,42 +139,42 @@ class Membership:
         except ClientError as error:
             if error.code not in _FENCED or self.epoch == _JOINING:
                 raise
-            self._start_anew()
+            self._reset_epoch()
             self._is_lost = bool(self._owned)
-            self.hurry()
+            self.heartbeat_now()
             return
-        # A topic may be younger than what the broker that is asked knows; then the next heartbeat asks again.
+        # The broker that is asked may not know a new topic yet. Then the lookup is repeated after the next heartbeat.
         unknown = {partition.topic_id for partition in self._target} - self._names.keys()
         if unknown:
             self._names.update(self._coordinator.cluster.topic_names(unknown))
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
-        everything = not self._is_told
-        # Until the answer is there, nobody knows what the coordinator has heard.
-        self._was_sent, self._is_told = True, False
+        is_full = not self._is_subscription_confirmed
+        # Unconfirmed until the answer arrives: if it is lost, nobody knows what the coordinator has received.
+        self._was_heartbeat_sent, self._is_subscription_confirmed = True, False
         return ConsumerGroupHeartbeatRequest(
             group_id=self._coordinator.group_id,
             member_id=self.member_id,
             member_epoch=self.epoch,
-            rebalance_timeout_ms=self._rebalance_timeout_ms if everything else _UNCHANGED,
-            subscribed_topic_names=self._topics if everything else None,
-            subscribed_topic_regex=self._regex if everything else None,
-            server_assignor=self._assignor if everything else None,
-            topic_partitions=_pack(self._owned) if everything or not self._is_owned_told else None,
+            rebalance_timeout_ms=self._rebalance_timeout_ms if is_full else _UNCHANGED,
+            subscribed_topic_names=self._topics if is_full else None,
+            subscribed_topic_regex=self._regex if is_full else None,
+            server_assignor=self._assignor if is_full else None,
+            topic_partitions=_pack(self._owned) if is_full or not self._is_owned_confirmed else None,
         )
 
     def _read(self, response: ConsumerGroupHeartbeatResponse) -> None:
         self._coordinator.check(response.error_code, response.error_message)
         self.epoch = response.member_epoch
-        self._is_told = self._is_owned_told = True
+        self._is_subscription_confirmed = self._is_owned_confirmed = True
         interval_ms = max(response.heartbeat_interval_ms, HEARTBEAT_INTERVAL_MS_MIN)
         self._heartbeat_at_ms = self._clock.monotonic_ms() + interval_ms
         if response.assignment is not None:
             self._target = _unpack(response.assignment)
 
-    def _start_anew(self) -> None:
+    def _reset_epoch(self) -> None:
         self.epoch = _JOINING
-        self._is_told = False
+        self._is_subscription_confirmed = False
         self._target = frozenset()
 
     # -- partitions

@@ -1,0 +1,1 @@
+"""TLS and SASL, set up with the settings of Kafka's clients."""

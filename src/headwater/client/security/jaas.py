@@ -1,8 +1,8 @@
-"""`sasl.jaas.config`, the form in which Java's clients are given a name and a password.
+"""`sasl.jaas.config`, the setting in which Java clients get a user name and a password:
 
     org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="tea";
 
-Law: what is wrong is said without quoting the text, for it holds the password.
+Law: error messages never quote the text, because it contains the password.
 """
 
 import re
@@ -26,7 +26,7 @@ _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 class Login(NamedTuple):
-    """The login module by the last part of its name, and its options."""
+    """`module` is the login module's class name without its package."""
 
     module: str
     options: dict[str, str]
@@ -74,9 +74,11 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _unescaped(text: str) -> str:
-    """Escapes are those of C, as Java reads this text."""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)) if found[1][0] in "01234567" else _of(found[1]), text)
+    """Resolve escapes as Java does here: they are those of C."""
+    return _ESCAPE.sub(
+        lambda found: chr(int(found[1], 8)) if found[1][0] in "01234567" else _unescaped_character(found[1]), text
+    )
 
 
-def _of(character: str) -> str:
+def _unescaped_character(character: str) -> str:
     return _ESCAPED.get(character, character)

@@ -1,4 +1,4 @@
-"""A properties file in Java's form, as Kafka's own tools read it; text is UTF-8, and `\\uXXXX` is understood, too."""
+"""Properties files in Java's format, as Kafka's own tools read them, in UTF-8. `\\uXXXX` escapes work, too."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def _logical_lines(text: str) -> Iterator[str]:
         line = line.lstrip(" \t\f")
         if not parts and (not line or line[0] in "#!"):
             continue
-        # An odd number of backslashes at the end: the line goes on in the next.
+        # An odd number of backslashes at the end continues the line.
         if (len(line) - len(line.rstrip("\\"))) % 2:
             parts.append(line[:-1])
             continue
@@ -60,10 +60,10 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    # Java writes a character beyond the first 65,536 as two escapes, which are one character here.
-    return _ESCAPE.sub(_meant, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    # Java writes a character beyond U+FFFF as two escapes, a surrogate pair. Encoding as UTF-16 joins the two.
+    return _ESCAPE.sub(_resolved, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
-def _meant(found: re.Match[str]) -> str:
+def _resolved(found: re.Match[str]) -> str:
     escape = found[1]
     return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPED.get(escape, escape)

@@ -1,6 +1,6 @@
-"""Who we are to a broker: a name and a password, and the exchange of the mechanism that proves it (SASL).
+"""SASL authentication of a connection: a user name, a password, and the mechanism's exchange with the broker.
 
-Law: the password appears in no error, log or representation.
+Law: the password appears in no error, log or repr.
 """
 
 import secrets
@@ -16,15 +16,15 @@ from headwater.protocol.messages.security.sasl_authenticate import SaslAuthentic
 from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from headwater.client.connection import Connection
+    from headwater.client.connection import BrokerConnection
 
 PLAIN = "PLAIN"
 _SCRAM_DIGESTS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS = (PLAIN, *_SCRAM_DIGESTS)
 
-# Before it, the mechanism's messages went without the protocol's frames.
+# With version 0, the mechanism's messages are not wrapped in SaslAuthenticate requests.
 _HANDSHAKE_VERSION_MIN = 1
-# Enough that no two exchanges share one; printable, and without the comma that separates attributes.
+# Long enough to be unique per exchange. Its URL-safe form has no comma, which would separate attributes.
 _NONCE_BYTES = 24
 
 
@@ -34,8 +34,8 @@ class Credentials:
     username: str
     password: str = field(repr=False)
 
-    def authenticate(self, connection: "Connection") -> None:
-        """On a connection that has just been made: nothing else may be asked before."""
+    def authenticate(self, connection: "BrokerConnection") -> None:
+        """Authenticate a new connection, before any other request is sent on it."""
         self._agree(connection)
         try:
             if self.mechanism == PLAIN:
@@ -47,7 +47,7 @@ class Credentials:
                 f"the broker at {connection.endpoint}, user {self.username!r}: {error}"
             ) from None
 
-    def _agree(self, connection: "Connection") -> None:
+    def _agree(self, connection: "BrokerConnection") -> None:
         broker = f"the broker at {connection.endpoint}"
         if connection.version(SaslHandshakeRequest) < _HANDSHAKE_VERSION_MIN:
             raise UnsupportedApi(f"{broker} speaks SASL in a form that is too old")
@@ -59,14 +59,14 @@ class Credentials:
             raise AuthenticationFailed(f"{broker} does not take {self.mechanism}; it takes {offered} (sasl.mechanism)")
         check(answer.error_code, f"{broker} refused to agree on {self.mechanism}")
 
-    def _prove(self, connection: "Connection") -> None:
+    def _prove(self, connection: "BrokerConnection") -> None:
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
         scram = ScramExchange(_SCRAM_DIGESTS[self.mechanism], self.username, self.password, nonce)
         challenge = _exchange(connection, scram.first())
         scram.verify(_exchange(connection, scram.final(challenge)))
 
 
-def _exchange(connection: "Connection", message: bytes) -> bytes:
+def _exchange(connection: "BrokerConnection", message: bytes) -> bytes:
     answer = connection.call(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
     check(answer.error_code, "authentication", answer.error_message)
     return bytes(answer.auth_bytes)

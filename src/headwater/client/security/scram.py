@@ -1,6 +1,7 @@
-"""SCRAM (RFC 5802, RFC 7677) as a client: a password is proved, not sent, and the server proves that it knows it, too.
+"""The client side of SCRAM (RFC 5802, RFC 7677): the client proves the password without sending it, and so does the
+server.
 
-Pure: messages in, messages out. What the server says is hostile until its signature is verified.
+Pure: messages in, messages out. The server's messages are untrusted until its signature is verified.
 """
 
 import base64
@@ -12,19 +13,19 @@ from typing import NamedTuple
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.printable import printable
 
-# Kafka's own bounds are 4096, below which a password is too cheap to guess for whoever hears the exchange, and 16384.
-# More is allowed up to what a hostile server may make us compute: about a second.
+# Kafka's own bounds are 4096 and 16384. With fewer iterations, an eavesdropper could guess the password too cheaply.
+# The upper bound here limits what a hostile server can make us compute to about a second.
 ITERATIONS_MIN = 4_096
 ITERATIONS_MAX = 1_000_000
 MESSAGE_BYTES_MAX = 4_096
 
-# No channel binding, no other identity than the user's own; Kafka knows neither.
+# No channel binding and no authorization identity: Kafka supports neither.
 _GS2_HEADER = b"n,,"
 _ERROR_LENGTH_MAX = 200
 
 
 class ScramFailed(HeadwaterError):
-    """The server refused, or said what no server that knows the password says."""
+    """The server refused us, or sent a message that no server with the password would send."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
@@ -36,11 +37,12 @@ class _Challenge(NamedTuple):
 
 
 class ScramExchange:
-    """`first()`, then `final()` with the server's answer, then `verify()` with the next. A nonce is used once."""
+    """Call `first()`, then `final()` with the server's first answer, then `verify()` with its second one. Use a nonce
+    for one exchange only."""
 
     def __init__(self, digest: str, username: str, password: str, nonce: str) -> None:
         self._digest = digest
-        # As Kafka's clients and brokers do, which leave out the normalization (SASLprep) that the RFC asks for.
+        # Without the normalization (SASLprep) that the RFC requires: Kafka's clients and brokers leave it out, too.
         self._password = password.encode()
         self._nonce = nonce.encode()
         self._first_bare = b"n=%s,r=%s" % (_escaped(username), self._nonce)
@@ -61,7 +63,7 @@ class ScramExchange:
         return b"%s,p=%s" % (without_proof, base64.b64encode(proof))
 
     def verify(self, server_final: bytes) -> None:
-        """Raises unless the server has shown that it knows the password."""
+        """Raise ScramFailed unless the server has proved that it knows the password."""
         expected = self._server_signature
         assert expected is not None, "the server's last message answers our final one"
         kind, value = _attributes(server_final)[0]
@@ -77,7 +79,7 @@ class ScramExchange:
         nonce, salt, iterations = (value for _, value in attributes[:3])
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise ScramFailed("the server's nonce does not extend ours")
-        # Few digits before they are made a number; `isdigit` of bytes knows ASCII only.
+        # Check the length before converting to a number. `isdigit` of bytes accepts ASCII digits only.
         if not iterations.isdigit() or len(iterations) > 9:
             raise ScramFailed("the server asks for a number of iterations that is none")
         if not ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX:
@@ -95,7 +97,7 @@ def _escaped(username: str) -> bytes:
 
 
 def _attributes(message: bytes) -> list[tuple[bytes, bytes]]:
-    """`a=value,b=value`: there is at least one."""
+    """Split `a=value,b=value` into pairs. There is at least one."""
     if len(message) > MESSAGE_BYTES_MAX:
         raise ScramFailed(f"a message of {len(message)} bytes, where up to {MESSAGE_BYTES_MAX} are read")
     attributes: list[tuple[bytes, bytes]] = []

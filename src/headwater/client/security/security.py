@@ -1,4 +1,4 @@
-"""How a client's connections are secured: TLS, a name and a password, both or neither."""
+"""How a client's connections are secured: with TLS, with SASL credentials, with both or with neither."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,16 +21,17 @@ PLAINTEXT = Security()
 
 
 def about_security(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those settings of a Kafka client that say how its connections are secured."""
+    """Select the security settings (`security.*`, `ssl.*`, `sasl.*`) among the settings of a Kafka client."""
     return {name: value for name, value in settings.items() if name.startswith(_PREFIXES)}
 
 
 def read_security(settings: Mapping[str, str]) -> Security:
-    """From the settings of a Kafka client: those about security must be known, all others are left alone."""
+    """Read the security settings of a Kafka client. Other settings are ignored; an unknown security setting is
+    refused."""
     given = about_security(settings)
     if not given:
         return PLAINTEXT
-    # Imported by those who have settings: most clients have none, and their start-up time counts.
+    # Imported only if there are settings: most clients have none, and start-up time counts.
     from headwater.client.security import security_settings  # noqa: PLC0415
 
     return security_settings.read(given)

@@ -1,7 +1,7 @@
-"""What the settings `security.*`, `ssl.*` and `sasl.*` of Kafka's clients, Java's and librdkafka's, ask for.
+"""Reads the settings `security.*`, `ssl.*` and `sasl.*` of Kafka's clients, with the names of Java and of librdkafka.
 
-Law: one of these that is unknown, or that another makes useless, is refused by its name: nobody should believe that a
-connection is safer than it is.
+Law: a setting that is unknown, or that has no effect because of another one, is refused by its name: nobody should
+believe that a connection is safer than it is.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ _TLS = frozenset(
         "ssl.enabled.protocols",
     }
 )
-# librdkafka knows both names of the mechanism.
+# librdkafka accepts both names of the mechanism setting.
 _MECHANISMS = "sasl.mechanisms"
 _SASL = frozenset({MECHANISM, _MECHANISMS, "sasl.username", "sasl.password", jaas.SETTING})
 _MODULES = {"PlainLoginModule": (PLAIN,), "ScramLoginModule": MECHANISMS[1:]}
@@ -49,7 +49,7 @@ _TLS_NAMES = ("TLS", "TLSv1.2", "TLSv1.3")
 
 
 def read(given: Mapping[str, str]) -> Security:
-    """All that is given must be known."""
+    """Read the settings, all of which must be known security settings."""
     for name in given:
         _check_known(name)
     protocol = _choice(given, PROTOCOL, PROTOCOLS, "PLAINTEXT")
@@ -80,7 +80,7 @@ def _check_useful(given: Mapping[str, str], protocol: str) -> None:
 
 
 def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
-    """As Kafka does, without regard to case."""
+    """Read one of `choices`, ignoring case as Kafka does."""
     text = given.get(name, default).strip().upper()
     for choice in choices:
         if choice.upper() == text:
@@ -96,7 +96,7 @@ def _shown(value: str) -> str:
 
 
 def _read_tls(given: Mapping[str, str]) -> "Tls":
-    # Imported by those who use it: Python's TLS takes longer to import than all else here.
+    # Imported only if TLS is used: Python's ssl module takes longer to import than everything else here.
     from headwater.client.security.tls import Tls  # noqa: PLC0415
 
     _choice(given, "ssl.protocol", _TLS_NAMES, "TLS")
@@ -111,7 +111,7 @@ def _read_tls(given: Mapping[str, str]) -> "Tls":
         certificate=certificate,
         key=key,
         key_password=given.get("ssl.key.password"),
-        host_checked=_is_host_checked(given),
+        is_host_checked=_is_host_checked(given),
         version_min=min(versions),
         version_max=max(versions),
     )
@@ -128,7 +128,7 @@ def _read_trusted(given: Mapping[str, str]) -> "Pem | None":
 
 
 def _read_identity(given: Mapping[str, str]) -> "tuple[Pem | None, Pem | None]":
-    """The certificate, and its key where that stands elsewhere."""
+    """Read the client's certificate, and its key if that is not in the same file."""
     _one_of(given, "ssl.certificate.location", "ssl.keystore.location", "ssl.keystore.certificate.chain")
     _one_of(given, "ssl.key.location", "ssl.keystore.location", "ssl.keystore.key")
     _check_store(given, "ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.key")
@@ -157,7 +157,7 @@ def _one_of(given: Mapping[str, str], *names: str) -> None:
 
 
 def _check_store(given: Mapping[str, str], kind: str, *names: str) -> None:
-    """Java's stores are of type JKS unless said otherwise, and PEM is the one that is read here."""
+    """Refuse stores that are not PEM, the only supported type. As in Java, the default type is JKS."""
     store = next((name for name in names if name in given), None)
     if store is None:
         if kind in given:
@@ -190,7 +190,7 @@ def _in_text(given: Mapping[str, str], name: str) -> "Pem | None":
 
 
 def _is_host_checked(given: Mapping[str, str]) -> bool:
-    """An empty text switches it off, as in Java; librdkafka says "none"."""
+    """Whether to check the host name. An empty value switches the check off, as in Java; librdkafka uses "none"."""
     name = "ssl.endpoint.identification.algorithm"
     text = given.get(name, "https").strip().lower()
     if text not in {"https", "", "none"}:
@@ -231,7 +231,7 @@ def _read_credentials(given: Mapping[str, str]) -> Credentials:
 
 
 def _is_unicode(text: str) -> bool:
-    """False for halves of characters, which stand for bytes that are no UTF-8."""
+    """False if the text contains lone surrogates, which stand for bytes that are not UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 

@@ -1,6 +1,7 @@
-"""TLS to a broker: whom we trust, and the certificate that we show. At least TLS 1.2, certificates always verified.
+"""TLS to a broker: the authorities to trust, and the client's certificate. At least TLS 1.2; the broker's certificate
+is always verified.
 
-Law: keys and their passwords appear in no error, log or representation.
+Law: keys and their passwords appear in no error, log or repr.
 """
 
 import socket
@@ -20,7 +21,7 @@ VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """PEM that stands in a file (or, for trust, a directory of files), or in the setting itself."""
+    """PEM from a file (or, for trusted authorities, a directory of files), or from the setting itself."""
 
     setting: str
     file: str | None = None
@@ -29,34 +30,34 @@ class Pem:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    # None trusts the authorities that the operating system trusts.
+    # None: the authorities that the operating system trusts.
     trusted: Pem | None = None
     certificate: Pem | None = None
-    # None where the certificate's file holds the key, too.
+    # None if the certificate's file contains the key, too.
     key: Pem | None = None
     key_password: str | None = field(default=None, repr=False)
-    # Whether the broker's certificate must name the host that was connected to.
-    host_checked: bool = True
+    # Whether the broker's certificate must name the host that we connected to.
+    is_host_checked: bool = True
     version_min: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     version_max: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
 
     def context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = self.host_checked
+        context.check_hostname = self.is_host_checked
         context.minimum_version = self.version_min
         context.maximum_version = self.version_max
         if self.trusted is None:
             context.load_default_certs()
         else:
-            with _named(self.trusted):
+            with _naming_setting(self.trusted):
                 _trust(context, self.trusted)
         if self.certificate is not None:
-            with _named(self.key or self.certificate):
+            with _naming_setting(self.key or self.certificate):
                 self._show(context, self.certificate)
         return context
 
     def wrap(self, connected: socket.socket, endpoint: Endpoint) -> ssl.SSLSocket:
-        """`connected` with TLS over it, or closed."""
+        """Start TLS on a connected socket. If that fails, the socket is closed."""
         try:
             return self.context().wrap_socket(connected, server_hostname=endpoint.host)
         except TimeoutError:
@@ -66,12 +67,13 @@ class Tls:
                 f"TLS with {endpoint} did not begin: {_reason(error)}; does it speak TLS there? (security.protocol)"
             ) from error
         finally:
-            # Wrapping takes the socket over; what is left here if that failed is ours to close.
+            # On success `wrap_socket` has detached the socket, and this does nothing. After a failure we must close it.
             connected.close()
 
     @staticmethod
     def refusal(error: OSError, endpoint: Endpoint) -> AuthenticationFailed | None:
-        """What an error says if one side refused the other, which in TLS 1.3 may come after all seemed well."""
+        """Return the error to raise if one side refused the other's certificate or parameters, else None. In TLS 1.3
+        the refusal may arrive after the handshake seemed complete."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return AuthenticationFailed(f"the certificate of {endpoint} is not to be trusted: {error.verify_message}")
         reason = _reason(error)
@@ -81,7 +83,7 @@ class Tls:
         return AuthenticationFailed(f"{endpoint} refused TLS with us: {reason}{hint}")
 
     def _show(self, context: ssl.SSLContext, certificate: Pem) -> None:
-        # OpenSSL would ask on the terminal for a password that is missing: an empty one is refused instead.
+        # Without a password OpenSSL would ask for one on the terminal. An empty one makes it fail instead.
         password = self.key_password or ""
         with _as_file(certificate) as certificate_file:
             if self.key is None:
@@ -93,7 +95,7 @@ class Tls:
 
 def _trust(context: ssl.SSLContext, trusted: Pem) -> None:
     if trusted.file is None:
-        # Whatever stands between certificates is a comment, but Python takes ASCII only.
+        # Text between certificates is a comment and may hold any characters, but Python accepts ASCII only.
         context.load_verify_locations(cadata=(trusted.text or "").encode("ascii", "replace").decode())
     elif Path(trusted.file).is_dir():
         context.load_verify_locations(capath=trusted.file)
@@ -102,8 +104,8 @@ def _trust(context: ssl.SSLContext, trusted: Pem) -> None:
 
 
 @contextmanager
-def _named(pem: Pem) -> Generator[None]:
-    """Says which setting leads to what cannot be loaded."""
+def _naming_setting(pem: Pem) -> Generator[None]:
+    """Context manager: names the setting in the error if its PEM cannot be loaded."""
     where = "its text" if pem.file is None else pem.file
     try:
         yield
@@ -117,7 +119,8 @@ def _named(pem: Pem) -> Generator[None]:
 
 @contextmanager
 def _as_file(pem: Pem) -> Generator[str]:
-    """OpenSSL reads certificates and keys from files only. The file is for our user alone, and gone after."""
+    """Context manager: gives the PEM as a file, because OpenSSL loads certificates and keys from files only. A
+    temporary file is readable by our user alone, and deleted at the end."""
     if pem.file is not None:
         yield pem.file
         return
@@ -128,6 +131,6 @@ def _as_file(pem: Pem) -> Generator[str]:
 
 
 def _reason(error: OSError) -> str:
-    """In words: the reason of TLS is a name in capitals."""
+    """Describe an error in words. OpenSSL's reasons are names in capitals, such as BAD_CERTIFICATE."""
     named = error.reason if isinstance(error, ssl.SSLError) else None
     return named.replace("_", " ").lower() if named else error.strerror or str(error)

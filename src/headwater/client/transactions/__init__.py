@@ -1,0 +1,1 @@
+"""Transactions: staging writers and their publication, read_committed filtering, administration."""

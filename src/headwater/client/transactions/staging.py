@@ -1,7 +1,8 @@
-"""Exactly once from many tasks: each stages its part invisibly, and one request publishes all parts of a batch.
+"""Exactly-once writes from many tasks: each task stages its part invisibly, and one request publishes all parts.
 
-A task's writer is a transactional producer that ends nothing. It says who it is, and whoever gathers the tasks has the
-broker publish them (PublishBatch, which Headwater alone offers); the broker remembers the batch in the same step.
+A task's writer is a transactional producer that never ends its transaction. It returns its identity to the driver of
+the job, and the driver has the broker publish all writers of a batch (PublishBatch, an API of Headwater alone). The
+broker commits them and remembers the batch id in one atomic step.
 """
 
 import re
@@ -10,10 +11,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import ACKS_ALL, Delivered, Delivery, Encoded, Identity
+from headwater.client.coordinator import TransactionCoordinator
+from headwater.client.delivery import ACKS_ALL, DeliveredBatch, Delivery, EncodedBatch, ProducerIdentity
 from headwater.client.errors import ClientError, UnsupportedApi
-from headwater.client.groups.coordinator import TransactionCoordinator
-from headwater.client.transactions.transactions import TransactionAdmin
+from headwater.client.transactions.admin import TransactionAdmin
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode
 from headwater.ids import TopicPartition, application_of, staging_id
@@ -26,9 +27,9 @@ from headwater.protocol.messages.transactions.publish_batch import (
     PublishedWriter,
 )
 
-# The broker's own limit of a transaction's time, unless it was set up otherwise.
+# The default of the broker's transaction.max.timeout.ms, the longest that it allows.
 STAGING_TIMEOUT_MS = 900_000
-# Far below what a broker takes (socket.request.max.bytes), and enough that the cost of a request no longer matters.
+# Far below a broker's limit (socket.request.max.bytes), and large enough to amortize the cost of a request.
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
 
 _FENCED = frozenset(
@@ -38,7 +39,8 @@ _ABORTED_BATCH_ID = 0
 
 
 class WriterFenced(ClientError):
-    """Nothing that the writer staged will ever be seen: another has its place."""
+    """Another writer has taken over this writer's transactional id, or its transaction has ended without it. What it
+    staged will never be visible."""
 
     code = ErrorCode.PRODUCER_FENCED
 
@@ -49,28 +51,28 @@ class OutdatedBatch(ClientError):
     code = ErrorCode.INVALID_UPDATE_VERSION
 
 
-class Staged(NamedTuple):
-    """A writer that has staged its part, as `publish` names it."""
+class StagedWriter(NamedTuple):
+    """Identifies a writer that has staged its part: the argument of `publish`."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
 
 
-class Published(NamedTuple):
-    """`is_replay`: the batch had been published before, so that what was staged for it again is aborted. A request
-    whose answer was lost and which was sent again looks the same."""
+class PublishResult(NamedTuple):
+    """`is_replay`: the batch had been published before, so that what was staged for it again is aborted. A retry after
+    a lost answer also counts as a replay."""
 
     is_replay: bool
-    # The application's last; None where there is none.
+    # The last batch that the application has published; None if there is none.
     published_batch_id: int | None
 
 
 class StagingWriter:
-    """Writes under `transactional_id`, which `headwater.ids.staging_id` makes of an application's id and the task's.
+    """Writes under `transactional_id`, which `staging_id` builds from the ids of an application and of a task.
 
-    Whoever comes with the same id fences this writer and aborts what it staged; `timeout_ms` after its first record the
-    broker does. An error ends it: what it staged is not to be published.
+    A later writer with the same id fences this one and aborts what it staged. The broker does so, too, `timeout_ms`
+    after the first record. After an error the writer cannot be used, and must not be published.
     """
 
     def __init__(
@@ -81,13 +83,13 @@ class StagingWriter:
         *,
         codec: Codec = Codec.NONE,
         level: int | None = None,
-        on_delivered: Callable[[Delivered], None] | None = None,
+        on_delivered: Callable[[DeliveredBatch], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._coordinator = TransactionCoordinator(cluster, transactional_id)
         self._timeout_ms = timeout_ms
         self._failure: ClientError | None = None
-        self._staged: Staged | None = None
+        self._staged: StagedWriter | None = None
         self._delivery = Delivery(
             cluster,
             acks=ACKS_ALL,
@@ -101,34 +103,34 @@ class StagingWriter:
         )
 
     @property
-    def identity(self) -> Staged | None:
-        """None where nothing was written: such a writer is not published."""
+    def identity(self) -> StagedWriter | None:
+        """The identity to publish; None if nothing was written, because there is nothing to publish then."""
         return self._staged
 
-    def write(self, batches: Iterable[Encoded]) -> None:
-        """Takes over batches that are encoded already; returns as soon as they are on their way."""
+    def write(self, batches: Iterable[EncodedBatch]) -> None:
+        """Send encoded batches, and return without waiting for the answers. The writer takes ownership of them."""
         with self._checked():
             for request in in_requests(batches):
                 self._delivery.make_room()
                 self._delivery.deliver_encoded(request)
 
     def write_records(self, partition: TopicPartition, records: Sequence[Record]) -> None:
-        """As one batch. Offsets of records count from 0."""
+        """Send records as one batch. Their offsets must count from 0."""
         if not records:
             return
         with self._checked():
             self._delivery.make_room()
             self._delivery.deliver([(partition, records)])
 
-    def flush(self) -> Staged | None:
-        """Returns when all that was written is staged: from then on it may be published."""
+    def flush(self) -> StagedWriter | None:
+        """Wait until everything written is staged. From then on it may be published."""
         with self._checked():
             self._delivery.drain()
         return self._staged
 
     def abort(self) -> None:
-        """Gives up what was staged, also after an error. Without it, readers of committed records wait for the end of
-        the time-out, or for the next batch of the application."""
+        """Abort what was staged; allowed also after an error. Otherwise read_committed consumers would wait behind it
+        until the time-out, or until the application's next batch."""
         self._failure = self._failure or ClientError(f"{self._name} was aborted")
         if self._staged is not None:
             application_id = application_of(self._coordinator.transactional_id)
@@ -138,17 +140,18 @@ class StagingWriter:
     def _name(self) -> str:
         return f"the staging writer {self._coordinator.transactional_id!r}"
 
-    def _initialize(self) -> Identity:
-        """Who this writer is. Whatever its id has left open is aborted first, which it waits for."""
+    def _initialize(self) -> ProducerIdentity:
+        """Get a producer id and epoch. The coordinator first aborts a transaction that the id left open, and this call
+        waits for that."""
 
-        def read(response: InitProducerIdResponse) -> Identity:
+        def read(response: InitProducerIdResponse) -> ProducerIdentity:
             self._coordinator.check(response.error_code)
-            return Identity(response.producer_id, response.producer_epoch)
+            return ProducerIdentity(response.producer_id, response.producer_epoch)
 
         transactional_id = self._coordinator.transactional_id
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=self._timeout_ms)
         identity = self._coordinator.ask(request, InitProducerIdResponse, read)
-        self._staged = Staged(transactional_id, identity.producer_id, identity.producer_epoch)
+        self._staged = StagedWriter(transactional_id, identity.producer_id, identity.producer_epoch)
         return identity
 
     @contextmanager
@@ -169,21 +172,23 @@ class StagingWriter:
 
 
 def publish(
-    cluster: Cluster, application_id: str, batch_id: int, writers: Iterable[Staged], *, committed: bool = True
-) -> Published:
-    """Makes visible at once what the writers staged, and has the broker remember the batch; or aborts what they staged.
+    cluster: Cluster, application_id: str, batch_id: int, writers: Iterable[StagedWriter], *, committed: bool = True
+) -> PublishResult:
+    """Commit what all `writers` staged, atomically, and have the broker remember the batch id. With `committed=False`,
+    abort what they staged.
 
-    Asked again, it publishes nothing twice. A writer that is not there any more, timed out for one, is an error and
-    nothing is published; so is a batch that is older than the last one (OutdatedBatch).
+    The call is idempotent: a batch is published once, however often it is repeated. If a writer's transaction is gone,
+    for example timed out, that is an error and nothing is published. So is a batch that is older than the last
+    published one (OutdatedBatch).
     """
     coordinator = TransactionCoordinator(cluster, application_id)
 
-    def read(response: PublishBatchResponse) -> Published:
+    def read(response: PublishBatchResponse) -> PublishResult:
         if response.error_code == ErrorCode.INVALID_UPDATE_VERSION:
             raise OutdatedBatch(response.error_message or f"{application_id!r} published a later batch than {batch_id}")
         coordinator.check(response.error_code, response.error_message)
         last_id = response.published_batch_id
-        return Published(response.is_replay, last_id if last_id >= 0 else None)
+        return PublishResult(response.is_replay, last_id if last_id >= 0 else None)
 
     request = PublishBatchRequest(
         application_id=application_id,
@@ -202,24 +207,24 @@ def publish(
 
 
 def abort_all(cluster: Cluster, application_id: str) -> None:
-    """Aborts what all writers of an application have staged, also those that nobody knows of any more."""
+    """Abort what any writer of the application has staged, including writers that the driver does not know of."""
     transactions = TransactionAdmin(cluster)
     pattern = re.escape(staging_id(application_id, "")) + ".*"
     found = transactions.list_transactions(states=["Ongoing"], pattern=pattern)
     described = [transactions.describe_transaction(each.transactional_id) for each in found]
-    writers = [Staged(each.transactional_id, each.producer_id, each.producer_epoch) for each in described]
+    writers = [StagedWriter(each.transactional_id, each.producer_id, each.producer_epoch) for each in described]
     if writers:
         publish(cluster, application_id, _ABORTED_BATCH_ID, writers, committed=False)
 
 
 def applications(cluster: Cluster, prefix: str) -> set[str]:
-    """Those whose id begins so and which have published something that the broker remembers."""
+    """Return the ids with this prefix under which an application has published a batch that the broker remembers."""
     listed = TransactionAdmin(cluster).list_transactions(pattern=re.escape(prefix) + ".*")
     return {each.transactional_id for each in listed if application_of(each.transactional_id) == each.transactional_id}
 
 
 def supports_publish(cluster: Cluster) -> bool:
-    """Whether all brokers offer it; those of Apache Kafka do not."""
+    """Whether all brokers offer PublishBatch. Apache Kafka's do not."""
 
     def ask() -> bool:
         for broker in cluster.metadata().brokers:
@@ -232,9 +237,9 @@ def supports_publish(cluster: Cluster) -> bool:
     return cluster.retrying(ask)
 
 
-def in_requests(batches: Iterable[Encoded]) -> Generator[list[Encoded]]:
-    """A request has one batch for each partition, and is not too large."""
-    gathered: dict[TopicPartition, Encoded] = {}
+def in_requests(batches: Iterable[EncodedBatch]) -> Generator[list[EncodedBatch]]:
+    """Group batches into requests. A request has at most one batch per partition and about REQUEST_BYTES_MAX bytes."""
+    gathered: dict[TopicPartition, EncodedBatch] = {}
     byte_count = 0
     for each in batches:
         if not each.record_count:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from headwater.coordination.catalog.topic_names import is_internal
 from headwater.ids import GroupId, TopicId, TopicName
 
 
@@ -13,6 +14,10 @@ class Topic(NamedTuple):
     id: TopicId
     partition_count: int
     overrides: Mapping[str, str]
+
+    @property
+    def is_internal(self) -> bool:
+        return is_internal(self.name)
 
 
 class TopicDeleted(NamedTuple):

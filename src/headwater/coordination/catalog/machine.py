@@ -25,9 +25,7 @@ PRODUCER_ID_BLOCK = 1000
 
 
 class CatalogMachine:
-    def __init__(
-        self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000, rack: str | None = None
-    ) -> None:
+    def __init__(self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000) -> None:
         # Rises with every change of a topic, so that readers of the catalog notice when their view is outdated.
         self.version = 0
         self.by_name: dict[TopicName, Topic] = {}
@@ -41,8 +39,6 @@ class CatalogMachine:
         self.partitions_max = partitions_max
         # Maximum number of groups that have settings of their own.
         self.groups_max = groups_max
-        # All replicas are on this one node.
-        self._racks = frozenset({rack}) if rack else frozenset[str]()
 
     # -- decisions
 
@@ -140,11 +136,6 @@ class CatalogMachine:
         if topic is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic '{name}' does not exist")
         return topic
-
-    def racks(self, topic_id: TopicId, partition: int) -> frozenset[str]:
-        """The racks of the partition's replicas; empty if they are not known."""
-        topic = self.by_id.get(topic_id)
-        return self._racks if topic is not None and 0 <= partition < topic.partition_count else frozenset()
 
     def check_group_id(self, group_id: str) -> None:
         if not group_id:

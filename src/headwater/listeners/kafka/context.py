@@ -1,29 +1,23 @@
 """What a handler knows beside its request: the broker, the version spoken, and who asks."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headwater.broker.broker import Broker
-
-if TYPE_CHECKING:
-    from headwater.listeners.kafka.fetch_sessions import FetchSessions
-
-
-class HangUp(NamedTuple):
-    """In place of a response: the connection ends, because it is the only way to tell the client."""
-
-    reason: str
+from headwater.listeners.kafka.fetch_sessions import FetchSessions
+from headwater.listeners.kafka.reply_templates import ReplyTemplates
 
 
 class Context(NamedTuple):
     """One for each version that a connection speaks; it holds nothing of a single request."""
 
     broker: Broker
-    fetch_sessions: "FetchSessions"
+    fetch_sessions: FetchSessions
+    reply_templates: ReplyTemplates
     api_version: int
     client_id: str | None
     peer_host: str
-    # Where this client was told to connect: host and port that Metadata answers with.
-    advertised: tuple[str, int]
+    # The name of the listener that the client is connected to: it decides which addresses the client is told.
+    listener: str
 
     @property
     def client_host(self) -> str:

@@ -1,14 +1,13 @@
-"""Replies to produce requests that succeed: bytes with three numbers left open for each partition.
+"""Replies to successful produce requests, as bytes with three numbers left open for each partition.
 
-A client names the same few topics and partitions over and over. What the codec makes of a reply to them is kept, and
-the next one is filled in: on the path of every request that takes less than half the time.
-"""
+A client names the same few topics and partitions again and again. The encoded reply is kept, and the next one is filled
+in, which takes less than half the time of encoding on the path of every request."""
 
 from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from headwater.broker.partition import Append
+from headwater.broker.writes.append import Append
 from headwater.protocol.messages.records.produce import ProduceResponse
 from headwater.protocol.wire.codec import encode
 
@@ -17,19 +16,19 @@ Shape: TypeAlias = tuple[str | bytes | int, ...]
 
 # Before it, a partition has two numbers only; hardly any client is as old.
 FIRST_VERSION = 5
-# What clients make up must not fill the memory: longer replies are left to the codec, as are topics that nothing was
-# written to, which need not exist; and when there are too many shapes, all are learned anew.
+# Bounds: clients choose the shapes. The codec encodes longer replies, and those with topics that nothing was written
+# to, which need not exist. When there are too many shapes, all are forgotten and learned again.
 PARTITIONS_MAX = 16
 SHAPES_MAX = 4096
 
 # Base offset, time of the append and start of the log lie side by side.
 _NUMBERS = Struct(">qqq")
 _fill = _NUMBERS.pack_into
-# No offset is as high, so that it is found again among the bytes.
+# Higher than any offset, so that it can be found among the encoded bytes.
 _MARK = 2**62
 
 
-class Template(NamedTuple):
+class ReplyTemplate(NamedTuple):
     encoded: bytes
     positions: Sequence[int]
 
@@ -40,15 +39,15 @@ class Template(NamedTuple):
         return out
 
 
-class Templates:
+class ReplyTemplates:
     def __init__(self) -> None:
-        self._known: dict[Shape, Template] = {}
+        self._known: dict[Shape, ReplyTemplate] = {}
         self.find = self._known.get
 
     def learn(
         self, shape: Shape, version: int, partition_count: int, respond: Callable[[Sequence[Append]], ProduceResponse]
     ) -> None:
-        """`respond` makes a response of that shape."""
+        """Keep the encoded form of what `respond` makes for a request of that shape."""
         if version < FIRST_VERSION or partition_count > PARTITIONS_MAX:
             return
         marks = range(_MARK, _MARK + partition_count)
@@ -58,7 +57,7 @@ class Templates:
         if len(self._known) == SHAPES_MAX:
             self._known.clear()
         encoded = encode(response, version)
-        self._known[shape] = Template(encoded, [encoded.index(_NUMBERS.pack(mark, mark, mark)) for mark in marks])
+        self._known[shape] = ReplyTemplate(encoded, [encoded.index(_NUMBERS.pack(mark, mark, mark)) for mark in marks])
 
 
 def _marked(mark: int) -> Append:

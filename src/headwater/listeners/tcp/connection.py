@@ -1,4 +1,5 @@
-"""One client: bytes in, requests out, replies back in the order of the requests.
+"""One client: bytes in, requests out, replies back in the order of the requests. What the bytes mean is its
+conversation's.
 
 Back-pressure instead of failure: while a reply cannot be sent, too many requests are under way, or memory for requests
 is used up, the socket is not read.
@@ -6,19 +7,17 @@ is used up, the socket is not read.
 
 import logging
 import select
-import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from headwater.broker.writes.reply_batch import ReplyBatch
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
-from headwater.listeners.kafka.context import Context
 from headwater.listeners.tcp.output import Output, Part
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.request_memory import RequestMemory
-from headwater.protocol.wire.framing import FrameReader
+from headwater.listeners.tcp.transport import Transport
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ class Slot:
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
         self.parts: list[Part] | None = None
-        # What to call when the client goes away before its reply is there.
+        # Called when the client goes away before its reply is ready.
         self.abandon: Callable[[], object] | None = None
 
     def fill(self, parts: list[Part]) -> None:
@@ -46,18 +45,56 @@ class Slot:
         self._connection.hang_up(reason)
 
 
-class Requests(Protocol):
-    """Whoever answers requests: takes one frame and fills the slot, now or later."""
+class Frames(Protocol):
+    """Cuts the bytes of a connection into frames. `protocol/wire/framing.py` has Kafka's."""
 
-    def serve(self, frame: memoryview, slot: Slot, connection: "Connection") -> None: ...
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of a frame that has begun but is not whole yet."""
+        ...
+
+    @property
+    def frame_count(self) -> int:
+        """How many whole frames there have been."""
+        ...
+
+    def space(self) -> memoryview | None:
+        """Where the next bytes go; None while there is no memory for them. Frames are valid until the next call."""
+        ...
+
+    def received(self, count: int) -> None: ...
+
+    def next_frame(self) -> memoryview | None: ...
+
+    def relax(self) -> None:
+        """Give memory back: the connection has been quiet for a while."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Conversation(Protocol):
+    """What a listener's protocol knows of one client, and how it answers the client's frames."""
+
+    @property
+    def frames(self) -> Frames: ...
+
+    def serve(self, frame: memoryview, slot: Slot) -> None:
+        """Fill the slot, now or later. A ProtocolError ends the connection."""
+        ...
+
+    def use_config(self, config: BrokerConfig) -> None: ...
+
+
+Converse: TypeAlias = Callable[["Connection"], Conversation]
 
 
 class Connection:
     __slots__ = (
         "_config",
+        "_conversation",
         "_frame_count_seen",
         "_frames",
-        "_gathering",
         "_is_advancing",
         "_is_draining",
         "_is_reading",
@@ -68,13 +105,12 @@ class Connection:
         "_poller",
         "_progress_seen",
         "_quiet_since_ms",
-        "_requests",
+        "_replies",
         "_slots",
         "_slow_since_ms",
-        "_socket",
         "_swept_ms",
+        "_transport",
         "_was_active",
-        "contexts",
         "is_closed",
         "peer",
         "peer_host",
@@ -82,28 +118,22 @@ class Connection:
 
     def __init__(
         self,
-        connected: socket.socket,
+        transport: Transport,
         config: BrokerConfig,
-        requests: Requests,
+        converse: Converse,
         memory: RequestMemory,
         poller: Poller,
-        gathering: ReplyBatch,
+        replies: ReplyBatch,
         on_closed: Callable[["Connection"], None],
         now_ms: int,
     ) -> None:
-        self._socket = connected
+        self._transport = transport
         self._config = config
-        self._requests = requests
         self._memory = memory
         self._on_closed = on_closed
         self._poller = poller
-        self._gathering = gathering
-        self._frames = FrameReader(
-            memory,
-            frame_bytes_max=config.socket_request_max_bytes,
-            idle_bytes=config.headwater_socket_buffer_idle_bytes,
-        )
-        self._output = Output(connected, self.advance, self._broken)
+        self._replies = replies
+        self._output = Output(transport, self.advance, self._broken)
         self._slots: deque[Slot] = deque()
         self._is_reading = False
         self._is_advancing = False
@@ -115,11 +145,11 @@ class Connection:
         self._swept_ms = now_ms
         self._partial_bytes_seen = 0
         self._frame_count_seen = 0
-        # What handlers know about this client, by the API version that it speaks.
-        self.contexts: dict[int, Context] = {}
         self.is_closed = False
-        self.peer = connected.getpeername()
+        self.peer = transport.getpeername()
         self.peer_host = str(self.peer[0])
+        self._conversation = converse(self)
+        self._frames = self._conversation.frames
         self._resume()
 
     @property
@@ -135,7 +165,7 @@ class Connection:
             self._memory.wait(self._resume)
             return
         try:
-            count = self._socket.recv_into(space)
+            count = self._transport.recv_into(space)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -151,9 +181,9 @@ class Connection:
         self.advance()
 
     def advance(self) -> None:
-        """Serves the frames that are here, sends the replies that are ready, and reads on only if both kept up.
+        """Serve the frames that are here, send the replies that are ready, and read on only if both kept up.
 
-        Comes here when bytes have arrived, and when the client has taken its replies.
+        Called when bytes have arrived, and when the client has taken its replies.
         """
         if self._is_advancing or self.is_closed:
             return
@@ -184,7 +214,7 @@ class Connection:
             self._pause()
 
     def reply_ready(self) -> None:
-        if not self._is_advancing and not self._gathering.takes(self):
+        if not self._is_advancing and not self._replies.takes(self):
             self.send_ready()
 
     def send_ready(self) -> None:
@@ -215,11 +245,11 @@ class Connection:
                 return True
             slot = Slot(self)
             self._slots.append(slot)
-            self._requests.serve(frame, slot, self)
+            self._conversation.serve(frame, slot)
         return False
 
     def _send_replies(self) -> int:
-        """How many: those that are ready and have none before them that is not."""
+        """Send the replies that are ready and follow no reply that is not; gives their number."""
         slots = self._slots
         ready: list[list[Part]] = []
         while slots and (parts := slots[0].parts) is not None:
@@ -232,12 +262,12 @@ class Connection:
     def _pause(self) -> None:
         if self._is_reading:
             self._is_reading = False
-            self._poller.ignore(self._socket)
+            self._poller.ignore(self._transport)
 
     def _resume(self) -> None:
         if not (self._is_reading or self.is_closed or self._is_draining):
             self._is_reading = True
-            self._poller.watch(self._socket, self._readable)
+            self._poller.watch(self._transport, self._readable)
 
     def hang_up(self, reason: str) -> None:
         logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], reason)
@@ -248,25 +278,25 @@ class Connection:
         self.close()
 
     def relax(self) -> None:
-        """Gives back the memory of a buffer with nothing in it."""
+        """Give back the memory of an empty buffer."""
         self._frames.relax()
 
     def use_config(self, config: BrokerConfig) -> None:
         self._config = config
-        self._frames.frame_bytes_max = config.socket_request_max_bytes
+        self._conversation.use_config(config)
 
     # -- time-outs and the end
 
     def _end_of_requests(self) -> None:
-        """The client sends no more. It may have gone, or still listen for what it asked; a long poll is not worth
-        finding out."""
+        """The client sends no more. It may have gone, or may have closed one direction and still wait for its replies;
+        for a long poll alone the connection is not kept."""
         if self._waits_for_nothing_but_news():
             self.close()
         else:
             self.drain()
 
     def sweep(self, now_ms: int) -> None:
-        """Called every second or so: finds connections that hang, at no cost for those that do not."""
+        """Close the connection if it hangs. Called about once a second."""
         if self._slots and not self._is_reading and self._has_gone():
             self.close()
             return
@@ -289,10 +319,10 @@ class Connection:
                 self._give_up(now_ms, "was idle", "connections.max.idle.ms")
 
     def _has_gone(self) -> bool:
-        """Whether the client has gone while its socket is not read, so that nobody is told of it. One that has only
-        ended its requests may still listen for what it asked, as above."""
+        """Whether the client has gone while its socket is not read. A client that has closed one direction may still
+        wait for its replies, as in `_end_of_requests`."""
         poll = select.poll()
-        poll.register(self._socket, select.POLLRDHUP)
+        poll.register(self._transport, select.POLLRDHUP)
         for _, event in poll.poll(0):
             return bool(event & (select.POLLHUP | select.POLLERR)) or self._waits_for_nothing_but_news()
         return False
@@ -301,7 +331,7 @@ class Connection:
         return all(slot.abandon is not None for slot in self._slots)
 
     def _is_request_late(self, now_ms: int) -> bool:
-        """A request that has begun must arrive whole, or at least keep flowing: one that drips is given up."""
+        """Whether a request that has begun neither arrived whole nor kept flowing."""
         frames = self._frames
         is_same = frames.frame_count == self._frame_count_seen and self._is_reading
         flowed = frames.partial_bytes - self._partial_bytes_seen
@@ -319,7 +349,7 @@ class Connection:
         self.close()
 
     def drain(self) -> None:
-        """Takes no more requests, answers those under way, then closes."""
+        """Take no more requests, answer those under way, then close."""
         self._is_draining = True
         self._pause()
         if self.is_idle:
@@ -336,5 +366,5 @@ class Connection:
                 slot.abandon()
         self._slots.clear()
         self._frames.close()
-        self._socket.close()
+        self._transport.close()
         self._on_closed(self)

@@ -4,12 +4,12 @@ Never holds record data in memory: a slow reader costs the broker a file positio
 """
 
 import asyncio
-import os
 import socket
 from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from headwater.listeners.tcp.transport import Transport
 from headwater.storage.file_range import FileRange
 
 Part: TypeAlias = bytes | bytearray | FileRange
@@ -27,8 +27,8 @@ class Output:
         "_on_broken",
         "_on_drained",
         "_position",
-        "_socket",
         "_stopped",
+        "_transport",
         "_waiting",
         "_was_warmed",
         "parts",
@@ -36,9 +36,9 @@ class Output:
     )
 
     def __init__(
-        self, connected: socket.socket, on_drained: Callable[[], None], on_broken: Callable[[OSError], None]
+        self, transport: Transport, on_drained: Callable[[], None], on_broken: Callable[[OSError], None]
     ) -> None:
-        self._socket = connected
+        self._transport = transport
         self._loop = asyncio.get_running_loop()
         self.parts: deque[Part] = deque()
         self._position = 0  # how much of the first part is gone
@@ -54,7 +54,7 @@ class Output:
         if not self.parts and len(parts) == 1 and type(parts[0]) is bytearray:
             # A reply of one piece, which most are, takes no detour.
             try:
-                sent = self._socket.send(parts[0])
+                sent = self._transport.send(parts[0])
             except (BlockingIOError, InterruptedError):
                 sent = 0
             except OSError as error:
@@ -76,7 +76,7 @@ class Output:
                     return
         except (BlockingIOError, InterruptedError):
             self._waiting = True
-            self._loop.add_writer(self._socket, self._writable)
+            self._loop.add_writer(self._transport, self._writable)
         except OSError as error:
             self._break(error)
 
@@ -86,13 +86,13 @@ class Output:
 
     def stop(self) -> None:
         if self._waiting:
-            self._loop.remove_writer(self._socket)
+            self._loop.remove_writer(self._transport)
             self._waiting = False
         self._stopped = True
         self.parts.clear()
 
     def _writable(self) -> None:
-        self._loop.remove_writer(self._socket)
+        self._loop.remove_writer(self._transport)
         self._waiting = False
         self._pump()
         if not self.parts and not self._stopped:
@@ -104,7 +104,7 @@ class Output:
         if isinstance(first, FileRange):
             return self._send_range(first)
         if len(self.parts) == 1:
-            sent = self._socket.send(memoryview(first)[self._position :] if self._position else first)
+            sent = self._transport.send(memoryview(first)[self._position :] if self._position else first)
         else:
             sent = self._send_gathered()
         self._advance(sent)
@@ -125,7 +125,7 @@ class Output:
             gathered.append(part)
         if self._position:
             gathered[0] = memoryview(gathered[0])[self._position :]
-        return self._socket.sendmsg(gathered, (), flags)
+        return self._transport.sendmsg(gathered, (), flags)
 
     def _send_range(self, part: FileRange) -> bool:
         position, length = part.position + self._position, min(len(part) - self._position, SENT_BYTES_MAX)
@@ -136,7 +136,7 @@ class Output:
             warmed.add_done_callback(self._warmed)
             return False
         self._was_warmed = False
-        sent = os.sendfile(self._socket.fileno(), part.file.fileno(), position, length)
+        sent = self._transport.send_range(part.file, position, length)
         if sent == 0:
             raise OSError("the file ends before the range that was promised")
         self._advance(sent)

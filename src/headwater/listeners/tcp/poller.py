@@ -6,9 +6,10 @@ produced is written before the turn ends: one write per partition, however many 
 
 import asyncio
 import select
-import socket
 from collections.abc import Callable
 from typing import Protocol
+
+from headwater.listeners.tcp.transport import Transport
 
 # Clients served in one turn at most, so that timers and other listeners get theirs.
 READY_MAX = 256
@@ -30,13 +31,13 @@ class Poller:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._epoll, self._ready)
 
-    def watch(self, connected: socket.socket, on_readable: Callable[[], None]) -> None:
-        descriptor = connected.fileno()
+    def watch(self, transport: Transport, on_readable: Callable[[], None]) -> None:
+        descriptor = transport.fileno()
         self._callbacks[descriptor] = on_readable
         self._epoll.register(descriptor, select.EPOLLIN)
 
-    def ignore(self, connected: socket.socket) -> None:
-        descriptor = connected.fileno()
+    def ignore(self, transport: Transport) -> None:
+        descriptor = transport.fileno()
         if self._callbacks.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 

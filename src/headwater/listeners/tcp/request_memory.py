@@ -1,4 +1,4 @@
-"""The memory that requests in flight may take together. Where it is used up, sockets wait; nothing is refused."""
+"""The memory that requests in flight share. While it is used up, sockets are not read; nothing is refused."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 class RequestMemory:
     def __init__(self, bytes_max: int, reclaim: Callable[[], None]) -> None:
-        """`reclaim` has buffers that are kept between requests, but hold none, given back."""
+        """`reclaim` has connections give back buffers that hold no request."""
         self.bytes_max = bytes_max
         self._reclaim = reclaim
         self.used = 0
         self.waiting: deque[Callable[[], None]] = deque()
-        # Who may go on beyond the limit, by at most one request: if all waited for each other, none would be finished.
+        # The one buffer that may grow beyond the limit, by at most one request. Otherwise half-read requests that wait
+        # for each other's memory would deadlock.
         self._favoured: object | None = None
 
     def take(self, size: int, taker: object) -> bool:

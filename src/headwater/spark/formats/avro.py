@@ -1,4 +1,4 @@
-"""`avro`: a datum in each value, in Avro's binary encoding, with nothing before or after it."""
+"""`avro`: each value is one datum in Avro's binary encoding, without a header before it or data after it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from headwater.errors import ConfigError
 from headwater.spark.arrow import Array
-from headwater.spark.formats.decoding import Decoded, Failure, gathered, reason_of
+from headwater.spark.formats.decoding import Decoded, DecodeFailure, build_values, reason_of
 from headwater.spark.formats.types import array, arrow_type, check_readable, check_same
 
 _SIMPLE: Final[dict[str, DataType]] = {
@@ -62,7 +62,7 @@ class AvroFormat:
 
     def decoder(self, datatype: DataType) -> "AvroDecoder":
         schema = self._parsed()
-        # Names its logical types, so that the decoder gives what the types say.
+        # Called for its errors only: it refuses a schema that has no type in Spark.
         _AvroTypes(self.option).of(schema)
         return AvroDecoder(schema, datatype)
 
@@ -71,16 +71,17 @@ class AvroFormat:
 
         text = self.schema.strip()
         try:
-            # A primitive type may stand there by its bare name.
+            # A primitive type may be given by its bare name.
             schema: Any = orjson.loads(text) if text.startswith(("{", "[", '"')) else text
             return fastavro.parse_schema(_plain(schema))
         except Exception as error:
-            # The library's errors have no class in common.
+            # fastavro's errors have no common base class.
             raise ConfigError(f"option {self.option!r} is no Avro schema: {reason_of(error)}") from None
 
 
 def _plain(schema: Any) -> Any:
-    """Without logical types that Spark has no type for: Avro says that such a datum is read as what it is stored as."""
+    """The schema without logical types that Spark lacks. By Avro's specification, unknown ones are read as their base
+    type."""
     match schema:
         case dict():
             known = cast("dict[str, Any]", schema)
@@ -145,7 +146,7 @@ class _AvroTypes:
         others = [self.of(branch) for branch in branches if branch != "null"]
         if len(others) == 1:
             return others[0]
-        # As Spark's `from_avro`: numbers of which one can hold the other.
+        # Like Spark's `from_avro`: the wider of two numeric types.
         if len(others) == 2:
             for wider, narrower in ((LongType(), IntegerType()), (DoubleType(), FloatType())):
                 if wider in others and narrower in others:
@@ -160,7 +161,7 @@ class _AvroTypes:
                 raise self._refusal(f"a decimal of {precision} digits: Spark's have {_DECIMAL_PRECISION_MAX} at most")
             return DecimalType(precision, scale)
         found = _LOGICAL.get(f"{kind} {logical}") or _SIMPLE.get(kind)
-        # What takes no bytes could be in an array as often as a writer says, without end.
+        # A type of zero bytes is refused: a tiny record could claim an array of billions of such elements.
         if found is None or (kind == "fixed" and schema["size"] == 0):
             raise self._refusal(f"the type {kind!r} is not supported")
         return found
@@ -180,7 +181,7 @@ class AvroDecoder:
 
         read = cast("Callable[..., Any]", fastavro.schemaless_reader)
         values: list[Any] = []
-        failures: list[Failure] = []
+        failures: list[DecodeFailure] = []
         for row, data in enumerate(cast("list[bytes]", column.to_pylist())):
             stream = BytesIO(data)
             try:
@@ -188,14 +189,14 @@ class AvroDecoder:
                 if stream.tell() != len(data):
                     raise ValueError(f"{len(data) - stream.tell()} bytes are left over behind the datum")
             except Exception as error:
-                # The library's errors for garbage have no class in common: EOFError, IndexError, OverflowError.
-                failures.append(Failure(row, f"no Avro datum of the schema: {_reason(error)}"))
+                # fastavro's errors for malformed data have no common base class: EOFError, IndexError, OverflowError.
+                failures.append(DecodeFailure(row, f"no Avro datum of the schema: {_reason(error)}"))
                 value = None
             values.append(value)
         if self._convert is not None:
             convert = self._convert
             values = [None if value is None else convert(value) for value in values]
-        found = gathered(values, self._build)
+        found = build_values(values, self._build)
         return Decoded(found.values, sorted([*failures, *found.failures]))
 
     def _build(self, values: Sequence[Any]) -> Array:
@@ -213,7 +214,10 @@ def _reason(error: Exception) -> str:
 
 
 def _converter(datatype: DataType) -> Callable[[Any], Any] | None:
-    """Arrow takes what the Avro library gives, but for maps, which it wants as pairs. None where there are none."""
+    """Converts maps to lists of pairs, as Arrow requires. It accepts all other values as fastavro returns them.
+
+    None if the type contains no map.
+    """
     match datatype:
         case StructType():
             fields = {field.name: convert for field in datatype.fields if (convert := _converter(field.dataType))}

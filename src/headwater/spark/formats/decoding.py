@@ -1,6 +1,7 @@
-"""What a format is: bytes of a key or value to a typed Arrow column, and the rows that could not be read.
+"""The interface of formats: they decode the bytes of keys or values to a typed Arrow column and a list of bad rows.
 
-Law: what lies beside a row never decides about it. A fast way that fails for many rows is tried on fewer, down to one.
+Law: whether a row is bad never depends on the other rows. If bulk decoding fails, it is retried on halves, and on small
+parts the rows are decoded one by one.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,25 +13,25 @@ from pyspark.sql.types import DataType
 from headwater.spark.arrow import Array
 from headwater.spark.formats.types import ArrowType, compute
 
-# Below this, finding the bad rows by halves costs more than reading each.
+# For fewer rows, finding the bad ones by bisection costs more than decoding each row on its own.
 _SINGLY_MAX: Final = 512
 _REASON_LENGTH_MAX: Final = 300
 
 
-class Failure(NamedTuple):
+class DecodeFailure(NamedTuple):
     row: int
     reason: str
 
 
 class Decoded(NamedTuple):
-    """`values` has a null for every row that failed."""
+    """`values` has a null for each failed row."""
 
     values: Array
-    failures: Sequence[Failure]
+    failures: Sequence[DecodeFailure]
 
 
 class Decoder(Protocol):
-    """Reads a column without nulls. `arrow_type` is exactly what Spark expects of the values."""
+    """Decodes a column without nulls. `arrow_type` is exactly the type that Spark expects of the values."""
 
     @property
     def arrow_type(self) -> ArrowType: ...
@@ -39,21 +40,21 @@ class Decoder(Protocol):
 
 
 class Format(Protocol):
-    """What options say about a key or value. It travels to tasks, so that it holds only what can be pickled."""
+    """The format of a key or value, as given by options. Spark sends it to tasks, so it must be picklable."""
 
     def column_type(self) -> DataType | str | None:
-        """The column's type; or DDL, which Spark alone can read; or None, where the user's `.schema()` has to say."""
+        """The column's type, or DDL, which only Spark can parse, or None if the user must give it with `.schema()`."""
         ...
 
     def check(self, column: str, datatype: DataType) -> None:
-        """Refuses a type that this format cannot give."""
+        """Raise an error if the format cannot produce this type."""
         ...
 
     def decoder(self, datatype: DataType) -> Decoder: ...
 
 
 def decode(decoder: Decoder, column: Array) -> Decoded:
-    """As the decoder does it, with nulls left as they are."""
+    """Decode a column that may contain nulls, which stay null."""
     if column.null_count == 0:
         return decoder.decode(column)
     is_present = column.is_valid()
@@ -62,17 +63,18 @@ def decode(decoder: Decoder, column: Array) -> Decoded:
         return Decoded(pa.nulls(len(column), decoder.arrow_type), ())
     found = decoder.decode(column.drop_null())
     places = compute.if_else(is_present, compute.subtract(compute.cumulative_sum(is_present.cast(pa.int64())), 1), None)
-    failures = [Failure(rows[each.row].as_py(), each.reason) for each in found.failures]
+    failures = [DecodeFailure(rows[each.row].as_py(), each.reason) for each in found.failures]
     return Decoded(found.values.take(places), failures)
 
 
-def in_parts(items: Any, whole: Callable[[Any], Array], singly: Callable[[Any], Decoded]) -> Decoded:
-    """`whole` reads many rows or raises; where it does, halves are tried, and `singly` reads what is left.
+def bisect(items: Any, whole: Callable[[Any], Array], singly: Callable[[Any], Decoded]) -> Decoded:
+    """Decode `items` with `whole`, which decodes many rows or raises. After an error try halves, and decode small parts
+    with `singly`.
 
-    `items` is a list or an Arrow array: anything that can be cut.
+    `items` is a list or an Arrow array: anything that supports slices.
     """
     values: list[Array] = []
-    failures: list[Failure] = []
+    failures: list[DecodeFailure] = []
     waiting = [(0, len(items))]
     while waiting:
         start, end = waiting.pop()
@@ -86,28 +88,28 @@ def in_parts(items: Any, whole: Callable[[Any], Array], singly: Callable[[Any], 
                 continue
             decoded = singly(part)
             values.append(decoded.values)
-            failures += [Failure(start + row, reason) for row, reason in decoded.failures]
+            failures += [DecodeFailure(start + row, reason) for row, reason in decoded.failures]
     return Decoded(values[0] if len(values) == 1 else pa.concat_arrays(values), failures)
 
 
-def gathered(rows: Sequence[Any], build: Callable[[Sequence[Any]], Array]) -> Decoded:
-    """Python's values to Arrow's. `build` takes None for a null."""
+def build_values(rows: Sequence[Any], build: Callable[[Sequence[Any]], Array]) -> Decoded:
+    """Convert Python values to an Arrow column. `build` converts a sequence in which None stands for null."""
 
     def singly(part: Sequence[Any]) -> Decoded:
         checked: list[Any] = []
-        failures: list[Failure] = []
+        failures: list[DecodeFailure] = []
         for row, value in enumerate(part):
             try:
                 build([value])
             except (ValueError, OverflowError) as error:
-                failures.append(Failure(row, reason_of(error)))
+                failures.append(DecodeFailure(row, reason_of(error)))
                 value = None
             checked.append(value)
         return Decoded(build(checked), failures)
 
-    return in_parts(rows, build, singly)
+    return bisect(rows, build, singly)
 
 
 def reason_of(error: BaseException) -> str:
-    """Short, for it may quote the record, and is stored beside it."""
+    """The error's text, truncated: it may quote the record, and is stored beside it."""
     return (str(error) or type(error).__name__).strip()[:_REASON_LENGTH_MAX]

@@ -1,7 +1,7 @@
-"""`json`: a document in each value, read as Spark's `from_json` reads it, but a wrong type is a bad record.
+"""`json`: each value is one document, read as Spark's `from_json` reads it, except that a wrong type is a bad record.
 
-Arrow parses all rows at once. Law: it may only succeed where `json_rows` would succeed, with the same result; whatever
-it cannot tell for sure is left to that.
+Arrow parses all rows at once. Law: the bulk path may succeed only if `json_rows` would succeed with the same result. It
+leaves every doubtful case to `json_rows`.
 """
 
 import re
@@ -17,18 +17,18 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 
 from headwater.errors import ConfigError
 from headwater.spark.arrow import Array
-from headwater.spark.formats.decoding import Decoded, Failure, in_parts, reason_of
+from headwater.spark.formats.decoding import Decoded, DecodeFailure, bisect, reason_of
 from headwater.spark.formats.json_rows import RowReader
 from headwater.spark.formats.string import as_text
 from headwater.spark.formats.types import ArrowType, array, arrow_type, check_readable, compute, nullable
 
-# A type by itself, as opposed to a list of columns: `ARRAY<INT>`, `STRING`, `DECIMAL(10, 2)`.
+# A single type such as `ARRAY<INT>`, `STRING` or `DECIMAL(10, 2)`, as opposed to a list of columns.
 _TYPE_ALONE: Final = re.compile(r"(array|map|struct)\s*<.*>|\w+\s*(\([\d\s,]*\))?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """`schema` is DDL, or the JSON of a Spark type; without it, the user's `.schema()` has to say."""
+    """`schema` is DDL or the JSON of a Spark type. Without one, the user must give the type with `.schema()`."""
 
     option: str
     schema: str | None
@@ -55,7 +55,7 @@ class JsonFormat:
             parsed: Any = orjson.loads(text)
             datatype = StructType.fromJson(parsed) if text.startswith("{") else None
         except Exception as error:
-            # pyspark's own errors here are of many classes: KeyError, TypeError, and those of its own.
+            # pyspark raises errors of many classes here: KeyError, TypeError, and its own.
             raise ConfigError(f"option {self.option!r} is not the JSON of a Spark schema: {reason_of(error)}") from None
         if datatype is None or not datatype.fields:
             raise ConfigError(f"option {self.option!r} is not the JSON of a Spark schema: a struct with fields")
@@ -83,18 +83,18 @@ class JsonDecoder:
     def __init__(self, datatype: DataType) -> None:
         self.arrow_type = arrow_type(datatype)
         self._rows = RowReader(datatype)
-        # Only objects can be told from one another in a text of many: see `_is_separable`.
+        # In a text of many documents only objects can be told apart: see `_is_separable`.
         self._takes_bulk = pa.types.is_struct(self.arrow_type) and not _has_map(self.arrow_type)
         self._wire_type = _wire_type(self.arrow_type) if self._takes_bulk else self.arrow_type
 
     def decode(self, column: Array) -> Decoded:
-        return in_parts(column, self._in_bulk, self._singly) if self._takes_bulk else self._singly(column)
+        return bisect(column, self._in_bulk, self._singly) if self._takes_bulk else self._singly(column)
 
     def _in_bulk(self, column: Array) -> Array:
         as_text(column)
         if not _is_separable(column):
             raise ValueError("not objects only")
-        # One block, and a newline at its end: the reader cuts blocks at newlines, which documents may hold as well.
+        # A single block that ends with a newline: the reader cuts blocks at newlines, but documents may contain them.
         text = _joined(column) + b"\n"
         table = read_json(
             BytesIO(text),
@@ -108,34 +108,34 @@ class JsonDecoder:
             raise ValueError(f"{table.num_rows} documents in {len(column)} values")
         columns = [_one_chunk(each) for each in table.columns]
         fields = list(self.arrow_type)
-        finished = [_finished(each, field.type) for each, field in zip(columns, fields, strict=True)]
-        return pa.StructArray.from_arrays(finished, fields=fields)
+        values = [_from_wire(each, field.type) for each, field in zip(columns, fields, strict=True)]
+        return pa.StructArray.from_arrays(values, fields=fields)
 
     def _singly(self, column: Array) -> Decoded:
         values: list[Any] = []
-        failures: list[Failure] = []
+        failures: list[DecodeFailure] = []
         for row, data in enumerate(cast("list[bytes]", column.to_pylist())):
             try:
                 values.append(self._rows.read(data))
             except ValueError as error:
                 values.append(None)
-                failures.append(Failure(row, reason_of(error)))
+                failures.append(DecodeFailure(row, reason_of(error)))
         return Decoded(array(values, self.arrow_type), failures)
 
 
 def _is_separable(column: Array) -> bool:
     """Whether every value begins with { and ends with }.
 
-    Then `}`, newline, `{` stands between any two. That is no part of any JSON document: not of a string, where a
-    newline is an error, nor elsewhere, where a comma would be missing. So each value holds whole documents, at least
-    one, and as many documents as values means one in each.
+    Then `}`, newline, `{` separates any two values in the joined text. No JSON document contains that sequence: inside
+    a string the newline is an error, and elsewhere a comma would be missing. So each value contains one or more whole
+    documents, and if there are as many documents as values, each value contains exactly one.
     """
     return compute.all(compute.and_(compute.starts_with(column, b"{"), compute.ends_with(column, b"}"))).as_py()
 
 
 def _joined(column: Array) -> bytes:
-    all_of_it: Array = pa.ListArray.from_arrays(array([0, len(column)], pa.int32()), column)
-    return compute.binary_join(all_of_it, b"\n")[0].as_py()
+    one_list: Array = pa.ListArray.from_arrays(array([0, len(column)], pa.int32()), column)
+    return compute.binary_join(one_list, b"\n")[0].as_py()
 
 
 def _one_chunk(column: Array) -> Array:
@@ -147,39 +147,39 @@ def _has_map(kind: ArrowType) -> bool:
 
 
 def _wire_type(kind: ArrowType) -> ArrowType:
-    """What stands in the document: some types are written as strings."""
+    """The type as it appears in documents, where dates, timestamps and binary values are strings."""
     match kind:
         case _ if pa.types.is_struct(kind):
-            return pa.struct(list(map(_as_written, kind)))
+            return pa.struct(list(map(_wire_field, kind)))
         case _ if pa.types.is_list(kind):
-            return pa.list_(_as_written(kind.value_field))
+            return pa.list_(_wire_field(kind.value_field))
         case _ if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_binary(kind):
             return pa.string()
         case _:
             return kind
 
 
-def _as_written(field: Any) -> Any:
+def _wire_field(field: Any) -> Any:
     return field.with_type(_wire_type(field.type))
 
 
-def _finished(values: Any, kind: ArrowType) -> Array:
-    """From what stood in the document to what was asked for; an error where a row has to be looked at alone."""
+def _from_wire(values: Any, kind: ArrowType) -> Array:
+    """Convert from the type in the document to the requested one. Raises if any row must be decoded on its own."""
     match kind:
         case _ if pa.types.is_struct(kind):
             fields: list[Any] = list(kind)
-            children = [_finished(values.field(index), field.type) for index, field in enumerate(fields)]
+            children = [_from_wire(values.field(index), field.type) for index, field in enumerate(fields)]
             return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(values))
         case _ if pa.types.is_list(kind):
-            elements = _finished(values.values, kind.value_type)
+            elements = _from_wire(values.values, kind.value_type)
             return pa.ListArray.from_arrays(values.offsets, elements, type=kind, mask=_mask(values))
         case _ if pa.types.is_floating(kind):
-            # Arrow takes what overflows for infinity.
+            # Arrow reads a number that overflows as infinity.
             if compute.all(compute.is_finite(values)).as_py() is False:
                 raise ValueError("not finite")
             return values
         case _ if pa.types.is_decimal(kind):
-            # Arrow counts the digits that stand there, and not those that the scale adds.
+            # Arrow's reader counts only the written digits against the precision, not those that the scale adds.
             values.validate(full=True)
             return values
         case _ if pa.types.is_timestamp(kind):
@@ -194,7 +194,7 @@ def _finished(values: Any, kind: ArrowType) -> Array:
 
 
 def _timestamps(texts: Array, kind: ArrowType) -> Array:
-    """With a zone, or without one in UTC: Arrow reads a column of either."""
+    """Times with a zone, or without one, which means UTC. Arrow casts a column that has only one of the two kinds."""
     try:
         return texts.cast(kind)
     except pa.ArrowInvalid:

@@ -1,6 +1,6 @@
-"""One JSON document to the Python values that Arrow takes for a Spark type, or an error that says what is wrong.
+"""Converts one JSON document to the Python values that Arrow accepts for a Spark type, or raises with the reason.
 
-Law: this decides what is accepted, however many rows there are.
+Law: this module alone defines which documents are valid. Bulk decoding (json.py) must agree with it.
 """
 
 import json
@@ -38,7 +38,7 @@ Convert = Callable[[Any], Any]
 
 _INTEGER_BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _FLOAT32_MAX: Final = 3.4028235677973366e38
-# What is not a number in JSON, and how others write it: as Spark's `from_json`.
+# JSON has no such numbers. These spellings are those that Spark's `from_json` accepts.
 _FLOAT_WORDS: Final = {
     "NaN": math.nan,
     "Infinity": math.inf,
@@ -61,7 +61,7 @@ _QUOTED_MAX: Final = 60
 class RowReader:
     def __init__(self, datatype: DataType) -> None:
         self._convert = _converter(datatype)
-        # A decimal has digits that a float has not.
+        # Decimals need all digits, and a float has too few.
         self._keeps_digits = _has_decimal(datatype)
 
     def read(self, data: bytes) -> Any:
@@ -76,7 +76,7 @@ class RowReader:
             try:
                 return orjson.loads(data)
             except orjson.JSONDecodeError:
-                # Perhaps only a bare NaN, which many write, and which Spark reads.
+                # The cause may be a bare NaN, which many programs write, and which Spark and `json.loads` accept.
                 pass
         text, reason = text_of(data)
         if text is None:
@@ -102,7 +102,7 @@ def _has_decimal(datatype: DataType) -> bool:
 
 
 def _converter(datatype: DataType) -> Convert:
-    """A function for values that are not null."""
+    """A function that converts non-null values of this type."""
     match datatype:
         case StructType():
             return _struct(datatype)
@@ -258,7 +258,7 @@ def _date(value: Any) -> int:
 
 
 def _timestamp(value: Any) -> int:
-    """Microseconds since 1970. A number is seconds, as for Spark."""
+    """Microseconds since 1970. A number in the document means seconds, as in Spark."""
     if type(value) is int and abs(value) < _SECONDS_MAX:
         return value * 1_000_000
     if type(value) is str:
@@ -268,7 +268,7 @@ def _timestamp(value: Any) -> int:
             except (pa.ArrowInvalid, UnicodeEncodeError):
                 continue
         if _TIMESTAMP_TEXT.fullmatch(value):
-            # More digits than microseconds have are cut off.
+            # Digits beyond microseconds are truncated.
             try:
                 moment = datetime.fromisoformat(value)
             except ValueError:
@@ -288,7 +288,7 @@ def _binary(value: Any) -> bytes:
 
 
 def _string(value: Any) -> str:
-    """What is no string is kept as the JSON that it was."""
+    """A value that is not a string is kept as JSON text."""
     if type(value) is not str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=float)
     if not value.isascii():

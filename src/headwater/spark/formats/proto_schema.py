@@ -1,4 +1,4 @@
-"""A protobuf schema, as a user gives it: the text of a .proto file, or compiled; to one message's descriptor."""
+"""Turns a user's protobuf schema, the text of a .proto file or a compiled one, into the descriptor of one message."""
 
 import base64
 import re
@@ -14,16 +14,16 @@ from headwater.spark.formats.decoding import reason_of
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
-# A .proto file has a brace or a semicolon.
+# No .proto file matches: it contains a brace or a semicolon.
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
-# What the compiler says about itself.
+# Lines that the compiler logs about itself.
 _LOG_LINE: Final = re.compile(r"WARNING: |[IWE]\d{4} ")
 _FILE: Final = "schema.proto"
 _COMPILE_TIMEOUT_S: Final = 60
 
 
-def compiled(option: str, schema: str) -> bytes:
-    """A FileDescriptorSet, with all that it imports."""
+def compile_schema(option: str, schema: str) -> bytes:
+    """The schema as a FileDescriptorSet that includes all imports."""
     if _BASE64.fullmatch(schema):
         try:
             return base64.b64decode("".join(schema.split()), validate=True)
@@ -43,20 +43,20 @@ def _compile(option: str, schema: str, directory: Path) -> bytes:
     arguments = [f"-I{directory}", f"-I{known}", "--include_imports", f"--descriptor_set_out={result}", _FILE]
     if protoc.main(["protoc", *arguments]) == 0:
         return result.read_bytes()
-    # What is wrong went to the standard error output of this process: asked again in another, where it can be heard.
-    said = subprocess.run(  # noqa: S603 - the interpreter that runs already, with arguments of our own
+    # The compiler wrote its errors to this process's stderr. A second run in a child process captures them.
+    errors = subprocess.run(  # noqa: S603 - this interpreter, with arguments of our own
         [sys.executable, "-m", "grpc_tools.protoc", *arguments],
         capture_output=True,
         text=True,
         check=False,
         timeout=_COMPILE_TIMEOUT_S,
     ).stderr
-    lines = [line.replace(f"{directory}/", "") for line in said.splitlines() if not _LOG_LINE.match(line)]
+    lines = [line.replace(f"{directory}/", "") for line in errors.splitlines() if not _LOG_LINE.match(line)]
     raise ConfigError(f"option {option!r} does not compile: {'; '.join(lines)}")
 
 
 def find_message(option: str, descriptors: bytes, name: str | None) -> "Descriptor":
-    """The message of that name, with or without its package; without a name, the only one."""
+    """The message of that name, with or without its package. Without a name: the schema's only message."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message import DecodeError
@@ -83,7 +83,7 @@ def find_message(option: str, descriptors: bytes, name: str | None) -> "Descript
 
 
 def _list_messages(names: list[str], scope: str, messages: Any) -> None:
-    """Those inside of others, too, when they are asked for by name; entries of maps are none."""
+    """Append the names of `messages` and of the messages nested in them, except the entries of maps."""
     for message in messages:
         if not message.options.map_entry:
             name = f"{scope}.{message.name}" if scope else message.name

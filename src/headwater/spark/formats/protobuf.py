@@ -1,4 +1,4 @@
-"""`protobuf`: a message in each value. A field without presence that is left out has its default; one with, is null."""
+"""`protobuf`: each value is one message. An absent field is null if the schema tracks presence, else its default."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ from pyspark.sql.types import (
 
 from headwater.errors import ConfigError
 from headwater.spark.arrow import Array
-from headwater.spark.formats.decoding import Decoded, Failure, gathered, reason_of
+from headwater.spark.formats.decoding import Decoded, DecodeFailure, build_values, reason_of
 from headwater.spark.formats.proto_schema import find_message
 from headwater.spark.formats.types import ArrowType, array, arrow_type, check_readable, check_same
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-# By the number that descriptors have for a type. Unsigned numbers get a type that holds all of them.
+# By the type numbers of descriptors. An unsigned type maps to one that can hold all of its values.
 _SIMPLE: Final[dict[int, DataType]] = {
     1: DoubleType(),
     2: FloatType(),
@@ -54,7 +54,7 @@ _SIMPLE: Final[dict[int, DataType]] = {
 }
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 
-# The stubs know no types here.
+# pyarrow's stubs lack the types of this method.
 _map_array = cast("Any", pa.MapArray.from_arrays)
 
 Build = Callable[[Sequence[Any]], Array]
@@ -62,7 +62,7 @@ Build = Callable[[Sequence[Any]], Array]
 
 @dataclass(frozen=True, slots=True)
 class ProtobufFormat:
-    """`descriptors` is a FileDescriptorSet: tasks need no compiler."""
+    """`descriptors` is a FileDescriptorSet, so that tasks need no compiler."""
 
     option: str
     descriptors: bytes
@@ -107,7 +107,7 @@ def _is_map(field: "FieldDescriptor") -> bool:
 
 
 def _entry(field: "FieldDescriptor") -> tuple["FieldDescriptor", "FieldDescriptor"]:
-    """The key and the value of a map."""
+    """The fields for the key and the value of a map."""
     assert field.message_type is not None, "a map is a list of messages"
     return field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
 
@@ -123,27 +123,27 @@ class ProtobufDecoder:
     def decode(self, column: Array) -> Decoded:
         data = cast("list[bytes]", column.to_pylist())
         messages, failures = self._parse_all(data)
-        found = gathered(messages, self._build)
+        found = build_values(messages, self._build)
         return Decoded(found.values, sorted([*failures, *found.failures]))
 
-    def _parse_all(self, data: list[bytes]) -> tuple[list[Any], list[Failure]]:
+    def _parse_all(self, data: list[bytes]) -> tuple[list[Any], list[DecodeFailure]]:
         from google.protobuf.message import DecodeError
 
         try:
             return list(map(self._parse, data)), []
         except DecodeError:
             messages: list[Any] = []
-            failures: list[Failure] = []
+            failures: list[DecodeFailure] = []
             for row, each in enumerate(data):
                 try:
                     messages.append(self._parse(each))
                 except DecodeError as error:
                     messages.append(None)
-                    failures.append(Failure(row, reason_of(error)))
+                    failures.append(DecodeFailure(row, reason_of(error)))
             return messages, failures
 
 
-# Column by column: a list of messages gives a list for each field, so that no row becomes a Python dict.
+# The builders work column by column: a list of messages becomes one list per field, so that no row becomes a dict.
 
 
 def _messages(message: "Descriptor", kind: ArrowType) -> Build:
@@ -164,7 +164,7 @@ def _messages(message: "Descriptor", kind: ArrowType) -> Build:
 
 
 def _field(field: "FieldDescriptor", kind: ArrowType) -> Build:
-    """A column of one field, from the messages that have it."""
+    """A builder that takes messages and returns the column of one of their fields."""
     get = attrgetter(field.name)
     name = field.name
     if _is_map(field):
@@ -203,7 +203,7 @@ def _offsets(found: Sequence[Any]) -> Array:
 
 
 def _values(field: "FieldDescriptor", kind: ArrowType) -> Build:
-    """What stands in a field, or None."""
+    """A builder that takes the field's values, with None for an absent one."""
     if field.enum_type is not None:
         return _names(field.enum_type)
     message = field.message_type
@@ -215,7 +215,7 @@ def _values(field: "FieldDescriptor", kind: ArrowType) -> Build:
 
 
 def _names(enum: "EnumDescriptor") -> Build:
-    """A number that a newer schema has a name for stays a number."""
+    """A builder for the names of an enum. A number without a name, perhaps of a newer schema, stays a number."""
     names = {number: value.name for number, value in enum.values_by_number.items()}
     return lambda values: array([None if each is None else names.get(each, str(each)) for each in values], pa.string())
 

@@ -1,4 +1,4 @@
-"""`string`: UTF-8, checked."""
+"""`string`: each value is UTF-8 text, which is checked."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StringType
 
 from headwater.spark.arrow import Array
-from headwater.spark.formats.decoding import Decoded, Failure, in_parts
+from headwater.spark.formats.decoding import Decoded, DecodeFailure, bisect
 from headwater.spark.formats.types import array, check_same
 
 
@@ -28,27 +28,27 @@ class StringDecoder:
     arrow_type = pa.string()
 
     def decode(self, column: Array) -> Decoded:
-        return in_parts(column, as_text, _singly)
+        return bisect(column, as_text, _singly)
 
 
 def as_text(column: Array) -> Array:
-    """The same bytes, or an error where they are not UTF-8."""
+    """The same bytes as strings. Raises if any of them is not UTF-8."""
     return column.cast(pa.string())
 
 
 def _singly(column: Array) -> Decoded:
     texts: list[str | None] = []
-    failures: list[Failure] = []
+    failures: list[DecodeFailure] = []
     for row, data in enumerate(cast("list[bytes]", column.to_pylist())):
         text, reason = text_of(data)
         texts.append(text)
         if text is None:
-            failures.append(Failure(row, reason))
+            failures.append(DecodeFailure(row, reason))
     return Decoded(array(texts, pa.string()), failures)
 
 
 def text_of(data: bytes) -> tuple[str | None, str]:
-    """The text, or what is wrong with it."""
+    """The text, or None and the reason."""
     try:
         return data.decode(), ""
     except UnicodeDecodeError as error:

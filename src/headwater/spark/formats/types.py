@@ -1,4 +1,4 @@
-"""Spark's types as formats need them: which can be read, as DDL, and as Arrow's."""
+"""Spark's types for formats: which types a read can produce, and their translation to DDL and to Arrow."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -29,8 +29,8 @@ from pyspark.sql.types import (
 from headwater.errors import ConfigError
 from headwater.spark.arrow import Array
 
-ArrowType: TypeAlias = Any  # which of pyarrow's many types it is, is known only at run time
-# So that the stubs cannot tell what these give.
+ArrowType: TypeAlias = Any  # one of pyarrow's many types; which one is known only at run time
+# Typed loosely, because pyarrow's stubs cannot know the types of the results.
 array: Callable[..., Array] = pa.array
 compute: Any = pyarrow.compute
 
@@ -51,12 +51,12 @@ _SIMPLE: Final = (
 
 
 def arrow_type(datatype: DataType) -> ArrowType:
-    """What Spark expects a batch to hold for this type."""
+    """The Arrow type that Spark expects for this type."""
     return to_arrow_type(datatype, timezone="UTC")
 
 
 def check_readable(path: str, datatype: DataType) -> None:
-    """Refuses what no format can give; `path` says where in the schema it is."""
+    """Raise an error for a type that no format can produce. `path` is its position in the schema."""
     match datatype:
         case StructType():
             if not datatype.fields:
@@ -81,13 +81,13 @@ def check_readable(path: str, datatype: DataType) -> None:
 
 
 def _check_nullable(path: str, *, is_nullable: bool) -> None:
-    # As in Spark's own `from_json`: whoever writes to a topic may leave anything out.
+    # Like Spark's own `from_json`: any producer to the topic may omit a field.
     if not is_nullable:
         raise ConfigError(f"{path} is NOT NULL, which no topic can promise: leave that out of the schema")
 
 
 def nullable(datatype: DataType) -> DataType:
-    """The same type, with nulls allowed everywhere: two types that differ in nothing else become equal."""
+    """The same type with nulls allowed everywhere, for comparing types without regard to nullability."""
     match datatype:
         case StructType():
             return StructType([StructField(field.name, nullable(field.dataType)) for field in datatype.fields])
@@ -100,7 +100,7 @@ def nullable(datatype: DataType) -> DataType:
 
 
 def ddl(datatype: DataType) -> str:
-    """As Spark's parser reads it back, whatever the names."""
+    """The type as DDL, quoted so that Spark's parser accepts any field name."""
     match datatype:
         case StructType():
             fields = ", ".join(f"{quoted(field.name)}: {ddl(field.dataType)}" for field in datatype.fields)
@@ -118,7 +118,7 @@ def quoted(name: str) -> str:
 
 
 def check_same(column: str, datatype: DataType, known: DataType) -> None:
-    """A user's schema picks columns; it does not convert them."""
+    """Raise an error unless the types are equal: a user's schema selects columns but does not convert them."""
     if nullable(datatype) != nullable(known):
         raise ConfigError(
             f"column {column!r} is {known.simpleString()}, not {datatype.simpleString()}: read it as it is and cast it"

@@ -1,4 +1,4 @@
-"""Where a read begins and ends, as options say it: earliest, latest, offsets or times, for all partitions or each."""
+"""Start and end of a read, as given by options: earliest, latest, offsets or times, for all partitions or for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ _PARTITION_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """EARLIEST, LATEST or a time for all partitions; or for each its own, and then for every one of them.
+    """`when` (EARLIEST, LATEST or a time) applies to all partitions, unless `offsets` or `times_ms` name all of them.
 
-    `option` is how the user said it, for errors. Each of `offsets` may be EARLIEST or LATEST, too.
+    `option` is the name of the user's option, for error messages. Each of `offsets` may be EARLIEST or LATEST, too.
     """
 
     option: str
@@ -30,7 +30,7 @@ class Bound:
 
     @property
     def has_latest(self) -> bool:
-        """Whether it is the end of any partition: that is another offset each time it is asked for."""
+        """Whether any partition's bound is LATEST, which resolves to a different offset whenever records arrive."""
         if self.offsets:
             return LATEST in self.offsets.values()
         return self.when == LATEST and not self.times_ms
@@ -51,7 +51,7 @@ def ending(options: Options) -> Bound:
 
 
 def _bound(options: Options, side: str, default: int) -> Bound:
-    """As in Spark's Kafka source, a time for all goes before times for each, and those before offsets."""
+    """Precedence as in Spark's Kafka source: a time for all partitions, then times for each, then offsets."""
     option = f"{side}Timestamp"
     time_ms = options.integer(option, minimum=0)
     if time_ms is not None:

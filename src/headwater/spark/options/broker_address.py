@@ -1,4 +1,4 @@
-"""From options to a connected client, kept for the next task of the same Python worker."""
+"""The brokers that the options name, and the client for them, which a Python worker reuses from task to task."""
 
 import os
 from dataclasses import dataclass, field
@@ -11,25 +11,26 @@ from headwater.spark.options.options import CLIENT_PREFIX, Options
 BOOTSTRAP = "bootstrap.servers"
 _CLIENT_ID = "headwater-spark"
 
-# Spark hands one task after the other to a worker: connecting anew for each would cost more than a small task.
-_connected: dict[tuple[int, "BrokerAddress"], Cluster] = {}
+# One client for each process and address. A Python worker executes many tasks one after the other, and a new connection
+# for each would cost more than a small task.
+_clusters: dict[tuple[int, "BrokerAddress"], Cluster] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """Where the brokers are, and how to talk to them."""
+    """The addresses of the brokers, and the client settings for connecting to them."""
 
     bootstrap_servers: str
-    # Of a Kafka client, by their own names; passwords may be among them.
+    # Settings under the names that Kafka's clients use. Not in the repr, because they may contain passwords.
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def cluster(self) -> Cluster:
-        # A forked worker must not share its parent's sockets.
+        # The process id is part of the key: a forked worker must not share its parent's sockets.
         key = os.getpid(), self
-        cluster = _connected.get(key)
+        cluster = _clusters.get(key)
         if cluster is None:
             settings = dict(self.settings)
-            cluster = _connected[key] = Cluster(
+            cluster = _clusters[key] = Cluster(
                 self.bootstrap_servers,
                 security=read_security(settings),
                 client_id=settings.get("client.id", _CLIENT_ID),
@@ -37,7 +38,7 @@ class BrokerAddress:
         return cluster
 
 
-def connecting(options: Options) -> BrokerAddress:
+def broker_address(options: Options) -> BrokerAddress:
     settings = options.client_settings()
     given = options.text(BOOTSTRAP)
     alias = settings.pop(BOOTSTRAP, None)
@@ -46,6 +47,6 @@ def connecting(options: Options) -> BrokerAddress:
     servers = given or alias
     if not servers:
         raise ConfigError(f"option {BOOTSTRAP!r} is missing: where are the brokers? Such as 'localhost:9092'")
-    # What is wrong with them is said here, where the query is made, and not first by its tasks.
+    # Reports wrong settings when the query is defined, not later in its tasks.
     read_security(settings)
     return BrokerAddress(servers, tuple(sorted(settings.items())))

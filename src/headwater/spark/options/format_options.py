@@ -1,4 +1,4 @@
-"""`key.format`, `value.format` and what belongs to them: how bytes become typed columns."""
+"""`key.format`, `value.format` and the options that belong to them: how bytes become typed columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from headwater.errors import ConfigError
 from headwater.spark.formats.avro import AvroFormat
 from headwater.spark.formats.decoding import Format
 from headwater.spark.formats.json import JsonFormat
-from headwater.spark.formats.proto_schema import compiled
+from headwater.spark.formats.proto_schema import compile_schema
 from headwater.spark.formats.protobuf import ProtobufFormat
 from headwater.spark.formats.string import StringFormat
 from headwater.spark.options.options import Options
-from headwater.spark.reads.bad_records import OPTION, BadRecords, bad_records
+from headwater.spark.reads.bad_records import OPTION, BadRecordPolicy, bad_record_policy
 
 _COLUMNS: Final = ("key", "value")
 _FORMATS: Final = ("json", "string", "avro", "protobuf", "binary")
@@ -21,10 +21,10 @@ NAMES: Final = (*(f"{column}.{each}" for column in _COLUMNS for each in ("format
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """Columns that are not in `formats` stay bytes."""
+    """The formats by column. A column without one stays bytes."""
 
     formats: Mapping[str, Format] = field(default_factory=dict[str, Format])
-    bad_records: BadRecords = field(default_factory=BadRecords)
+    bad_records: BadRecordPolicy = field(default_factory=BadRecordPolicy)
 
 
 def format_options(options: Options) -> FormatOptions:
@@ -35,7 +35,7 @@ def format_options(options: Options) -> FormatOptions:
             formats[column] = found
     if not formats and options.text(OPTION) is not None:
         raise ConfigError(f"option {OPTION!r} has no meaning without 'key.format' or 'value.format'")
-    return FormatOptions(formats, bad_records(options))
+    return FormatOptions(formats, bad_record_policy(options))
 
 
 def _format(options: Options, column: str) -> Format | None:
@@ -59,4 +59,4 @@ def _format(options: Options, column: str) -> Format | None:
         case "avro":
             return AvroFormat(option, schema)
         case _:
-            return ProtobufFormat(option, compiled(option, schema), message)
+            return ProtobufFormat(option, compile_schema(option, schema), message)

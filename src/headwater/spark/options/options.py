@@ -1,6 +1,6 @@
-"""The options that a user gives to `format("headwater")`: read by name, typed, refused with the name to change.
+"""The options that a user gives to `format("headwater")`, read by name and type; errors name the option to change.
 
-Law: an option that nobody asks for is an error. A misspelt `startingOffset` must not read a topic from the wrong end.
+Law: an unknown option is an error. A misspelt `startingOffset` must not read a topic from the wrong end.
 """
 
 import difflib
@@ -15,10 +15,10 @@ _BOOLEANS: Final = {"true": True, "false": False}
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"\s*(\d{1,12})\s*(ms|s|m|h|d)\s*")
 
-# Settings of Kafka's clients are passed on under this prefix.
+# Options with this prefix are settings for the Kafka client.
 CLIENT_PREFIX: Final = "kafka."
 
-# What Spark itself puts beside a user's options, and what its Kafka source knows but has no meaning here.
+# Options that Spark itself adds to a user's, and options of Spark's Kafka source that have no meaning here.
 _SPARKS_OWN: Final = frozenset(
     {
         "path",
@@ -34,7 +34,7 @@ _SPARKS_OWN: Final = frozenset(
 
 
 class Options:
-    """`known` holds every name that may be given. Case does not matter, as everywhere in Spark."""
+    """`known` contains all allowed names. Names are case-insensitive, as everywhere in Spark."""
 
     def __init__(self, given: Mapping[str, str], known: Collection[str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
@@ -47,7 +47,7 @@ class Options:
             raise ConfigError(f"format('headwater') has no option {name!r} here{hint}")
 
     def client_settings(self) -> dict[str, str]:
-        """Those of Kafka's clients, by their own names."""
+        """The settings for the Kafka client, without the prefix."""
         return {
             name.removeprefix(CLIENT_PREFIX): value
             for name, value in self._given.items()

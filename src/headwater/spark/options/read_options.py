@@ -1,4 +1,4 @@
-"""What may be asked of a read, under the names that Spark's Kafka source has for it."""
+"""The options of a read, under the names of Spark's Kafka source."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from headwater.errors import ConfigError
 from headwater.ids import TopicName
 from headwater.spark.options import format_options
 from headwater.spark.options.bounds import Bound, ending, starting
-from headwater.spark.options.broker_address import BOOTSTRAP, BrokerAddress, connecting
+from headwater.spark.options.broker_address import BOOTSTRAP, BrokerAddress, broker_address
 from headwater.spark.options.format_options import FormatOptions
 from headwater.spark.options.options import Options
 from headwater.spark.options.topic_choice import CHOICES, TopicChoice, topic_choice
@@ -44,11 +44,11 @@ _GROUP_ID_PREFIX: Final = "headwater-spark"
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    connecting: BrokerAddress
+    broker_address: BrokerAddress
     topics: TopicChoice
     starting: Bound
     ending: Bound
-    # Where nothing is as young as a starting time: an error, or the end.
+    # Whether a partition without records since the starting time begins at its end; otherwise that is an error.
     is_latest_for_late_times: bool
     offsets_per_trigger_max: int | None
     offsets_per_trigger_min: int | None
@@ -73,13 +73,13 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
     offsets_min = options.integer("minOffsetsPerTrigger")
     if offsets_max is not None and offsets_min is not None and offsets_min > offsets_max:
         raise ConfigError("option 'minOffsetsPerTrigger' is greater than 'maxOffsetsPerTrigger'")
-    connection = connecting(options)
+    address = broker_address(options)
     topics = topic_choice(options)
     formats = format_options.format_options(options)
     if formats.bad_records.topic is not None and _reads(topics, formats.bad_records.topic):
         raise ConfigError("option 'badRecords' names a topic that is read here: bad records would come back for ever")
     return ReadOptions(
-        connecting=connection,
+        broker_address=address,
         topics=topics,
         starting=starting(options, LATEST if is_streaming else EARLIEST),
         ending=ending(options),
@@ -93,7 +93,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         fails_on_data_loss=options.boolean("failOnDataLoss", default=True),
         includes_headers=options.boolean(INCLUDE_HEADERS, default=False),
         committed_only=isolation == "read_committed",
-        group_id=options.text("group.id") or dict(connection.settings).get("group.id"),
+        group_id=options.text("group.id") or dict(address.settings).get("group.id"),
         group_id_prefix=options.text("groupIdPrefix") or _GROUP_ID_PREFIX,
         pushes_filters=options.boolean("pushFilters", default=False),
         timestamps_ordered=options.choice("timestampOrder", ("any", "rising"), "any") == "rising",
@@ -107,7 +107,7 @@ def _isolation(options: Options) -> str:
 
 
 def _reads(topics: TopicChoice, name: TopicName) -> bool:
-    """Whether a topic of this name is read, or would be if it existed."""
+    """Whether the read includes the topic, or would include it if the topic existed."""
     if topics.pattern is not None:
         return re.fullmatch(topics.pattern, name) is not None
     return name in topics.names or any(partition.topic == name for partition in topics.partitions)

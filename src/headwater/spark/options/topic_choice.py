@@ -1,4 +1,4 @@
-"""Which topics and partitions a read is about: `subscribe`, `subscribePattern` or `assign`."""
+"""The topics and partitions of a read: `subscribe`, `subscribePattern` or `assign`."""
 
 import re
 from collections.abc import Collection
@@ -24,27 +24,29 @@ class TopicChoice:
     partitions: tuple[TopicPartition, ...] = ()
 
     def find(self, cluster: Cluster, *, missing_allowed: bool = False) -> list[TopicPartition]:
-        """The partitions as they are now: asks the broker, for topics grow, go, and new ones match."""
+        """Ask the broker for the current partitions: topics grow, are deleted, and new ones match the pattern."""
         if self.pattern is not None:
             wanted = re.compile(self.pattern)
             topics = [
-                topic for topic in cluster.topics() if not topic.internal and wanted.fullmatch(topic.name) is not None
+                topic
+                for topic in cluster.topics()
+                if not topic.is_internal and wanted.fullmatch(topic.name) is not None
             ]
         else:
             names = self.names or tuple({partition.topic for partition in self.partitions})
-            topics = _ask(cluster, names, missing_allowed=missing_allowed)
+            topics = _describe(cluster, names, missing_allowed=missing_allowed)
         found = sorted(TopicPartition(topic.name, each.index) for topic in topics for each in topic.partitions)
         return self._assigned(found, missing_allowed=missing_allowed) if self.partitions else found
 
     def _assigned(self, found: Collection[TopicPartition], *, missing_allowed: bool) -> list[TopicPartition]:
-        there = set(found)
+        existing = set(found)
         for partition in self.partitions:
-            if partition not in there and not missing_allowed:
+            if partition not in existing and not missing_allowed:
                 raise UnknownTopic(f"option 'assign' names {partition}, which does not exist")
-        return [partition for partition in self.partitions if partition in there]
+        return [partition for partition in self.partitions if partition in existing]
 
 
-def _ask(cluster: Cluster, names: Collection[TopicName], *, missing_allowed: bool) -> list[TopicDescription]:
+def _describe(cluster: Cluster, names: Collection[TopicName], *, missing_allowed: bool) -> list[TopicDescription]:
     if missing_allowed:
         return [topic for topic in cluster.topics() if topic.name in names]
     cluster.forget(names)
@@ -70,10 +72,10 @@ def topic_choice(options: Options) -> TopicChoice:
                 raise ConfigError(f"option 'subscribePattern': {text!r} is no regular expression: {error}") from None
             return TopicChoice(pattern=text)
         case _:
-            return TopicChoice(partitions=_assigned(text))
+            return TopicChoice(partitions=_parse_assign(text))
 
 
-def _assigned(text: str) -> tuple[TopicPartition, ...]:
+def _parse_assign(text: str) -> tuple[TopicPartition, ...]:
     partitions: set[TopicPartition] = set()
     for topic, indexes in parse_topics(text, "assign").items():
         listed = cast("list[Any]", indexes) if isinstance(indexes, list) else []

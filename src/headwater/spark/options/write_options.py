@@ -1,4 +1,4 @@
-"""What may be asked of a write, under the names that Spark's Kafka sink and Kafka's producers have for it."""
+"""The options of a write, under the names of Spark's Kafka sink and of Kafka's producer settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from headwater.client.delivery import ACKS_ALL
 from headwater.errors import ConfigError
 from headwater.ids import STAGING_INFIX, TopicName
 from headwater.protocol.batches.compression import Codec
-from headwater.spark.options.broker_address import BOOTSTRAP, BrokerAddress, connecting
+from headwater.spark.options.broker_address import BOOTSTRAP, BrokerAddress, broker_address
 from headwater.spark.options.options import Options
 
 EXACTLY_ONCE: Final = "exactly-once"
@@ -28,17 +28,17 @@ _NAMES: Final = (
 )
 _CODECS: Final = {codec.name.lower(): codec for codec in Codec}
 _ACKS: Final = {"0": 0, "1": 1, "-1": ACKS_ALL, "all": ACKS_ALL}
-# As long as brokers let a transaction last by default.
+# A broker's default for transaction.max.timeout.ms.
 _STAGING_TIMEOUT_MS: Final = 15 * 60_000
 _INT32_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """`delivery` is None where the user leaves it to what the broker can do. `application_id` and
-    `application_version` are None where the query, or nobody, gives them."""
+    """`delivery` is None if the broker's abilities decide. `application_id` and `application_version` are None if not
+    given: a stream then uses the id of its query and counts its batches, a batch write uses a random id."""
 
-    connecting: BrokerAddress
+    broker_address: BrokerAddress
     topic: TopicName | None
     includes_headers: bool
     includes_timestamp: bool
@@ -52,8 +52,8 @@ class WriteOptions:
 
 def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptions:
     options = Options(given, _NAMES)
-    connection = connecting(options)
-    settings = dict(connection.settings)
+    address = broker_address(options)
+    settings = dict(address.settings)
     delivery = options.text("delivery")
     if delivery is not None:
         delivery = options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE)
@@ -77,7 +77,7 @@ def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptio
     if topic == "":
         raise ConfigError("option 'topic' is empty")
     return WriteOptions(
-        connecting=connection,
+        broker_address=address,
         topic=TopicName(topic) if topic else None,
         includes_headers=options.boolean("includeHeaders", default=True),
         includes_timestamp=options.boolean("includeTimestamp", default=False),

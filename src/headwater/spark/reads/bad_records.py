@@ -1,4 +1,4 @@
-"""Records whose key or value does not decode: they fail the read, show in a column, or go to a topic of their own."""
+"""Records whose key or value does not decode: they fail the read, show in a column, or go to a dead-letter topic."""
 
 import re
 from collections.abc import Mapping
@@ -28,39 +28,39 @@ _TOPIC: Final = re.compile(r"topic:([A-Za-z0-9._-]{1,249})")
 
 
 class BadRecord(HeadwaterError):
-    """A record is not what its format says."""
+    """A record whose key or value does not match its format."""
 
     code = ErrorCode.INVALID_RECORD
 
 
-class Bad(NamedTuple):
-    """What is wrong with a row, and in which of its columns."""
+class BadField(NamedTuple):
+    """The column of a row that does not decode, and the reason."""
 
     field: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class BadRecords:
-    """What becomes of them; if neither is set, the read fails."""
+class BadRecordPolicy:
+    """What a read does with bad records. If neither field is set, the read fails."""
 
-    in_column: bool = False
+    has_column: bool = False
     topic: TopicName | None = None
 
 
-def bad_records(options: Options) -> BadRecords:
+def bad_record_policy(options: Options) -> BadRecordPolicy:
     text = (options.text(OPTION) or "fail").strip()
     if text.lower() == "fail":
-        return BadRecords()
+        return BadRecordPolicy()
     if text.lower() == "column":
-        return BadRecords(in_column=True)
+        return BadRecordPolicy(has_column=True)
     match = _TOPIC.fullmatch(text)
     if match is None:
         raise ConfigError(f"option {OPTION!r} is 'fail', 'column' or 'topic:' and a topic's name, not {text!r}")
-    return BadRecords(topic=TopicName(match[1]))
+    return BadRecordPolicy(topic=TopicName(match[1]))
 
 
-def failure(partition: TopicPartition, raw: pa.RecordBatch, row: int, bad: Bad) -> BadRecord:
+def decode_error(partition: TopicPartition, raw: pa.RecordBatch, row: int, bad: BadField) -> BadRecord:
     offset = _cell(raw, "offset", row)
     return BadRecord(
         f"the {bad.field} at offset {offset} of {partition} does not decode: {printable(bad.reason)}. "
@@ -68,8 +68,8 @@ def failure(partition: TopicPartition, raw: pa.RecordBatch, row: int, bad: Bad) 
     )
 
 
-def in_column(raw: pa.RecordBatch, bad: Mapping[int, Bad]) -> Array:
-    """The column that shows them, null for all other rows."""
+def bad_record_column(raw: pa.RecordBatch, bad: Mapping[int, BadField]) -> Array:
+    """The column `badRecord`, which is null in all good rows."""
     if not bad:
         return cast("Array", pa.nulls(raw.num_rows, _ARROW_TYPE))
     rows: list[dict[str, Any] | None] = [None] * raw.num_rows
@@ -79,9 +79,10 @@ def in_column(raw: pa.RecordBatch, bad: Mapping[int, Bad]) -> Array:
 
 
 class DeadLetters:
-    """Law: records are acknowledged in the topic before anybody is given the rows that leave them out.
+    """Writes bad records to the dead-letter topic.
 
-    A task that is tried again sends them again.
+    Law: the topic has acknowledged the bad records before the task emits the remaining rows. Delivery is at least
+    once: a retried task writes them again.
     """
 
     def __init__(self, cluster: Cluster, topic: TopicName, partition: TopicPartition) -> None:
@@ -89,7 +90,7 @@ class DeadLetters:
         self._topic = topic
         self._partition = partition
 
-    def write(self, raw: pa.RecordBatch, bad: Mapping[int, Bad]) -> None:
+    def write(self, raw: pa.RecordBatch, bad: Mapping[int, BadField]) -> None:
         for row, each in bad.items():
             self._producer.send(
                 self._topic,
@@ -99,7 +100,7 @@ class DeadLetters:
             )
         self._producer.flush()
 
-    def _headers(self, raw: pa.RecordBatch, row: int, bad: Bad) -> Headers:
+    def _headers(self, raw: pa.RecordBatch, row: int, bad: BadField) -> Headers:
         found = cast("list[dict[str, Any]] | None", _cell(raw, "headers", row)) or []
         about = {
             "headwater.reason": bad.reason,

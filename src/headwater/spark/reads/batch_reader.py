@@ -1,4 +1,4 @@
-"""A batch read: what is between two bounds when the query is planned, cut into tasks."""
+"""A batch read: the records between two bounds, resolved to offsets when Spark plans the query and cut into tasks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 from headwater.spark.options.read_options import ReadOptions, read_options
 from headwater.spark.reads import loss
 from headwater.spark.reads.columns import check_columns
-from headwater.spark.reads.filters import Narrowing, narrow
-from headwater.spark.reads.offsets import Finder, Offsets
+from headwater.spark.reads.filters import ReadScope, read_scope
+from headwater.spark.reads.offsets import OffsetFinder, PartitionOffsets
 from headwater.spark.reads.plan import OffsetRange, ranges_between, split
 from headwater.spark.reads.range_reader import RangePartition, read_range
 
@@ -25,12 +25,12 @@ class HeadwaterReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._narrowing = Narrowing()
+        self._scope = ReadScope()
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         ranges = split(self._ranges(), options.partitions_min, options.records_per_partition_max)
-        # Spark plans a task even for nothing, and that one must know so.
+        # Spark runs at least one task, even if there is nothing to read. That task gets None.
         return [RangePartition(each) for each in ranges] or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -39,18 +39,22 @@ class HeadwaterReader(DataSourceReader):
 
     def _ranges(self) -> list[OffsetRange]:
         options = self._options
-        cluster = options.connecting.cluster()
-        finder = Finder(cluster, committed_only=options.committed_only)
+        cluster = options.broker_address.cluster()
+        finder = OffsetFinder(cluster, committed_only=options.committed_only)
         partitions = options.topics.find(cluster)
         start = finder.resolve(options.starting, partitions, late_times_allowed=options.is_latest_for_late_times)
         end = finder.resolve(options.ending, partitions)
-        wanted = self._narrowing.pick(partitions)
+        wanted = self._scope.pick(partitions)
         self._check(finder, start, end)
         ranges = ranges_between({each: start[each] for each in wanted}, {each: end[each] for each in wanted})
-        return self._narrowing.cut(ranges, finder.since, timestamps_ordered=options.timestamps_ordered)
+        return self._scope.cut(ranges, finder.since, timestamps_ordered=options.timestamps_ordered)
 
-    def _check(self, finder: Finder, start: Offsets, end: Offsets) -> None:
-        """Offsets that a user names may be out of range: said here, or moved into it, before tasks wait for them."""
+    def _check(self, finder: OffsetFinder, start: PartitionOffsets, end: PartitionOffsets) -> None:
+        """Check the offsets that the user named. Offsets out of range are a DataLoss, or are moved into the range if
+        losses are allowed.
+
+        Without this check, tasks would wait for records that do not exist.
+        """
         options = self._options
         if options.starting.offsets:
             for partition, earliest in finder.earliest(start).items():
@@ -66,8 +70,8 @@ class HeadwaterReader(DataSourceReader):
 
 
 class FilteringReader(HeadwaterReader):
-    """Apart from the other, because Spark refuses any reader with `pushFilters` unless its session allows that."""
+    """A separate class, because Spark refuses a reader that has `pushFilters` unless a session setting allows it."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._narrowing = narrow(filters)
+        self._scope = read_scope(filters)
         return filters

@@ -1,6 +1,6 @@
-"""The columns of a read: names, types and order of Spark's Kafka source, and those of them that a user wants.
+"""The columns of a read: names, types and order as in Spark's Kafka source, and the user's selection of them.
 
-With a format, `key` and `value` keep their names and places, and have the type that their schema says.
+With a format, `key` and `value` keep their names and positions but have the type of their schema.
 """
 
 from collections.abc import Mapping
@@ -39,9 +39,9 @@ _TYPES: Final[dict[str, DataType]] = {
 }
 
 
-def columns_of(given: Mapping[str, str]) -> StructType | str:
-    """What a read with these options gives, if the user does not say what to read. As DDL, where Spark has to parse a
-    part of it."""
+def read_schema(given: Mapping[str, str]) -> StructType | str:
+    """The schema of a read, unless the user gives one with `.schema()`. It is DDL if a format's schema is DDL, which
+    only Spark can parse."""
     types: dict[str, DataType | str] = {}
     for name, kind in _known(given).items():
         if kind is None:
@@ -55,7 +55,8 @@ def columns_of(given: Mapping[str, str]) -> StructType | str:
 
 
 def check_columns(schema: StructType, given: Mapping[str, str]) -> None:
-    """A schema of the user's picks columns; it does not convert them. But it may say what a JSON document holds."""
+    """Check the schema that a user gives with `.schema()`. It selects columns and does not convert them, except that it
+    may give the type of JSON documents."""
     known = _known(given)
     formats = _formats(given)
     for column in schema.fields:
@@ -80,7 +81,7 @@ def _known(given: Mapping[str, str]) -> dict[str, DataType | str | None]:
     options = _formats(given)
     for name, chosen in options.formats.items():
         types[name] = chosen.column_type()
-    if options.bad_records.in_column:
+    if options.bad_records.has_column:
         types[bad_records.COLUMN] = bad_records.COLUMN_TYPE
     return types
 

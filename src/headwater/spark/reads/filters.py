@@ -1,7 +1,6 @@
-"""What a query's filters spare a read: whole partitions, and offsets at both ends of each.
+"""Filter pushdown: a query's filters exclude whole partitions, and offsets at both ends of the others.
 
-Law: only records that no filter would let pass are left out. Every filter is applied by Spark again, so that what is
-read too much here never shows.
+Law: a read omits a record only if the filters reject it. It may read too many, because Spark applies all filters again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,7 +19,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """From `first` to `last`, both included; None where there is no limit."""
+    """From `first` to `last`, both inclusive. None: no limit."""
 
     first: int | None = None
     last: int | None = None
@@ -30,8 +29,8 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
-    """What the filters of a query, all of them together, leave to read."""
+class ReadScope:
+    """What remains to be read under all filters of a query. None: no limit."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -53,44 +52,44 @@ class Narrowing:
         *,
         timestamps_ordered: bool,
     ) -> list[OffsetRange]:
-        """`since` finds the first record that is not older than a time.
+        """The parts of `ranges` that the filters leave. `since` finds a partition's first record at or after a time.
 
-        All before it are older. What follows it may be older as well, so a range ends by time only where timestamps
-        are known to be in order.
+        All records before that one are older. Later records may be older as well, so a range ends at a time only if
+        the timestamps are known to be in order.
         """
         wanted = [self._by_offset(each) for each in ranges]
         if self.times_ms.first is not None:
-            begins = since({each.partition: self.times_ms.first for each in wanted})
-            wanted = [_begun(each, begins[each.partition]) for each in wanted]
+            starts = since({each.partition: self.times_ms.first for each in wanted})
+            wanted = [_from(each, starts[each.partition]) for each in wanted]
         if self.times_ms.last is not None and timestamps_ordered:
             ends = since({each.partition: self.times_ms.last + 1 for each in wanted})
-            wanted = [_ended(each, ends[each.partition]) for each in wanted]
+            wanted = [_until(each, ends[each.partition]) for each in wanted]
         return [each for each in wanted if each.start < each.end]
 
     def _by_offset(self, whole: OffsetRange) -> OffsetRange:
-        return _ended(
-            _begun(whole, 0 if self.offsets.first is None else self.offsets.first),
+        return _until(
+            _from(whole, 0 if self.offsets.first is None else self.offsets.first),
             None if self.offsets.last is None else self.offsets.last + 1,
         )
 
 
-def narrow(filters: Iterable[Filter]) -> Narrowing:
-    narrowing = Narrowing()
+def read_scope(filters: Iterable[Filter]) -> ReadScope:
+    scope = ReadScope()
     for each in filters:
-        narrowing = _narrowed(narrowing, each)
-    return narrowing
+        scope = _narrowed(scope, each)
+    return scope
 
 
-def _narrowed(narrowing: Narrowing, one: Filter) -> Narrowing:
+def _narrowed(scope: ReadScope, one: Filter) -> ReadScope:
     match one:
         case EqualTo(("topic",), str() as topic):
-            return replace(narrowing, topics=_common(narrowing.topics, [topic]))
+            return replace(scope, topics=_common(scope.topics, [topic]))
         case In(("topic",), topics):
-            return replace(narrowing, topics=_common(narrowing.topics, topics))
+            return replace(scope, topics=_common(scope.topics, topics))
         case EqualTo(("partition",), int() as partition):
-            return replace(narrowing, partitions=_common(narrowing.partitions, [partition]))
+            return replace(scope, partitions=_common(scope.partitions, [partition]))
         case In(("partition",), partitions):
-            return replace(narrowing, partitions=_common(narrowing.partitions, partitions))
+            return replace(scope, partitions=_common(scope.partitions, partitions))
         case (
             EqualTo((("offset" | "timestamp") as column,), value)
             | GreaterThan((("offset" | "timestamp") as column,), value)
@@ -100,17 +99,20 @@ def _narrowed(narrowing: Narrowing, one: Filter) -> Narrowing:
         ):
             number = value if isinstance(value, int) else _milliseconds(value)
             if number is None:
-                return narrowing
+                return scope
             first, last = _limits(one, number, is_exact=column == "offset")
             if column == "offset":
-                return replace(narrowing, offsets=narrowing.offsets.narrowed(first, last))
-            return replace(narrowing, times_ms=narrowing.times_ms.narrowed(first, last))
+                return replace(scope, offsets=scope.offsets.narrowed(first, last))
+            return replace(scope, times_ms=scope.times_ms.narrowed(first, last))
         case _:
-            return narrowing
+            return scope
 
 
 def _limits(one: Filter, number: int, *, is_exact: bool) -> tuple[int | None, int | None]:
-    """A time is cut to its millisecond, so what is next to the limit belongs to it."""
+    """First and last number that may pass the filter.
+
+    A time is truncated to milliseconds. Its own millisecond may contain matching times, so it stays included.
+    """
     step = 1 if is_exact else 0
     match one:
         case EqualTo():
@@ -131,13 +133,13 @@ def _milliseconds(value: Any) -> int | None:
     return None
 
 
-def _begun(whole: OffsetRange, start: int | None) -> OffsetRange:
-    """None: nothing of the partition is wanted."""
+def _from(whole: OffsetRange, start: int | None) -> OffsetRange:
+    """None: the filters reject the whole partition."""
     return whole._replace(start=whole.end if start is None else max(whole.start, start))
 
 
-def _ended(whole: OffsetRange, end: int | None) -> OffsetRange:
-    """None: all of the partition is wanted."""
+def _until(whole: OffsetRange, end: int | None) -> OffsetRange:
+    """None: no limit at this end."""
     return whole if end is None else whole._replace(end=min(whole.end, end))
 
 

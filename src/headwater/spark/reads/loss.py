@@ -1,11 +1,11 @@
-"""Records that a query was to read and that are gone."""
+"""Records that a query had to read but that no longer exist."""
 
 from headwater.errors import HeadwaterError
 from headwater.ids import TopicPartition
 
 
 class DataLoss(HeadwaterError):
-    """Raised unless the user allows it with `failOnDataLoss`. Offsets that never had a record are no loss."""
+    """Raised unless `failOnDataLoss` is false. Offsets that never had a record are not a loss."""
 
     def __init__(self, partition: TopicPartition, reason: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""The offsets of many partitions: as JSON in Spark's checkpoints, and found out from what the options say."""
+"""The offsets of many partitions: their JSON in Spark's checkpoints, and how the broker resolves bounds to offsets."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
@@ -9,18 +9,18 @@ from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
 from headwater.spark.options.bounds import Bound
 
-Offsets: TypeAlias = dict[TopicPartition, int]
+PartitionOffsets: TypeAlias = dict[TopicPartition, int]
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """As Spark's Kafka source writes them, so that a checkpoint reads the same to anybody."""
+    """The format of Spark's Kafka source, so that tools which read checkpoints understand ours too."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         topics.setdefault(topic, {})[str(partition)] = offset
     return topics
 
 
-def from_json(topics: Mapping[str, Any]) -> Offsets:
+def from_json(topics: Mapping[str, Any]) -> PartitionOffsets:
     return {
         TopicPartition(TopicName(topic), int(partition)): offset
         for topic, partitions in topics.items()
@@ -28,29 +28,29 @@ def from_json(topics: Mapping[str, Any]) -> Offsets:
     }
 
 
-class Finder:
-    """Asks the broker where partitions begin and end; with `committed_only` they end at the first open transaction."""
+class OffsetFinder:
+    """Asks the broker where partitions begin and end. With `committed_only` they end at the last stable offset."""
 
     def __init__(self, cluster: Cluster, *, committed_only: bool) -> None:
         self._cluster = cluster
         self._committed_only = committed_only
 
-    def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def earliest(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return list_offsets(self._cluster, partitions, EARLIEST)
 
-    def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
+    def latest(self, partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return list_offsets(self._cluster, partitions, LATEST, committed_only=self._committed_only)
 
     def since(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first records that are not older; None, where all are."""
+        """Each partition's first record at or after its time. None: all records are older."""
         return offsets_since(self._cluster, times_ms, committed_only=self._committed_only)
 
     def resolve(
         self, bound: Bound, partitions: Collection[TopicPartition], *, late_times_allowed: bool = True
-    ) -> Offsets:
-        """An offset for each of the partitions: all of them must be named, where any is.
+    ) -> PartitionOffsets:
+        """An offset for each partition. A bound that names any partition must name all of them.
 
-        A time that is younger than all records stands for the end, unless that is not allowed.
+        A time after all records stands for the partition's end if `late_times_allowed`, else it is an error.
         """
         if bound.offsets:
             _check_named(bound.option, bound.offsets, partitions)
@@ -66,7 +66,7 @@ class Finder:
 
     def _resolve_times(
         self, bound: Bound, times_ms: Mapping[TopicPartition, int], *, late_times_allowed: bool
-    ) -> Offsets:
+    ) -> PartitionOffsets:
         found = self.since(times_ms)
         late = sorted(partition for partition, offset in found.items() if offset is None)
         if late and not late_times_allowed:
@@ -77,7 +77,7 @@ class Finder:
         known = {partition: offset for partition, offset in found.items() if offset is not None}
         return known | self.latest(late)
 
-    def _resolve_offsets(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+    def _resolve_offsets(self, offsets: Mapping[TopicPartition, int]) -> PartitionOffsets:
         first = [partition for partition, offset in offsets.items() if offset == EARLIEST]
         last = [partition for partition, offset in offsets.items() if offset == LATEST]
         return {**offsets, **self.earliest(first), **self.latest(last)}

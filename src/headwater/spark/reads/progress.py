@@ -1,8 +1,9 @@
-"""A streaming query's progress, committed as that of a consumer group: every lag tool then shows the query.
+"""Commits a streaming query's progress as offsets of a consumer group, so that every lag tool shows the query.
 
-Spark tells the query's name to tasks only, while only the driver knows what was processed. So one task of the first
-batch introduces the query: it leaves the name with a group that the driver knows, and the driver takes it from there.
-Law: progress is for people. Spark goes on from its own checkpoint, and no failure here may stop a query.
+Only tasks learn the query's name from Spark, but only the driver knows what was processed. So one task of the first
+batch introduces the query: it commits the name as metadata to a temporary group, the introduction group, from which
+the driver reads it. Law: the committed progress is informational. Spark restarts from its own checkpoint, so a failure
+here must never stop a query.
 """
 
 import logging
@@ -12,8 +13,8 @@ from collections.abc import Mapping
 from pyspark import TaskContext
 
 from headwater.client.cluster import Cluster
+from headwater.client.groups.admin import GroupAdmin
 from headwater.client.groups.group_offsets import CommittedOffset
-from headwater.client.groups.groups import GroupAdmin
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, TopicPartition
 from headwater.spark.options.read_options import ReadOptions
@@ -23,31 +24,32 @@ _DESCRIPTION = "spark.job.description"
 _log = logging.getLogger(__name__)
 
 
-class Progress:
-    """The driver's side. `introduction` is where a task shall leave the name of its query, as long as it is unknown."""
+class QueryProgress:
+    """The driver's side: learns the name of the consumer group, then commits to it."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._group_id = GroupId(options.group_id) if options.group_id else None
-        self._meeting = GroupId(f"{options.group_id_prefix}-introduction-{uuid.uuid4().hex}")
-        self._was_asked = False
+        self._introduction_group = GroupId(f"{options.group_id_prefix}-introduction-{uuid.uuid4().hex}")
+        self._is_introduction_pending = False
         self._committed: Mapping[TopicPartition, int] = {}
 
     def introduction(self) -> GroupId | None:
+        """The group in which a task of the next batch must leave the query's name. None once the name is known."""
         if self._group_id is not None:
             return None
-        self._was_asked = True
-        return self._meeting
+        self._is_introduction_pending = True
+        return self._introduction_group
 
     def reached(self, cluster: Cluster, offsets: Mapping[TopicPartition, int]) -> None:
-        """All records before these offsets are processed."""
+        """Commit that all records before these offsets are processed."""
         if offsets == self._committed:
             return
         try:
-            if self._group_id is None and self._was_asked:
-                # Whoever was asked and has not answered will not: the next batch asks again.
-                self._was_asked = False
-                self._group_id = _take_name(cluster, self._meeting)
+            if self._group_id is None and self._is_introduction_pending:
+                # The batch is over. If its task has not introduced the query by now, the next batch asks again.
+                self._is_introduction_pending = False
+                self._group_id = _take_name(cluster, self._introduction_group)
             if self._group_id is None:
                 return
             GroupAdmin(cluster).commit(
@@ -58,28 +60,28 @@ class Progress:
         self._committed = dict(offsets)
 
 
-def introduce(cluster: Cluster, meeting: GroupId, partition: TopicPartition, prefix: str) -> None:
-    """A task's side: it leaves the name of the group as a note beside an offset that means nothing."""
+def introduce(cluster: Cluster, introduction_group: GroupId, partition: TopicPartition, prefix: str) -> None:
+    """A task's side: leave the name of the query's group as the metadata of a meaningless offset."""
     context = TaskContext.get()
     name = None if context is None else _query_name(context)
     if name is None:
         return
     try:
-        GroupAdmin(cluster).commit(meeting, {partition: CommittedOffset(0, metadata=f"{prefix}-{name}")})
+        GroupAdmin(cluster).commit(introduction_group, {partition: CommittedOffset(0, metadata=f"{prefix}-{name}")})
     except HeadwaterError as error:
         _log.warning("the query could not be introduced, its progress will not be shown: %s", error)
 
 
-def _take_name(cluster: Cluster, meeting: GroupId) -> GroupId | None:
+def _take_name(cluster: Cluster, introduction_group: GroupId) -> GroupId | None:
     groups = GroupAdmin(cluster)
-    for committed in groups.committed(meeting).values():
-        groups.delete_group(meeting)
+    for committed in groups.committed(introduction_group).values():
+        groups.delete_group(introduction_group)
         return GroupId(committed.metadata)
     return None
 
 
 def _query_name(context: TaskContext) -> str | None:
-    """The name that the user gave to the query, or its id."""
+    """The user's name for the query, or its id."""
     # Spark's own description of a micro-batch begins with the name: "name\nid = …".
     description = context.getLocalProperty(_DESCRIPTION) or ""
     name, found, _ = description.partition("\nid = ")

@@ -1,6 +1,6 @@
 """A task's part of a read: one range of offsets, from fetched bytes to Arrow record batches.
 
-Law: no Python object is made for a record.
+Law: no Python object is created per record.
 """
 
 from collections.abc import Iterator
@@ -24,19 +24,20 @@ from headwater.spark.reads.plan import OffsetRange
 from headwater.spark.reads.progress import introduce
 from headwater.spark.reads.typed_rows import TypedRows
 
-# Large enough that the cost of a batch no longer shows, small enough that what was just written is still in the
-# processor's cache when it is sent to Java.
+# Large enough to make the cost per Arrow batch negligible, small enough that the rows are still in the processor's
+# cache when they are sent to Java.
 _ROWS_MAX = 32_768
 _BYTES_MAX = 2 * 1024 * 1024
 _BUILT = frozenset({"key", "value", "offset", "timestamp", "headers"})
 
-# By its columns, of the last task of this Python worker: a builder has buffers that were used before, and fresh memory
-# costs as much as to fill it. One task at a time has it.
+# The builder of this worker's last task, by its columns. Its buffers are reused, because fresh memory costs as much as
+# filling it. A task removes the builder while it uses it.
 _builders: dict[frozenset[str], ColumnBuilder] = {}
 
 
 class RangePartition(InputPartition):
-    """`offsets` is None for the one task of a read that finds nothing. A task with `introduction` tells its query."""
+    """`offsets` is None for the single task of an empty read. `introduction` is the group in which the task must leave
+    the query's name (see progress.py)."""
 
     def __init__(self, offsets: OffsetRange | None, introduction: GroupId | None = None) -> None:
         super().__init__(offsets)
@@ -47,10 +48,10 @@ class RangePartition(InputPartition):
 def read_range(partition: RangePartition, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
     if partition.offsets is None:
         return
-    cluster = options.connecting.cluster()
+    cluster = options.broker_address.cluster()
     if partition.introduction is not None:
         introduce(cluster, partition.introduction, partition.offsets.partition, options.group_id_prefix)
-    typed_rows = TypedRows(options.formats, schema, partition.offsets.partition, options.connecting)
+    typed_rows = TypedRows(options.formats, schema, partition.offsets.partition, options.broker_address)
     rows = _Rows(partition.offsets, typed_rows.raw_schema)
     for fetched in _fetch(cluster, partition.offsets, options):
         yield from map(typed_rows.typed, rows.take_in(fetched))
@@ -71,7 +72,7 @@ class _Rows:
 
     def take_in(self, fetched: FetchedBatch) -> Iterator[pa.RecordBatch]:
         header = fetched.header
-        # The type of timestamps is the same for all rows that leave together.
+        # All rows of an Arrow batch share one timestamp type.
         if header.is_log_append_time != self._is_append_time:
             yield from self.rest()
             self._is_append_time = header.is_log_append_time
@@ -100,7 +101,7 @@ class _Rows:
             yield record_batch(self._builder.take(), self._schema, constants)
 
     def leave_builder(self) -> None:
-        """To the next task, now that it is empty."""
+        """Leave the builder, which is empty now, to the worker's next task."""
         _builders.clear()
         _builders[self._built] = self._builder
 
@@ -115,7 +116,7 @@ def _fetch(cluster: Cluster, wanted: OffsetRange, options: ReadOptions) -> Itera
 
 
 def _follow(consumer: Consumer, cluster: Cluster, wanted: OffsetRange, options: ReadOptions) -> Iterator[FetchedBatch]:
-    """The batches of a range. The next answer is under way while the caller works on the last."""
+    """The batches of a range. The next fetch is in flight while the caller processes the last answer."""
     partition = wanted.partition
     progressed_ms = cluster.clock.monotonic_ms()
     while (position := consumer.positions[partition]) < wanted.end:
@@ -127,18 +128,18 @@ def _follow(consumer: Consumer, cluster: Cluster, wanted: OffsetRange, options: 
         if consumer.positions[partition] > position:
             progressed_ms = cluster.clock.monotonic_ms()
             if consumer.positions[partition] < wanted.end:
-                consumer.ask()
-            # An answer is as large as it may be, however little of it is wanted.
+                consumer.send_fetches()
+            # The broker fills an answer up to its size limit, so it may extend beyond the range.
             yield from takewhile(lambda fetched: fetched.header.base_offset < wanted.end, batches)
         elif cluster.clock.monotonic_ms() - progressed_ms > cluster.timeout_ms:
-            # What was there when the read was planned has not come back.
+            # The records existed when the read was planned, and have not reappeared in time.
             if options.fails_on_data_loss:
                 raise loss.shortened(partition, wanted.end, consumer.end_offsets.get(partition, position))
             return
 
 
 def _go_on(error: OffsetOutOfRange, wanted: OffsetRange, options: ReadOptions) -> int:
-    """Where to read on after a loss, if the user allows it."""
+    """The offset at which to continue after a loss, if the user allows losses."""
     if error.offset < error.earliest:
         if options.fails_on_data_loss:
             raise loss.removed(error.partition, error.offset, error.earliest) from error

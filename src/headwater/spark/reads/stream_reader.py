@@ -1,4 +1,4 @@
-"""A streaming read: where the next micro-batch ends, and its tasks."""
+"""A streaming read: the end of the next micro-batch, and its tasks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,9 +13,9 @@ from headwater.ids import TopicPartition
 from headwater.spark.options.read_options import ReadOptions, read_options
 from headwater.spark.reads import loss
 from headwater.spark.reads.columns import check_columns
-from headwater.spark.reads.offsets import Finder, Offsets, from_json, to_json
+from headwater.spark.reads.offsets import OffsetFinder, PartitionOffsets, from_json, to_json
 from headwater.spark.reads.plan import count_between, limited, ranges_between, split
-from headwater.spark.reads.progress import Progress
+from headwater.spark.reads.progress import QueryProgress
 from headwater.spark.reads.range_reader import RangePartition, read_range
 
 
@@ -26,27 +26,27 @@ def stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStr
 
 
 class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark makes one for the driver, where it lives as long as the query, and sends a copy of another to tasks."""
+    """Spark keeps one instance on the driver as long as the query lives, and sends copies of another to the tasks."""
 
     def __init__(self, options: ReadOptions, schema: StructType, clock: Clock | None = None) -> None:
         self._options = options
         self._schema = schema
         self._clock = clock or SystemClock()
-        self._progress = Progress(options)
-        self._initial: Offsets | None = None
-        # Where a query that shall read what is there now, and no more, ends.
-        self._target: Offsets | None = None
-        # None before the first batch, which waits for nothing.
+        self._progress = QueryProgress(options)
+        self._initial: PartitionOffsets | None = None
+        # The end of a query with trigger `availableNow`, which reads only the records that exist at its start.
+        self._target: PartitionOffsets | None = None
+        # None before the first batch, which starts at once whatever `minOffsetsPerTrigger` says.
         self._last_batch_ms: int | None = None
 
     # -- the driver
 
     def initialOffset(self) -> dict[str, Any]:
-        """Spark asks more than once before the first batch is done; "latest" must stay what it was."""
+        """Cached: Spark asks more than once before the first batch is done, and "latest" must not move in between."""
         if self._initial is None:
             options = self._options
             finder = self._finder()
-            partitions = options.topics.find(options.connecting.cluster())
+            partitions = options.topics.find(options.broker_address.cluster())
             self._initial = finder.resolve(
                 options.starting, partitions, late_times_allowed=options.is_latest_for_late_times
             )
@@ -57,16 +57,16 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return ReadAllAvailable() if offsets_max is None else ReadMaxRows(offsets_max)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        begun = from_json(start)
-        # Spark asks for the next batch when the one before is done, so all before its start is processed.
-        self._progress.reached(self._options.connecting.cluster(), begun)
-        if self._last_batch_ms is None and self._begins_at_end(begun):
-            # Spark keeps where batches end, and not where the first begins. An empty one makes that known, so that
-            # records which come from now on are read even if the query stops before it has done anything.
+        start_offsets = from_json(start)
+        # Spark asks for the next batch when the previous one is done, so all records before its start are processed.
+        self._progress.reached(self._options.broker_address.cluster(), start_offsets)
+        if self._last_batch_ms is None and self._begins_at_end(start_offsets):
+            # Spark's checkpoint contains the ends of batches but not the start of the first. An empty first batch
+            # records the start, so that later records are read even if the query stops before its next batch.
             self._last_batch_ms = self._clock.monotonic_ms()
             return start
-        available = self._available(begun)
-        starts = self._with_new(begun, available)
+        available = self._available(start_offsets)
+        starts = self._with_new(start_offsets, available)
         if self._shall_wait(count_between(starts, available)):
             return start
         self._last_batch_ms = self._clock.monotonic_ms()
@@ -80,10 +80,11 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
-        begun, ends = from_json(start), from_json(end)
-        starts = self._with_new(begun, ends)
-        # A query that stopped in the empty batch that it had first has it again, and the end has moved on meanwhile.
-        if options.fails_on_data_loss and not self._begins_at_end(begun):
+        start_offsets, ends = from_json(start), from_json(end)
+        starts = self._with_new(start_offsets, ends)
+        # A query that stopped during its empty first batch repeats that batch, and its start resolves to a later
+        # "latest" now. That is not a loss.
+        if options.fails_on_data_loss and not self._begins_at_end(start_offsets):
             for partition, offset in starts.items():
                 if partition in ends and ends[partition] < offset:
                     raise loss.shortened(partition, offset, ends[partition])
@@ -94,7 +95,7 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         ]
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._progress.reached(self._options.connecting.cluster(), from_json(end))
+        self._progress.reached(self._options.broker_address.cluster(), from_json(end))
 
     # -- a task
 
@@ -104,11 +105,11 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     # -- offsets
 
-    def _available(self, begun: Offsets) -> Offsets:
-        """How far each partition can be read, or shall be."""
+    def _available(self, start_offsets: PartitionOffsets) -> PartitionOffsets:
+        """The end of each partition, limited to the target if there is one."""
         latest = self._finder().latest(self._find())
         if self._options.fails_on_data_loss:
-            for partition, offset in begun.items():
+            for partition, offset in start_offsets.items():
                 if partition not in latest:
                     raise loss.deleted(partition, offset)
                 if latest[partition] < offset:
@@ -117,32 +118,35 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             return latest
         return {each: min(offset, self._target[each]) for each, offset in latest.items() if each in self._target}
 
-    def _with_new(self, begun: Offsets, available: Offsets) -> Offsets:
-        """Partitions that were not there before are read from their first record on."""
-        new = [partition for partition in available if partition not in begun]
+    def _with_new(self, start_offsets: PartitionOffsets, available: PartitionOffsets) -> PartitionOffsets:
+        """Add the partitions created since, from their first record on. If that is not offset 0, records are lost."""
+        new = [partition for partition in available if partition not in start_offsets]
         if not new:
-            return begun
+            return start_offsets
         first = self._finder().earliest(new)
         if self._options.fails_on_data_loss:
             for partition, offset in first.items():
                 if offset > 0:
                     raise loss.removed(partition, 0, offset)
-        return begun | first
+        return start_offsets | first
 
-    def _begins_at_end(self, begun: Offsets) -> bool:
-        """Whether this is where a new query begins, and an offset that would be another one now."""
+    def _begins_at_end(self, start_offsets: PartitionOffsets) -> bool:
+        """Whether this is the start of a new query that begins at "latest", which may resolve to other offsets now."""
         options = self._options
-        return begun == self._initial and (options.starting.has_latest or options.is_latest_for_late_times)
+        return start_offsets == self._initial and (options.starting.has_latest or options.is_latest_for_late_times)
 
     def _shall_wait(self, waiting: int) -> bool:
-        """Whether so few records are left for a later batch; not for ever, and not where none will come."""
+        """Whether to postpone the batch because fewer than `minOffsetsPerTrigger` records wait.
+
+        Not beyond `maxTriggerDelay`, and not in a query with `availableNow`, to which no more records come.
+        """
         offsets_min = self._options.offsets_per_trigger_min
         if offsets_min is None or self._target is not None or self._last_batch_ms is None or waiting >= offsets_min:
             return False
         return self._clock.monotonic_ms() - self._last_batch_ms < self._options.trigger_delay_max_ms
 
     def _find(self) -> list[TopicPartition]:
-        return self._options.topics.find(self._options.connecting.cluster(), missing_allowed=True)
+        return self._options.topics.find(self._options.broker_address.cluster(), missing_allowed=True)
 
-    def _finder(self) -> Finder:
-        return Finder(self._options.connecting.cluster(), committed_only=self._options.committed_only)
+    def _finder(self) -> OffsetFinder:
+        return OffsetFinder(self._options.broker_address.cluster(), committed_only=self._options.committed_only)

@@ -1,4 +1,4 @@
-"""A batch write: one job, one publication."""
+"""A batch write: its tasks stage their rows, and the job's commit publishes all of them at once."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: boo
 
 
 class HeadwaterWriter(DataSourceArrowWriter):
-    """Made once on the driver; tasks and the commit get copies, so that all of them know the same application."""
+    """Created once on the driver. Tasks and the commit get copies, so all of them use the same application id."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""The columns that a write takes: those of Spark's Kafka sink, by the same names. Others are left alone."""
+"""The columns that a write accepts, under the names of Spark's Kafka sink. It ignores all other columns."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def written_columns(options: WriteOptions) -> frozenset[str]:
-    """What of each row becomes part of its record."""
+    """The columns that become part of the record. `topic` and `partition` only decide where it goes."""
     columns = {"key", "value"}
     if options.includes_headers:
         columns.add("headers")

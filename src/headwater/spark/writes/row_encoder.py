@@ -1,6 +1,6 @@
-"""Rows of Arrow become batches for partitions, as Kafka's Java client would place them.
+"""Encodes Arrow rows as record batches for partitions, and chooses the partitions as Kafka's Java client would.
 
-Law: no Python object is made for a row.
+Law: no Python object is created per row.
 """
 
 import secrets
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import Encoded
+from headwater.client.delivery import EncodedBatch
 from headwater.errors import HeadwaterError
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.rows import RowEncoder, group_rows
@@ -19,29 +19,30 @@ from headwater.spark.arrow import Array, columns_of, int32_array, int32_buffer
 from headwater.spark.options.write_options import WriteOptions
 from headwater.spark.writes.contract import written_columns
 
-# Far below a broker's default max.message.bytes, and enough that the cost of a batch no longer matters.
+# Far below a broker's default for max.message.bytes, and large enough to make the cost per batch negligible.
 _BATCH_BYTES_MAX = 512 * 1024
-# Rows are gathered up to here before they are dealt to partitions, so that many partitions still get large batches.
+# Rows are gathered up to this size before they are distributed, so that even many partitions get large batches.
 _GATHERED_BYTES_MAX = 4 * 1024 * 1024
 
 
 class RowRefused(HeadwaterError):
-    """A row that cannot be written, whatever the broker says."""
+    """A row that is invalid for any broker."""
 
 
-class RowEncoding:
+class TopicRowEncoder:
     def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
         self._cluster = cluster
         self._options = options
         self._columns = written_columns(options)
-        # Rows without key go to one partition, and the next time to the next: fewer and larger batches.
-        self._turn = secrets.randbelow(1 << 16)
+        # Sticky partitioning: all keyless rows of one gathered batch go to this partition (modulo the topic's count),
+        # those of the next to the next partition. That makes fewer and larger batches.
+        self._keyless_partition = secrets.randbelow(1 << 16)
 
-    def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Encoded]:
+    def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EncodedBatch]:
         for rows in _gathered(batches):
             yield from self._encode(rows)
 
-    def _encode(self, rows: pa.RecordBatch) -> Iterator[Encoded]:
+    def _encode(self, rows: pa.RecordBatch) -> Iterator[EncodedBatch]:
         written: Any = rows.select([name for name in rows.schema.names if name in self._columns])
         _check_times(written)
         _check_headers(written)
@@ -50,7 +51,9 @@ class RowEncoding:
         for topic, selection in self._by_topic(rows):
             wanted = _wanted(rows, selection)
             count = self._partition_count(topic, wanted)
-            partitions: Any = encoder.partition_rows(count, keyless=self._turn % count, selection=selection)
+            partitions: Any = encoder.partition_rows(
+                count, keyless=self._keyless_partition % count, selection=selection
+            )
             if wanted is not None:
                 partitions = int32_buffer(pc.coalesce(wanted, int32_array(partitions)))
             order, groups = group_rows(partitions, count, selection)
@@ -59,7 +62,7 @@ class RowEncoding:
                     part = encoder.encode_rows(
                         now_ms, bytes_max=_BATCH_BYTES_MAX, selection=order, start=start, stop=stop
                     )
-                    yield Encoded(
+                    yield EncodedBatch(
                         TopicPartition(topic, partition),
                         part.batch,
                         part.row_count,
@@ -67,7 +70,7 @@ class RowEncoding:
                         part.max_timestamp,
                     )
                     start += part.row_count
-        self._turn += 1
+        self._keyless_partition += 1
 
     def _partition_count(self, topic: TopicName, wanted: Array | None) -> int:
         count = len(self._cluster.topic(topic, create=True).partitions)
@@ -76,7 +79,7 @@ class RowEncoding:
         limits: Any = pc.min_max(wanted)
         lowest, highest = limits["min"].as_py(), limits["max"].as_py()
         if highest >= count:
-            # It may be newer than what is known of the topic.
+            # The partition may be newer than the cached metadata of the topic.
             self._cluster.forget([topic])
             count = len(self._cluster.topic(topic).partitions)
         if lowest < 0 or highest >= count:
@@ -85,7 +88,8 @@ class RowEncoding:
         return count
 
     def _by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[TopicName, Any]]:
-        """Each topic with the numbers of its rows; None for all. As in Spark's Kafka sink, the option goes first."""
+        """Each topic with the numbers of its rows, or None for all rows. The option `topic` takes precedence over the
+        column, as in Spark's Kafka sink."""
         if self._options.topic is not None:
             yield self._options.topic, None
             return
@@ -103,7 +107,7 @@ class RowEncoding:
 
 
 def _wanted(rows: pa.RecordBatch, selection: Any) -> Array | None:
-    """The partitions that rows name themselves, which go before the key; None where no row does."""
+    """The partitions that rows choose themselves, which take precedence over keys. None if no row chooses one."""
     if "partition" not in rows.schema.names:
         return None
     wanted = _column(rows, "partition")
@@ -125,10 +129,10 @@ def _check_headers(rows: pa.RecordBatch) -> None:
     if "headers" not in rows.schema.names:
         return
     lists = _column(rows, "headers")
-    # Spark has no such types; Arrow has them for columns in which nothing is.
+    # Null types, which Arrow gives to columns without any value. Spark does not send them.
     if pa.types.is_null(lists.type) or pa.types.is_null(lists.type.value_type):
         return
-    # Only those of these rows, whatever else their memory holds.
+    # Not `lists.values`, which would include the headers of rows outside this slice.
     headers = lists.flatten()
     if headers.null_count:
         raise RowRefused("a row has a header that is null: leave it out of the array, or give it a key")
@@ -152,7 +156,7 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """One, unless a column would be longer than Arrow allows."""
+    """A single batch, unless one of its columns would exceed Arrow's size limit."""
     return batches if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 

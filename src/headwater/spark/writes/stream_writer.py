@@ -1,4 +1,4 @@
-"""A streaming write: one publication for each micro-batch, remembered by the broker under its number."""
+"""A streaming write: the broker publishes each micro-batch once, and remembers its number to recognise replays."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from headwater.spark.options.write_options import WriteOptions, write_options
 from headwater.spark.task import query_id
 from headwater.spark.writes.contract import check_columns
-from headwater.spark.writes.task_writer import TaskWritten, abort_tasks, publish_query, query_application, write_task
+from headwater.spark.writes.task_writer import TaskWritten, abort_tasks, publish_query, query_application_id, write_task
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType) -> DataSourceStreamWriter:
@@ -20,13 +20,13 @@ def stream_writer(given: Mapping[str, str], schema: StructType) -> DataSourceStr
 
 
 class HeadwaterStreamWriter(DataSourceStreamArrowWriter):
-    """Spark makes another one for each commit: what the commit has to know is in the messages of the tasks."""
+    """Spark creates a new instance for each commit, so the tasks' messages must contain all that the commit needs."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
-        application_id = query_application(self._options.application_id, _query_id())
+        application_id = query_application_id(self._options.application_id, _query_id())
         return write_task(iterator, self._options, application_id, is_streaming=True)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

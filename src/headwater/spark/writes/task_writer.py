@@ -1,4 +1,8 @@
-"""A task's part of a write: its rows staged invisibly, or written at once where nothing is to be exactly once."""
+"""A task's part of a write, and the driver's commit.
+
+For exactly-once delivery a task stages its rows in a transaction, which the commit publishes. Otherwise its rows are
+visible at once.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +18,7 @@ from headwater.client.cluster import Cluster
 from headwater.client.delivery import ACKS_ALL, Delivery
 from headwater.client.errors import ConnectionLost
 from headwater.client.transactions.staging import (
-    Staged,
+    StagedWriter,
     StagingWriter,
     abort_all,
     applications,
@@ -25,23 +29,23 @@ from headwater.client.transactions.staging import (
 from headwater.errors import HeadwaterError
 from headwater.ids import staging_id
 from headwater.spark.options.write_options import AT_LEAST_ONCE, EXACTLY_ONCE, WriteOptions
-from headwater.spark.writes.row_encoder import RowEncoding
+from headwater.spark.writes.row_encoder import TopicRowEncoder
 
 _log = logging.getLogger(__name__)
 
-# Tasks of a failed job go on until they notice; after `spark.python.task.killTimeout`, two seconds, they are killed.
+# Tasks of a failed job run on until they notice. After `spark.python.task.killTimeout`, two seconds, Spark kills them.
 _LAST_TASK_MS = 3_000
-_LOOK_AGAIN_S = 0.2
+_ABORT_INTERVAL_S = 0.2
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):
-    """What a task tells the driver. `staged` is None where there is nothing to publish."""
+    """A task's message to the driver. `staged` is None if there is nothing to publish."""
 
     application_id: str | None = None
-    staged: Staged | None = None
+    staged: StagedWriter | None = None
 
 
 class ApplicationTaken(HeadwaterError):
@@ -55,12 +59,13 @@ class DeliveryUnsupported(HeadwaterError):
 def write_task(
     rows: Iterable[pa.RecordBatch], options: WriteOptions, application_id: str | None, *, is_streaming: bool = False
 ) -> TaskWritten:
-    """`application_id` None: what is written is seen at once, and after a retry seen again."""
-    cluster = options.connecting.cluster()
+    """Stage the rows for the application. With `application_id` None they are visible at once, and a retry repeats
+    them."""
+    cluster = options.broker_address.cluster()
     if is_streaming:
-        # A query that runs for months outlives restarts of its broker, and its tasks may be in new processes.
-        _patiently(cluster, cluster.metadata)
-    encoding = RowEncoding(cluster, options)
+        # A query that runs for months survives restarts of its broker, but new worker processes must wait for it.
+        _retry_connecting(cluster, cluster.metadata)
+    encoding = TopicRowEncoder(cluster, options)
     if application_id is None or not _is_exactly_once(cluster, options):
         _write(cluster, encoding, rows, options)
         return TaskWritten()
@@ -74,25 +79,25 @@ def write_task(
         writer.write(encoding.encode(rows))
         return TaskWritten(application_id, writer.flush())
     except BaseException:
-        _give_up(writer)
+        _abort_staged(writer)
         raise
 
 
 def publish_tasks(messages: Iterable[WriterCommitMessage | None], options: WriteOptions, batch_id: int) -> None:
-    """The driver's commit: everything that the tasks staged becomes visible, once, however often this is asked."""
-    cluster = options.connecting.cluster()
+    """The driver's commit: make all rows that the tasks staged visible. Idempotent: a repeated commit has no effect."""
+    cluster = options.broker_address.cluster()
     for application_id, staged in _by_application(messages).items():
-        published = _patiently(cluster, partial(publish, cluster, application_id, batch_id, staged))
+        published = _retry_connecting(cluster, partial(publish, cluster, application_id, batch_id, staged))
         if published.is_replay:
             _log.warning("batch %d of %r had been published before: it is not written again", batch_id, application_id)
 
 
 def publish_query(messages: Sequence[WriterCommitMessage | None], options: WriteOptions, batch_id: int) -> None:
-    """As `publish_tasks`, for an application that is the user's and the query's: `query_application`."""
-    cluster = options.connecting.cluster()
+    """Like `publish_tasks`, but refuse an application id under which another query has published."""
+    cluster = options.broker_address.cluster()
     for application_id in _by_application(messages) if options.application_id else ():
-        prefix = query_application(options.application_id, "")
-        others = _patiently(cluster, partial(applications, cluster, prefix)) - {application_id}
+        prefix = query_application_id(options.application_id, "")
+        others = _retry_connecting(cluster, partial(applications, cluster, prefix)) - {application_id}
         if others:
             raise ApplicationTaken(
                 f"another query has written as application {options.application_id!r}, or this one did before its "
@@ -102,17 +107,18 @@ def publish_query(messages: Sequence[WriterCommitMessage | None], options: Write
     publish_tasks(messages, options, batch_id)
 
 
-def query_application(application_id: str | None, query_id: str) -> str:
-    """Batches are counted by each query for itself, and anew where its checkpoint is removed. Were they remembered by
-    the user's application id alone, those of one query would be taken for replays of another's."""
+def query_application_id(application_id: str | None, query_id: str) -> str:
+    """The id under which the broker remembers a query's batches. It contains the query's id, because each query counts
+    its batches from 0, and again after its checkpoint was removed. Under the user's application id alone, the broker
+    would take one query's batches for replays of another's."""
     return query_id if application_id is None else f"{application_id}::{query_id}"
 
 
 def abort_tasks(messages: Iterable[WriterCommitMessage | None], options: WriteOptions, batch_id: int) -> None:
-    """Best effort: what is not aborted now is when the application writes again, or in time."""
+    """Best effort: transactions left open are aborted when the application writes again, or when they time out."""
     for application_id, staged in _by_application(messages).items():
         try:
-            publish(options.connecting.cluster(), application_id, batch_id, staged, committed=False)
+            publish(options.broker_address.cluster(), application_id, batch_id, staged, committed=False)
         except HeadwaterError as error:
             _log.warning("what was staged for batch %d of %r could not be aborted: %s", batch_id, application_id, error)
 
@@ -120,34 +126,37 @@ def abort_tasks(messages: Iterable[WriterCommitMessage | None], options: WriteOp
 def abort_left_behind(
     messages: Iterable[WriterCommitMessage | None], application_id: str, options: WriteOptions
 ) -> None:
-    """Best effort, for what was staged by tasks that were killed and have told nothing, and by those that still run:
-    nobody else writes as this application, and readers of committed records would wait for the time-out."""
+    """Best effort: abort the transactions of tasks that were killed before they could report, or that still run.
+
+    No later write under this application id would abort them, and until they time out they block readers of committed
+    records.
+    """
     if all(message is not None for message in messages):
         return
-    cluster = options.connecting.cluster()
+    cluster = options.broker_address.cluster()
     last_ms = cluster.clock.monotonic_ms() + _LAST_TASK_MS
     try:
         if not supports_publish(cluster):
             return
         abort_all(cluster, application_id)
         while cluster.clock.monotonic_ms() < last_ms:
-            cluster.sleep(_LOOK_AGAIN_S)
+            cluster.sleep(_ABORT_INTERVAL_S)
             abort_all(cluster, application_id)
     except HeadwaterError as error:
         _log.warning("what tasks of %r have left behind could not be aborted: %s", application_id, error)
 
 
-def _by_application(messages: Iterable[WriterCommitMessage | None]) -> dict[str, list[Staged]]:
-    found: dict[str, list[Staged]] = {}
+def _by_application(messages: Iterable[WriterCommitMessage | None]) -> dict[str, list[StagedWriter]]:
+    found: dict[str, list[StagedWriter]] = {}
     for message in messages:
         if isinstance(message, TaskWritten) and message.application_id is not None and message.staged is not None:
             found.setdefault(message.application_id, []).append(message.staged)
     return found
 
 
-def _patiently(cluster: Cluster, ask: Callable[[], T]) -> T:
-    """In a new process nobody has reached a broker yet, but others of the query have: one that is not there now is
-    being started again, and worth waiting for."""
+def _retry_connecting(cluster: Cluster, ask: Callable[[], T]) -> T:
+    """Retry while the broker is unreachable. A client gives up if it never reached any broker, but here other processes
+    of the query have, so the broker is probably restarting."""
     backoff = cluster.backoff(cluster.timeout_ms)
     while True:
         try:
@@ -157,8 +166,8 @@ def _patiently(cluster: Cluster, ask: Callable[[], T]) -> T:
 
 
 def _slot() -> str:
-    """One of the writers that an application has at the same time. Slots are used again from batch to batch, which
-    keeps the producers few that a broker has to remember."""
+    """A name for this task that is unique among the application's concurrent writers. Later batches reuse it, which
+    limits the number of producers that the broker must remember."""
     context = TaskContext.get()
     return "0-0" if context is None else f"{context.partitionId()}-{context.attemptNumber()}"
 
@@ -177,7 +186,7 @@ def _is_exactly_once(cluster: Cluster, options: WriteOptions) -> bool:
     return False
 
 
-def _write(cluster: Cluster, encoding: RowEncoding, rows: Iterable[pa.RecordBatch], options: WriteOptions) -> None:
+def _write(cluster: Cluster, encoding: TopicRowEncoder, rows: Iterable[pa.RecordBatch], options: WriteOptions) -> None:
     delivery = Delivery(
         cluster,
         acks=options.acks,
@@ -193,7 +202,7 @@ def _write(cluster: Cluster, encoding: RowEncoding, rows: Iterable[pa.RecordBatc
     delivery.drain()
 
 
-def _give_up(writer: StagingWriter) -> None:
+def _abort_staged(writer: StagingWriter) -> None:
     try:
         writer.abort()
     except HeadwaterError as error:

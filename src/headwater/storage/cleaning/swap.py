@@ -7,18 +7,12 @@ old, those without one are new.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from headwater.storage import checkpoints, names
-from headwater.storage.cleaning.garbage import Garbage
+from headwater.storage import names
 from headwater.storage.disk import Disk
-from headwater.storage.errors import LogFailed
 from headwater.storage.recovery import scan
 from headwater.storage.segment import Segment
-
-if TYPE_CHECKING:
-    from headwater.storage.cleaning.compaction import CleaningTask
-    from headwater.storage.log import Log
 
 _INDEXES_FIRST: Final = tuple(reversed(names.SEGMENT_FILES))
 
@@ -32,33 +26,8 @@ class Replacement(NamedTuple):
     has_aborted: bool
 
 
-def install(log: "Log", task: "CleaningTask") -> Garbage:
-    """Segments that are gone since the task was planned stay gone."""
-    discarded: list[Path] = []
-    is_current = log.failure is None and task.truncations == log.truncations
-    try:
-        if is_current and task.replacements:
-            # Snapshots from before the end of what was cleaned may know of open transactions whose markers are gone.
-            for path in log.snapshots.cut_before(task.replacements[-1].next_offset):
-                log.disk.remove(path)
-        for replacement in task.replacements:
-            if is_current and replacement.replaced[0] in log.segments:
-                discarded += _replace(log.segments, replacement)
-            else:
-                discarded += task.cleaned_paths(replacement.replaced[0])
-    except OSError as error:
-        log.fail(f"installing a compacted segment failed: {error}")
-        raise LogFailed(f"{log.directory.name}: {log.failure}") from error
-    log.aborted.refresh(log.segments)
-    if not is_current or not task.replacements:
-        return Garbage(log.disk, discarded)
-    log.first_dirty_offset = max(log.first_dirty_offset, task.first_dirty_offset)
-    checkpoint = checkpoints.encode([str(log.first_dirty_offset)])
-    return Garbage(log.disk, discarded, checkpoint=(log.directory / names.CLEANER_CHECKPOINT, checkpoint))
-
-
-def _replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
-    """Gives the files of the segments that were replaced, renamed to be removed."""
+def replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
+    """Swaps the cleaned segment in, on disk and in the list. Returns the old files, renamed and ready to be removed."""
     head, last = replacement.replaced[0], replacement.replaced[-1]
     place = slice(segments.index(head), segments.index(last) + 1)
     assert segments[place] == list(replacement.replaced), "only the head of a log is ever removed"

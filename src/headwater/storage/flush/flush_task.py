@@ -8,16 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headwater.storage import names
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import is_disk_full
 from headwater.storage.index import Index
 from headwater.storage.segment import Segment
-
-if TYPE_CHECKING:
-    from headwater.storage.log import Log
 
 
 @dataclass(slots=True)
@@ -99,22 +95,3 @@ class FlushTask:
             self.disk.sync_directory(directory)
         for path in self.snapshots_stale:
             self.disk.remove(path)
-
-
-def plan(log: "Log", *, with_active_indexes: bool) -> FlushTask:
-    """Takes what the log gathered for its next flush."""
-    if with_active_indexes:
-        log.checkpointed_bytes = log.active.size
-    sealed = tuple(log.sealed_unflushed)
-    directories, log.directories_to_sync = log.directories_to_sync, []
-    return FlushTask(
-        log.disk,
-        log.end_offset,
-        log.truncations,
-        [segment.file for segment in (*sealed, log.active)],
-        sealed,
-        list(chunks([*sealed, log.active] if with_active_indexes else sealed)),
-        log.snapshots.take_unsynced(),
-        log.snapshots.take_stale(),
-        directories,
-    )

@@ -37,6 +37,14 @@ class AbortedTransactions:
         pending = [index for segment in self.segments if (index := segment.aborted) is not None and index.pending_bytes]
         return min((index.first_pending_offset for index in pending), default=OFFSET_MAX)
 
+    def stage(self, aborted: AbortedTransaction) -> None:
+        """Its marker is given its offset, and is written with the next append."""
+        self.staged.append(aborted)
+
+    def drop_staged(self) -> None:
+        """The append failed: the markers were never written."""
+        self.staged.clear()
+
     def note_written(self, active: Segment) -> None:
         """The active segment has grown, perhaps by markers that were staged."""
         written = [aborted for aborted in self.staged if aborted.last_offset < active.next_offset]

@@ -6,7 +6,6 @@ a hole is dropped, and both are on disk before the log takes anything new.
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,50 +18,13 @@ from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.index import DamagedIndex
 from headwater.storage.producers.snapshot_files import SnapshotFiles
-from headwater.storage.producers.states import ProducerStates
+from headwater.storage.recovery.loaded import Loaded, new_segment
 from headwater.storage.recovery.replay import load_producers, read_marker, rebuild_aborted, replay_epochs
 from headwater.storage.recovery.scan import Scan
 from headwater.storage.segment import Segment
 
 _OFFSETS_MAX: Final = 2**31
 _LEFTOVERS: Final = (names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)
-
-
-@dataclass(slots=True)
-class Loaded:
-    """What opening a log found."""
-
-    segments: list[Segment]
-    snapshots: SnapshotFiles
-    start_offset: int = 0
-    end_offset: int = 0
-    flushed_offset: int = 0
-    producers: ProducerStates = field(default_factory=ProducerStates)
-    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    first_dirty_offset: int = 0
-    is_recovered: bool = False
-
-
-def new_segment(
-    disk: Disk, directory: Path, base_offset: int, config: TopicConfig, *, now_ms: int, report: Callable[[str], None]
-) -> Segment:
-    return Segment(
-        disk,
-        directory,
-        base_offset,
-        is_new=True,
-        now_ms=now_ms,
-        interval_bytes=config.index_interval_bytes,
-        report=report,
-    )
-
-
-def nothing_loaded(
-    disk: Disk, directory: Path, config: TopicConfig, *, start_offset: int, flushed_offset: int
-) -> Loaded:
-    """In place of a log that cannot be opened. It touches no file, and keeps what checkpoints say."""
-    segment = Segment(disk, directory, 0, now_ms=0, interval_bytes=config.index_interval_bytes, report=lambda _: None)
-    return Loaded([segment], SnapshotFiles(disk, directory), start_offset=start_offset, flushed_offset=flushed_offset)
 
 
 class Loader:
@@ -107,6 +69,8 @@ class Loader:
             min(recovery_point, segments[-1].next_offset),
             epochs=epochs,
             is_recovered=not clean,
+            # After a crash nobody knows whether the names of the newest segments are on disk.
+            directories_unsynced=() if clean else [self._directory],
         )
         # The latest epoch stays though nothing, or nothing any more, was written in it: none is given twice.
         latest = epochs.latest

@@ -11,8 +11,8 @@ from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.consumer_protocol import read_assignment, read_version
-from tests.coordination.groups.consumer.driver import GROUP, Topics, heartbeat
-from tests.coordination.groups.migration.driver import (
+from tests.support.coordination.consumer_driver import GROUP, Topics, heartbeat
+from tests.support.coordination.migration_driver import (
     CLASSIC_REBALANCE_TIMEOUT_MS,
     CLASSIC_SESSION_TIMEOUT_MS,
     Shard,

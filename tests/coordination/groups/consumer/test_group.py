@@ -29,7 +29,7 @@ from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.groups.terms import NO_MEMBER, GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId, TopicName
-from tests.coordination.groups.consumer.driver import (
+from tests.support.coordination.consumer_driver import (
     GROUP,
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,

@@ -29,7 +29,8 @@ from headwater.coordination.groups.consumer.subscriptions import REGEXES_MAX
 from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
-from tests.coordination.groups.consumer.driver import (
+from tests.coordination.groups.consumer.walks import count, refused, settle
+from tests.support.coordination.consumer_driver import (
     GROUP,
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
@@ -37,7 +38,6 @@ from tests.coordination.groups.consumer.driver import (
     Topics,
     heartbeat,
 )
-from tests.coordination.groups.consumer.walks import count, refused, settle
 
 ANN, BOB = MemberId("ann"), MemberId("bob")
 

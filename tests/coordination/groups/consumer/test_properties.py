@@ -9,22 +9,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberAnswer
-from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicId
-from tests.coordination.groups.consumer.driver import Driver, Topics, heartbeat
+from tests.coordination.groups.group_checks import LOST, check_owners, expect
+from tests.support.coordination.consumer_driver import Driver, Topics, heartbeat
 
 NAMES = ["a", "b", "c"]
 SUBSCRIPTIONS = st.sampled_from([("a",), ("b",), ("a", "b"), ("c",), (), ("a", "b", "c")])
 REGEXES = st.sampled_from(["a|c", ".*", "", None, None])
 ROUNDS_MAX = 25
-# What a client is told that was removed, or replaced.
-LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
-
-
-def expect(refusal: Refusal, *codes: ErrorCode) -> None:
-    assert refusal.code in codes, refusal
 
 
 @dataclass
@@ -73,17 +67,6 @@ class Client:
     def abandon(self) -> None:
         self.epoch, self.told, self.owned = JOIN_EPOCH, {}, {}
         self.is_changed = True
-
-
-def check_owners(group: ConsumerGroup) -> None:
-    membership = group.roster
-    held: set[tuple[TopicId, int]] = set()
-    for member in membership.members.values():
-        for topic_id, partitions in member.held.items():
-            for partition in partitions:
-                assert (topic_id, partition) not in held, "a partition with two owners"
-                assert membership.owner(topic_id, partition) == member.id
-                held.add((topic_id, partition))
 
 
 def converge(driver: Driver, clients: list[Client], topics: Topics) -> None:

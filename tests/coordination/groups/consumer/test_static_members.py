@@ -7,8 +7,8 @@ from headwater.coordination.groups.consumer.events import REBALANCE
 from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode
 from headwater.ids import MemberId
-from tests.coordination.groups.consumer.driver import GROUP, SESSION_TIMEOUT_MS, Driver, Topics, heartbeat
 from tests.coordination.groups.consumer.walks import count, refused, settle
+from tests.support.coordination.consumer_driver import GROUP, SESSION_TIMEOUT_MS, Driver, Topics, heartbeat
 
 ANN, BOB = MemberId("ann"), MemberId("bob")
 

@@ -5,8 +5,8 @@ import pytest
 from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH
 from headwater.coordination.groups.consumer.events import MemberDeadlineSet, RegexResolved, TopicsSeen
 from headwater.ids import MemberId, TopicName
-from tests.coordination.groups.consumer.driver import GROUP, Driver, Topics, heartbeat
 from tests.coordination.groups.consumer.walks import count, settle
+from tests.support.coordination.consumer_driver import GROUP, Driver, Topics, heartbeat
 
 ANN, BOB = MemberId("ann"), MemberId("bob")
 

@@ -13,7 +13,7 @@ from headwater.coordination.groups.consumer.subscriptions import (
 from headwater.coordination.patterns import LENGTH_MAX
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TopicName
-from tests.coordination.groups.consumer.driver import GROUP, Topics
+from tests.support.coordination.consumer_driver import GROUP, Topics
 
 
 def names(*each: str) -> frozenset[TopicName]:

@@ -7,7 +7,7 @@ from headwater.coordination.groups.consumer.commands import MemberAnswer, Member
 from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
-from tests.coordination.groups.consumer.driver import Driver, heartbeat
+from tests.support.coordination.consumer_driver import Driver, heartbeat
 
 
 def refused(driver: Driver, request: MemberHeartbeat) -> ErrorCode:

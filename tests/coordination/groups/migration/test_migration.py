@@ -15,8 +15,8 @@ from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId, TopicName
 from headwater.protocol.consumer_protocol import read_assignment, write_assignment
-from tests.coordination.groups.consumer.driver import SESSION_TIMEOUT_MS, Topics, heartbeat
-from tests.coordination.groups.migration.driver import Shard, join_request
+from tests.support.coordination.consumer_driver import SESSION_TIMEOUT_MS, Topics, heartbeat
+from tests.support.coordination.migration_driver import Shard, join_request
 
 ANN, BOB, CID = MemberId("ann"), MemberId("bob"), MemberId("cid")
 

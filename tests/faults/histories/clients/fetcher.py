@@ -4,13 +4,13 @@ import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headwater.client.transactions.isolation import AbortedTransactions
+from headwater.client.transactions.aborted_record_filter import AbortedRecordFilter
 from headwater.errors import ErrorCode
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.messages.records.fetch import FetchResponse, PartitionData
 from tests.faults.histories.clients.options import Options
 from tests.faults.histories.recording import Invocation, Recorder
-from tests.listeners.raw import EARLIEST, RawClient, Reachable, fetch_request
+from tests.support.kafka.raw_client import EARLIEST, RawClient, Reachable, fetch_request
 
 VERSION = 12
 WAIT_MS = 200
@@ -80,7 +80,7 @@ class Fetcher:
         return has_moved
 
     def _tell(self, invocation: Invocation, data: PartitionData, position: int) -> int:
-        aborted = AbortedTransactions((self._committed_only and data.aborted_transactions) or ())
+        aborted = AbortedRecordFilter((self._committed_only and data.aborted_transactions) or ())
         found: list[tuple[int, int, int]] = []
         records: list[tuple[int, str]] = []
         next_offset = position

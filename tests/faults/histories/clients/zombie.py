@@ -10,8 +10,8 @@ from itertools import count
 from tests.faults.histories.clients.fetcher import Address
 from tests.faults.histories.clients.options import Options
 from tests.faults.histories.recording import Recorder
-from tests.listeners.raw import RawClient
-from tests.listeners.raw_groups import Place, commit, consumer_member, find, join, leave, member_heartbeat, sync
+from tests.support.kafka.raw_client import RawClient
+from tests.support.kafka.raw_groups import Place, commit, consumer_member, find, join, leave, member_heartbeat, sync
 
 PAUSE_S = 0.1
 LEAVE_EPOCH = -1

@@ -37,7 +37,7 @@ import org.apache.kafka.streams.state.Stores;
  * A Kafka Streams application that copies a topic, each number to the partition that it modulo their count says, and
  * counts the numbers by their last two digits; each new count goes to the topic "counts". The store lies in memory, so
  * that whoever gets one restores it from its changelog. It tells the steps of its transactions as
- * tests/transactions/copier.py does, and is gone when whoever started it is.
+ * tests/support/transactions/copier.py does, and is gone when whoever started it is.
  */
 public final class StreamsCopier implements KafkaClientSupplier {
     private static final ObjectMapper JSON = new ObjectMapper();

@@ -58,6 +58,6 @@ def unsupported() -> ApiVersionsResponse:
 @cache
 def _served() -> list[ApiVersion]:
     # Imported late, because the table of APIs imports this module as one of its entries.
-    from headwater.listeners.kafka.dispatch import advertised_apis  # noqa: PLC0415
+    from headwater.listeners.kafka.api_table import advertised_apis  # noqa: PLC0415
 
     return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, first, last in advertised_apis()]

@@ -28,10 +28,11 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
             cluster_id=broker.cluster_id,
             brokers=[],
         )
-    host, port = context.advertised
-    node_id = broker.config.node_id
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=node_id,
-        brokers=[DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=broker.config.broker_rack)],
+        controller_id=broker.leadership.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node.id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
+            for node in broker.leadership.nodes(context.listener)
+        ],
     )

@@ -1,4 +1,5 @@
-"""FindCoordinator (key 10): this node, for every group and transaction. Who asks first has their topic made.
+"""FindCoordinator (key 10): the node that decides for a group or a transactional id. The first such request creates the
+internal topic that keeps them.
 
 librdkafka takes a broker without it for one that cannot read LZ4, and sends such batches uncompressed.
 """
@@ -42,17 +43,20 @@ async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoord
 
 
 async def _find(key: str, key_type: int, context: Context) -> Coordinator:
+    broker = context.broker
     try:
         match key_type:
             case KeyType.GROUP:
-                await context.broker.groups.prepare()
+                await broker.groups.prepare()
+                log = broker.groups.log_of(key)
             case KeyType.TRANSACTION:
-                await context.broker.transactions.prepare()
+                await broker.transactions.prepare()
+                log = broker.transactions.log_of(key)
             case _:
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served here")
+        node = broker.leadership.coordinator(log, context.listener)
     except HeadwaterError as error:
         return Coordinator(
             key=key, node_id=NO_NODE, host="", port=NO_NODE, error_code=error.code, error_message=str(error)
         )
-    host, port = context.advertised
-    return Coordinator(key=key, node_id=context.broker.config.node_id, host=host, port=port)
+    return Coordinator(key=key, node_id=node.id, host=node.endpoint.host, port=node.endpoint.port)

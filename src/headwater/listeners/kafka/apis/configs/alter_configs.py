@@ -1,13 +1,8 @@
 """AlterConfigs (key 33): replaces all settings of a resource; those not named fall back to their defaults."""
 
-from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.listeners.kafka.config_resources import (
-    change_overrides,
-    check_named_once,
-    current_overrides,
-    once_each,
-)
+from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.named_resources import check_named_once, once_each
 from headwater.protocol.messages.configs.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -33,13 +28,8 @@ async def _alter(
     resource_type, name = resource.resource_type, resource.resource_name
     try:
         check_named_once(resource, times_named)
-        current_overrides(context.broker, resource_type, name)
-        overrides: dict[str, str] = {}
-        for config in resource.configs:
-            if config.value is None:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"{config.name} has no value")
-            overrides[config.name] = config.value
-        await change_overrides(context.broker, resource_type, name, lambda _: overrides, validate_only=validate_only)
+        values = {config.name: config.value for config in resource.configs}
+        await context.broker.configs.replace(resource_type, name, values, validate_only=validate_only)
     except HeadwaterError as error:
         return AlterConfigsResourceResponse(
             error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name

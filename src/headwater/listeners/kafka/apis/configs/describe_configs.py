@@ -2,8 +2,8 @@
 
 from headwater.config.declaration import ConfigEntry
 from headwater.errors import HeadwaterError
-from headwater.listeners.kafka.config_resources import current_overrides, describe, once_each
 from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.named_resources import once_each
 from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -25,9 +25,9 @@ async def handle(request: DescribeConfigsRequest, context: Context) -> DescribeC
 def _describe(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
 ) -> DescribeConfigsResult:
-    broker = context.broker
+    configs = context.broker.configs
     try:
-        overrides = current_overrides(broker, resource.resource_type, resource.resource_name)
+        overrides = configs.overrides(resource.resource_type, resource.resource_name)
     except HeadwaterError as error:
         return DescribeConfigsResult(
             error_code=error.code,
@@ -36,7 +36,7 @@ def _describe(
             resource_name=resource.resource_name,
             configs=[],
         )
-    entries = describe(broker, resource.resource_type, overrides)
+    entries = configs.describe(resource.resource_type, overrides)
     wanted = resource.configuration_keys
     return DescribeConfigsResult(
         error_message=None,

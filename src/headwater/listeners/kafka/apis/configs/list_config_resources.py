@@ -1,10 +1,7 @@
 """ListConfigResources (key 74): the names of what has settings. A group is listed once it has settings of its own."""
 
-from collections.abc import Iterable
-
-from headwater.broker.broker import Broker
+from headwater.broker.config_resources import ResourceType
 from headwater.errors import ErrorCode
-from headwater.listeners.kafka.config_resources import ResourceType
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.configs.list_config_resources import (
     ConfigResource,
@@ -25,18 +22,6 @@ def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigR
         config_resources=[
             ConfigResource(resource_name=name, resource_type=resource_type)
             for resource_type in sorted(wanted)
-            for name in _names(context.broker, resource_type)
+            for name in context.broker.configs.names(resource_type)
         ]
     )
-
-
-def _names(broker: Broker, resource_type: int) -> Iterable[str]:
-    match resource_type:
-        case ResourceType.TOPIC:
-            return broker.catalog.topics.by_name
-        case ResourceType.BROKER:
-            return (str(broker.config.node_id),)
-        case ResourceType.GROUP:
-            return broker.catalog.topics.group_overrides
-        case _:
-            return ()

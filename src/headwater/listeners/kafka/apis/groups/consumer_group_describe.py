@@ -66,6 +66,6 @@ def _assignment(partitions: Partitions, broker: Broker) -> Assignment:
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
             for topic_id, indexes in partitions.items()
-            if (topic := broker.topic_by_id(topic_id)) is not None
+            if (topic := broker.topics.find_by_id(topic_id)) is not None
         ]
     )

@@ -58,8 +58,8 @@ def handle(request: OffsetCommitRequest, context: Context) -> Pending[OffsetComm
 
 def _topic(asked: OffsetCommitRequestTopic, context: Context) -> Topic | None:
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        return context.broker.topic_by_id(TopicId(asked.topic_id))
-    return context.broker.topic(asked.name)
+        return context.broker.topics.find_by_id(TopicId(asked.topic_id))
+    return context.broker.topics.find(asked.name)
 
 
 def _unknown(topic: Topic | None, context: Context) -> ErrorCode:

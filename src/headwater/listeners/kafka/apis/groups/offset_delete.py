@@ -44,5 +44,5 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDelete
 
 
 def _is_known(asked: TopicPartition, context: Context) -> bool:
-    topic = context.broker.topic(asked.topic)
+    topic = context.broker.topics.find(asked.topic)
     return topic is not None and 0 <= asked.partition < topic.partition_count

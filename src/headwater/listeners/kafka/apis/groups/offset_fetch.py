@@ -108,7 +108,7 @@ async def _group(asked: OffsetFetchRequestGroup, require_stable: bool, context: 
 def _name(asked: OffsetFetchRequestTopics, has_ids: bool, broker: Broker) -> TopicName | None:
     if not has_ids:
         return TopicName(asked.name)
-    topic = broker.topic_by_id(TopicId(asked.topic_id))
+    topic = broker.topics.find_by_id(TopicId(asked.topic_id))
     return None if topic is None else topic.name
 
 
@@ -118,7 +118,7 @@ def _all_topics(offsets: Iterable[FoundOffset], has_ids: bool, broker: Broker) -
         by_topic.setdefault(found.partition.topic, []).append(found)
     topics: list[OffsetFetchResponseTopics] = []
     for name, partitions in by_topic.items():
-        topic = broker.topic(name)
+        topic = broker.topics.find(name)
         if topic is not None or not has_ids:
             topic_id = NO_TOPIC_ID if topic is None else topic.id
             asked = OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[])

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
-from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import TopicId
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.epochs import check_leader_epoch
 from headwater.listeners.kafka.fetch_sessions import NO_SESSION, Fetching, Key, SessionPartition, Topic
 from headwater.protocol.messages.records.fetch import (
     AbortedTransaction,
@@ -26,8 +24,8 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 READ_COMMITTED = 1
 
 
-class _Reply(Pending[FetchResponse]):
-    """Waits for the broker's fetch and tells what it gave, with what could be said of partitions without reading."""
+class _FetchReply(Pending[FetchResponse]):
+    """Waits for the broker's fetch, and adds the answers that needed no reading."""
 
     __slots__ = ("_answers", "_fetch", "_fetching")
 
@@ -43,7 +41,7 @@ class _Reply(Pending[FetchResponse]):
     def abandon(self) -> None:
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
-            # Each refers to the other; left so, they would keep files of deleted topics open until the collector runs.
+            # Break the reference cycle: it would keep files of deleted topics open until the garbage collector runs.
             fetch.abandon()
 
     def respond(self, reads: Sequence[PartitionRead]) -> None:
@@ -65,26 +63,32 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
         )
     except HeadwaterError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
+    broker = context.broker
     fetches: list[PartitionFetch] = []
     answers: dict[int, PartitionData] = {}
     for position, asked in enumerate(fetching.partitions):
         try:
-            partition = _find(asked.topic, asked.index, context)
-            check_leader_epoch(partition, asked.leader_epoch)
-            diverging = _diverging_epoch(partition, asked)
-            if diverging is not None:
-                answers[position] = PartitionData(
-                    partition_index=asked.index,
-                    high_watermark=partition.high_watermark,
-                    diverging_epoch=diverging,
-                    records=b"",
-                )
-                continue
+            partition = (
+                broker.partition_by_id(TopicId(asked.topic), asked.index)
+                if isinstance(asked.topic, UUID)
+                else broker.partition(asked.topic, asked.index)
+            )
+            partition.check_leader_epoch(asked.leader_epoch)
+            if asked.last_fetched_epoch >= 0:
+                end = partition.divergence(asked.last_fetched_epoch, asked.offset)
+                if end is not None:
+                    answers[position] = PartitionData(
+                        partition_index=asked.index,
+                        high_watermark=partition.high_watermark,
+                        diverging_epoch=EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset),
+                        records=b"",
+                    )
+                    continue
         except HeadwaterError as error:
             answers[position] = _failed(asked.index, error.code)
             continue
         fetches.append(PartitionFetch(partition, asked.offset, asked.bytes_max))
-    fetch = context.broker.fetch(
+    fetch = broker.fetch(
         fetches,
         bytes_min=request.min_bytes,
         bytes_max=request.max_bytes,
@@ -92,7 +96,7 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
         wait_ms=0 if answers else request.max_wait_ms,
         committed_only=request.isolation_level == READ_COMMITTED,
     )
-    return _Reply(fetching, answers, fetch)
+    return _FetchReply(fetching, answers, fetch)
 
 
 def _refuse_replica(request: FetchRequest) -> FetchResponse:
@@ -112,25 +116,6 @@ def _refuse_replica(request: FetchRequest) -> FetchResponse:
 
 def _failed(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=b"")
-
-
-def _find(topic: Topic, index: int, context: Context) -> Partition:
-    if isinstance(topic, UUID):
-        found = context.broker.topic_by_id(TopicId(topic))
-        if found is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic}")
-        topic = found.name
-    return context.broker.partition(topic, index)
-
-
-def _diverging_epoch(partition: Partition, asked: SessionPartition) -> EpochEndOffset | None:
-    """A client that read something this log does not hold (it was lost, or never written) learns where they part."""
-    if asked.last_fetched_epoch < 0:
-        return None
-    end = partition.log.epochs.end_offset(asked.last_fetched_epoch, partition.log.end_offset)
-    if end.epoch < 0 or (end.epoch == asked.last_fetched_epoch and end.end_offset >= asked.offset):
-        return None
-    return EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset)
 
 
 def _partition_data(index: int, read: PartitionRead) -> PartitionData:

@@ -2,7 +2,6 @@
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.epochs import check_leader_epoch
 from headwater.protocol.messages.records.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -27,15 +26,7 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForL
 
 def _end(topic: str, asked: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:
     try:
-        partition = context.broker.partition(topic, asked.partition)
-        partition.check_online()
-        check_leader_epoch(partition, asked.current_leader_epoch)
+        end = context.broker.end_of_epoch(topic, asked.partition, asked.leader_epoch, asked.current_leader_epoch)
     except HeadwaterError as error:
         return EpochEndOffset(error_code=error.code, partition=asked.partition)
-    if asked.leader_epoch == partition.leader_epoch:
-        # Also while nothing has been written in the current epoch yet.
-        return EpochEndOffset(
-            partition=asked.partition, leader_epoch=asked.leader_epoch, end_offset=partition.high_watermark
-        )
-    end = partition.log.epochs.end_offset(asked.leader_epoch, partition.high_watermark)
     return EpochEndOffset(partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset)

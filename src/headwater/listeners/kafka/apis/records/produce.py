@@ -1,14 +1,16 @@
 """Produce (key 0): each partition's batch is checked and staged at once, the reply leaves when all are acknowledged."""
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
-from headwater.broker.partition import ACKS_ALL, Append
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
+from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicId, TransactionalId
-from headwater.listeners.kafka.context import Context, HangUp
-from headwater.listeners.kafka.reply_templates import Templates
+from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.outcome import NO_REPLY, EncodedResponse, HangUp, NoReply
+from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import InvalidRecord
 from headwater.protocol.messages.records.produce import (
@@ -29,8 +31,6 @@ FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _CODEC_MASK = 7
-
-_templates = Templates()
 
 
 def _partition_response(index: int, append: Append) -> PartitionProduceResponse:
@@ -58,14 +58,18 @@ def _record_errors(error: HeadwaterError) -> list[BatchIndexAndErrorMessage]:
     return []
 
 
-class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
-    """Collects the outcomes of one request. Nothing is sent for acks=0, but the order of replies is kept; and a
-    failure ends the connection, for a client that waits for no answer has no other way to notice."""
+Reply: TypeAlias = ProduceResponse | EncodedResponse | HangUp | NoReply
 
-    __slots__ = ("_appends", "_outstanding", "_request", "_version", "shape")
 
-    def __init__(self, request: ProduceRequest, version: int) -> None:
+class _ProduceReply(Pending[Reply]):
+    """Collects the outcomes of one request. For acks=0 nothing is sent, but the order of replies is kept, and a failure
+    ends the connection: a client that waits for no answer has no other way to notice."""
+
+    __slots__ = ("_appends", "_outstanding", "_request", "_templates", "_version", "shape")
+
+    def __init__(self, request: ProduceRequest, version: int, templates: ReplyTemplates) -> None:
         super().__init__()
+        self._templates = templates
         self._request = request
         self._version = version
         self.shape: list[str | bytes | int] = [version]
@@ -83,23 +87,24 @@ class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
         self._outstanding -= 1
         if not self._outstanding:
             response = self._answer() if self._request.acks else self._failure()
-            # Each of them refers back to this reply; left so, both would wait for the collector.
+            # Each append refers back to this reply: without this the reference cycles would wait for the garbage
+            # collector.
             self._appends.clear()
             self.resolve(response)
 
-    def _failure(self) -> HangUp | None:
+    def _failure(self) -> HangUp | NoReply:
         errors = (append.error for append in self._appends if append.error is not None)
-        return next((HangUp(f"produce with acks=0 failed: {error}") for error in errors), None)
+        return next((HangUp(f"produce with acks=0 failed: {error}") for error in errors), NO_REPLY)
 
-    def _answer(self) -> ProduceResponse | bytearray:
+    def _answer(self) -> ProduceResponse | EncodedResponse:
         for append in self._appends:
             if append.error is not None:
                 return self._response(self._appends)
         shape = tuple(self.shape)
-        template = _templates.find(shape)
+        template = self._templates.find(shape)
         if template is not None:
             return template.filled(self._appends)
-        _templates.learn(shape, self._version, len(self._appends), self._response)
+        self._templates.learn(shape, self._version, len(self._appends), self._response)
         return self._response(self._appends)
 
     def _response(self, appends: Iterable[Append]) -> ProduceResponse:
@@ -118,8 +123,8 @@ class _Reply(Pending[ProduceResponse | bytearray | HangUp | None]):
         )
 
 
-def handle(request: ProduceRequest, context: Context) -> Pending[ProduceResponse | bytearray | HangUp | None]:
-    reply = _Reply(request, context.api_version)
+def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
+    reply = _ProduceReply(request, context.api_version, context.reply_templates)
     refusal = _refuse_whole(request)
     membership = None if request.transactional_id is None else _membership(request.transactional_id, context)
     for topic in request.topic_data:
@@ -162,7 +167,7 @@ def _membership(transactional_id: str, context: Context) -> TransactionMembershi
 
 
 def _topic_name(topic: TopicProduceData, context: Context) -> str | None:
-    found = context.broker.topic_by_id(TopicId(topic.topic_id))
+    found = context.broker.topics.find_by_id(TopicId(topic.topic_id))
     return found.name if found is not None else None
 
 

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from headwater.broker.broker import IN_SYNC_REPLICAS
-from headwater.config.topic import describe
-from headwater.coordination.catalog.events import Topic
+from headwater.broker.config_resources import ResourceType
+from headwater.broker.topics import Topic
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.ids import NodeId
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.topics.create_topics import (
     CreatableTopic,
@@ -35,54 +36,36 @@ async def handle(request: CreateTopicsRequest, context: Context) -> CreateTopics
 async def _create(
     asked: CreatableTopic, times_named: int, context: Context, *, validate_only: bool
 ) -> CreatableTopicResult:
-    broker = context.broker
     # A topic that is only validated waits for nothing, and there may be thousands.
     await asyncio.sleep(0)
     try:
         if times_named > 1:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{asked.name}' is named twice in the request")
-        partition_count = _partition_count(asked, context)
-        overrides = _overrides(asked)
-        topic = await broker.create_topic(asked.name, partition_count, overrides, validate_only=validate_only)
+        topic = await context.broker.topics.create(
+            asked.name,
+            _overrides(asked),
+            partition_count=_given(asked.num_partitions),
+            replication_factor=_given(asked.replication_factor),
+            assignments=_assignments(asked),
+            validate_only=validate_only,
+        )
     except HeadwaterError as error:
         return CreatableTopicResult(name=asked.name, error_code=error.code, error_message=str(error))
     return _created(topic, context)
 
 
-def _partition_count(asked: CreatableTopic, context: Context) -> int:
-    config = context.broker.config
-    if asked.assignments:
-        if asked.num_partitions != NOT_GIVEN or asked.replication_factor != NOT_GIVEN:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST, "a replica assignment excludes a number of partitions and replicas"
-            )
-        _check_assignments(asked, config.node_id)
-        return len(asked.assignments)
-    if asked.replication_factor not in (NOT_GIVEN, IN_SYNC_REPLICAS):
-        raise Refusal(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {asked.replication_factor} needs as many brokers, and there is 1",
-        )
-    count = config.num_partitions if asked.num_partitions == NOT_GIVEN else asked.num_partitions
-    if count > config.headwater_create_partitions_max:
-        raise Refusal(
-            ErrorCode.POLICY_VIOLATION,
-            f"{count} partitions at once are more than {config.headwater_create_partitions_max} "
-            "(headwater.create.partitions.max)",
-        )
-    return count
+def _given(number: int) -> int | None:
+    return None if number == NOT_GIVEN else number
 
 
-def _check_assignments(asked: CreatableTopic, node_id: int) -> None:
-    indexes = sorted(assignment.partition_index for assignment in asked.assignments)
-    if indexes != list(range(len(indexes))):
-        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 on, each exactly once")
-    for assignment in asked.assignments:
-        if assignment.broker_ids != [node_id]:
-            raise Refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {assignment.partition_index} must be on broker {node_id}, the only one there is",
-            )
+def _assignments(asked: CreatableTopic) -> Mapping[int, Sequence[NodeId]]:
+    indexes = Counter(assignment.partition_index for assignment in asked.assignments)
+    repeated = [index for index, times in indexes.items() if times > 1]
+    if repeated:
+        raise Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {repeated[0]} of topic '{asked.name}' is assigned twice"
+        )
+    return {each.partition_index: list(map(NodeId, each.broker_ids)) for each in asked.assignments}
 
 
 def _overrides(asked: CreatableTopic) -> dict[str, str]:
@@ -95,12 +78,13 @@ def _overrides(asked: CreatableTopic) -> dict[str, str]:
 
 
 def _created(topic: Topic, context: Context) -> CreatableTopicResult:
+    broker = context.broker
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.id,
         error_message=None,
         num_partitions=topic.partition_count,
-        replication_factor=IN_SYNC_REPLICAS,
+        replication_factor=broker.topics.replication_factor(topic),
         configs=[
             CreatableTopicConfigs(
                 name=entry.name,
@@ -109,6 +93,6 @@ def _created(topic: Topic, context: Context) -> CreatableTopicResult:
                 config_source=entry.source,
                 is_sensitive=entry.sensitive,
             )
-            for entry in describe(topic.overrides, context.broker.config)
+            for entry in broker.configs.describe(ResourceType.TOPIC, topic.overrides)
         ],
     )

@@ -1,7 +1,5 @@
 """DescribeLogDirs (key 35): how much each partition takes, and how much room is left."""
 
-from collections.abc import Mapping, Sequence
-
 from headwater.broker.partition import Partition
 from headwater.ids import TopicName
 from headwater.listeners.kafka.context import Context
@@ -17,26 +15,27 @@ REQUEST = DescribeLogDirsRequest
 
 
 def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
-    all_partitions = context.broker.catalog.partitions
-    chosen: Mapping[TopicName, Sequence[Partition]] = all_partitions
-    if request.topics is not None:
+    broker = context.broker
+    if request.topics is None:
+        chosen = {topic.name: broker.hosted(topic.name) for topic in broker.topics.all()}
+    else:
         wanted = {TopicName(topic.topic): set(topic.partitions) for topic in request.topics}
         chosen = {
-            name: [one for one in all_partitions.get(name, ()) if one.id.partition in indexes]
+            name: [each for each in broker.hosted(name) if each.id.partition in indexes]
             for name, indexes in wanted.items()
         }
-    total_bytes, usable_bytes = context.broker.data.volume_bytes()
+    directory = broker.log_directory()
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(
-                log_dir=str(context.broker.data.root),
+                log_dir=directory.path,
                 topics=[
-                    DescribeLogDirsTopic(name=name, partitions=[_size(one) for one in partitions])
+                    DescribeLogDirsTopic(name=name, partitions=[_size(each) for each in partitions])
                     for name, partitions in chosen.items()
                     if partitions
                 ],
-                total_bytes=total_bytes,
-                usable_bytes=usable_bytes,
+                total_bytes=directory.total_bytes,
+                usable_bytes=directory.usable_bytes,
             )
         ]
     )
@@ -44,5 +43,5 @@ def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirs
 
 def _size(partition: Partition) -> DescribeLogDirsPartition:
     return DescribeLogDirsPartition(
-        partition_index=partition.id.partition, partition_size=partition.log.size_bytes, offset_lag=0
+        partition_index=partition.id.partition, partition_size=partition.size_bytes, offset_lag=0
     )

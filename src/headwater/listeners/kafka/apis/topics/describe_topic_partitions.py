@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (key 75): metadata in pages, sorted by topic, each resumed from a cursor."""
 
-from headwater.broker.partition import Partition
-from headwater.coordination.catalog.topic_names import check_topic_name
+from headwater.broker.ports.leadership import NO_LEADER, PartitionReplicas
 from headwater.errors import ErrorCode, HeadwaterError
+from headwater.ids import TopicPartition
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.topics.describe_topic_partitions import (
     Cursor,
@@ -15,12 +15,11 @@ from headwater.protocol.messages.topics.describe_topic_partitions import (
 REQUEST = DescribeTopicPartitionsRequest
 
 PAGE_MAX = 2000
-NO_LEADER = -1
 
 
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
-    catalog = context.broker.catalog
-    asked = {topic.name for topic in request.topics} or set(catalog.topics.by_name)
+    topics_known = context.broker.topics
+    asked = {topic.name for topic in request.topics} or {topic.name for topic in topics_known.all()}
     cursor = request.cursor
     names = sorted(name for name in asked if cursor is None or name >= cursor.topic_name)
     left = max(1, min(request.response_partition_limit, PAGE_MAX))
@@ -34,10 +33,9 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
         described = _describe(name, first, left, context)
         topics.append(described)
         left -= len(described.partitions)
-        partitions = context.broker.catalog.partitions
-        topic = context.broker.topic(name)
+        topic = topics_known.find(name)
         following = first + len(described.partitions)
-        if topic is not None and following < len(partitions[topic.name]):
+        if topic is not None and following < topic.partition_count:
             return DescribeTopicPartitionsResponse(
                 topics=topics, next_cursor=Cursor(topic_name=name, partition_index=following)
             )
@@ -45,35 +43,36 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
 
 
 def _describe(name: str, first: int, count_max: int, context: Context) -> DescribeTopicPartitionsResponseTopic:
-    broker = context.broker
-    topic = broker.topic(name)
+    topics, leadership = context.broker.topics, context.broker.leadership
+    topic = topics.find(name)
     if topic is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
-            check_topic_name(name)
+            topics.check_name(name)
         except HeadwaterError as refusal:
             error = refusal.code
         return DescribeTopicPartitionsResponseTopic(error_code=error, name=name, partitions=[])
-    page = broker.catalog.partitions[topic.name][first : first + count_max]
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
-        is_internal=topic.name.startswith("__"),
-        partitions=[_partition(partition, broker.config.node_id) for partition in page],
+        is_internal=topic.is_internal,
+        partitions=[
+            _partition(index, leadership.replicas_of(TopicPartition(topic.name, index)))
+            for index in range(topic.partition_count)[first : first + count_max]
+        ],
     )
 
 
-def _partition(partition: Partition, node_id: int) -> DescribeTopicPartitionsResponsePartition:
-    is_online = partition.log.failure is None
+def _partition(index: int, replicas: PartitionReplicas) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if is_online else ErrorCode.LEADER_NOT_AVAILABLE,
-        partition_index=partition.id.partition,
-        leader_id=node_id if is_online else NO_LEADER,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=[node_id],
-        isr_nodes=[node_id] if is_online else [],
-        # The Java client takes null for a list, and fails on it.
-        eligible_leader_replicas=[],
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if replicas.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=replicas.leader,
+        leader_epoch=replicas.leader_epoch,
+        replica_nodes=list(replicas.replicas),
+        isr_nodes=list(replicas.in_sync),
+        # The Java client fails on null lists, although the protocol allows them.
+        eligible_leader_replicas=list(replicas.eligible),
         last_known_elr=[],
-        offline_replicas=[] if is_online else [node_id],
+        offline_replicas=list(replicas.offline),
     )

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from headwater.broker.broker import Broker
-from headwater.coordination.catalog.events import Topic
-from headwater.coordination.catalog.topic_names import check_topic_name, is_internal
+from headwater.broker.ports.leadership import NO_LEADER, Leadership, PartitionReplicas
+from headwater.broker.topics import Topic
 from headwater.errors import ErrorCode, HeadwaterError
-from headwater.ids import NO_TOPIC_ID, TopicId
+from headwater.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.topics.metadata import (
     MetadataRequest,
@@ -20,24 +19,25 @@ from headwater.protocol.messages.topics.metadata import (
 
 REQUEST = MetadataRequest
 
-NO_LEADER = -1
 FIRST_VERSION_WITH_NULL_NAME = 12
 
 
 async def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
     broker = context.broker
-    node_id = broker.config.node_id
-    host, port = context.advertised
+    leadership = broker.leadership
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        topics = [_describe(topic, broker) for topic in broker.catalog.topics.by_name.values()]
+        topics = [_describe(topic, leadership) for topic in broker.topics.all()]
     else:
         topics = [
             await _find(asked, request.allow_auto_topic_creation, context) for asked in _once_each(request.topics)
         ]
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=broker.config.broker_rack)],
+        brokers=[
+            MetadataResponseBroker(node_id=node.id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
+            for node in leadership.nodes(context.listener)
+        ],
         cluster_id=broker.cluster_id,
-        controller_id=node_id,
+        controller_id=leadership.controller_id,
         topics=topics,
     )
 
@@ -47,24 +47,22 @@ def _once_each(asked: Iterable[MetadataRequestTopic]) -> Iterable[MetadataReques
 
 
 async def _find(asked: MetadataRequestTopic, may_create: bool, context: Context) -> MetadataResponseTopic:
-    broker = context.broker
+    topics, leadership = context.broker.topics, context.broker.leadership
     if asked.topic_id != NO_TOPIC_ID:
-        topic = broker.topic_by_id(TopicId(asked.topic_id))
-        return _describe(topic, broker) if topic is not None else _unknown_id(asked.topic_id, context)
+        topic = topics.find_by_id(TopicId(asked.topic_id))
+        return _unknown_id(asked.topic_id, context) if topic is None else _describe(topic, leadership)
     name = asked.name or ""
-    topic = broker.topic(name)
+    topic = topics.find(name)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         try:
-            check_topic_name(name)
-            if may_create and broker.config.auto_create_topics_enable:
-                topic = await broker.create_topic(name, broker.config.num_partitions, {})
+            topics.check_name(name)
+            if may_create:
+                topic = await topics.create_on_first_use(name)
         except HeadwaterError as refusal:
             error = refusal.code
-            # Somebody else asked for it at the same time, and was first.
-            topic = broker.topic(name)
     if topic is not None:
-        return _describe(topic, broker)
+        return _describe(topic, leadership)
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 
@@ -73,22 +71,25 @@ def _unknown_id(topic_id: UUID, context: Context) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=topic_id, partitions=[])
 
 
-def _describe(topic: Topic, broker: Broker) -> MetadataResponseTopic:
-    nodes = [broker.config.node_id]
-    partitions: list[MetadataResponsePartition] = []
-    for index, partition in enumerate(broker.catalog.partitions[topic.name]):
-        is_online = partition.log.failure is None
-        partitions.append(
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE if is_online else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=nodes[0] if is_online else NO_LEADER,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=nodes,
-                isr_nodes=nodes if is_online else [],
-                offline_replicas=[] if is_online else nodes,
-            )
-        )
+def _describe(topic: Topic, leadership: Leadership) -> MetadataResponseTopic:
     return MetadataResponseTopic(
-        name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name), partitions=partitions
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            _partition(index, leadership.replicas_of(TopicPartition(topic.name, index)))
+            for index in range(topic.partition_count)
+        ],
+    )
+
+
+def _partition(index: int, replicas: PartitionReplicas) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if replicas.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=replicas.leader,
+        leader_epoch=replicas.leader_epoch,
+        replica_nodes=list(replicas.replicas),
+        isr_nodes=list(replicas.in_sync),
+        offline_replicas=list(replicas.offline),
     )

@@ -73,7 +73,7 @@ def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
     is_from_client = context.api_version < FIRST_VERSION_WITH_MANY
     if is_internal(where.topic) and (is_from_client or where.topic != OFFSETS_TOPIC):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topic = context.broker.topic(where.topic)
+    topic = context.broker.topics.find(where.topic)
     if topic is None or not 0 <= where.partition < topic.partition_count:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return None

@@ -1,6 +1,5 @@
 """DescribeProducers (key 61): who writes to a partition, and who has a transaction open there."""
 
-from headwater.broker.partition import Partition
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.transactions.describe_producers import (
@@ -15,7 +14,7 @@ REQUEST = DescribeProducersRequest
 
 
 def handle(request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
-    # Once each: whoever names a partition a thousand times would get its producers a thousand times.
+    # Once each: a request that names a partition a thousand times must not get its producers a thousand times.
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
@@ -29,24 +28,22 @@ def handle(request: DescribeProducersRequest, context: Context) -> DescribeProdu
 
 def _partition(topic: str, index: int, context: Context) -> PartitionResponse:
     try:
-        partition = context.broker.partition(topic, index)
-        partition.check_online()
+        producers = context.broker.producers(topic, index)
     except HeadwaterError as error:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=str(error), active_producers=[]
         )
-    return PartitionResponse(partition_index=index, active_producers=_producers(partition))
-
-
-def _producers(partition: Partition) -> list[ProducerState]:
-    return [
-        ProducerState(
-            producer_id=state.producer_id,
-            producer_epoch=state.producer_epoch,
-            last_sequence=state.last_sequence,
-            last_timestamp=state.last_timestamp,
-            coordinator_epoch=state.coordinator_epoch,
-            current_txn_start_offset=state.current_txn_first_offset,
-        )
-        for state in partition.log.producers
-    ]
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=state.producer_id,
+                producer_epoch=state.producer_epoch,
+                last_sequence=state.last_sequence,
+                last_timestamp=state.last_timestamp,
+                coordinator_epoch=state.coordinator_epoch,
+                current_txn_start_offset=state.current_txn_first_offset,
+            )
+            for state in producers
+        ],
+    )

@@ -19,7 +19,7 @@ async def handle(request: InitProducerIdRequest, context: Context) -> InitProduc
         expected = _expected(request)
         if request.transactional_id is None:
             # An epoch belongs to a transactional id: an idempotent producer that names its old one gets a new id.
-            return InitProducerIdResponse(producer_id=await broker.catalog.new_producer_id(), producer_epoch=0)
+            return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
         await broker.transactions.prepare()
         producer = await broker.transactions.init_producer(
             TransactionalId(request.transactional_id), request.transaction_timeout_ms, expected

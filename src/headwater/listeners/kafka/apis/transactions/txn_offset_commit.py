@@ -31,7 +31,7 @@ async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffset
     # One for each partition asked for; None where the group has the last word.
     refusals: list[ErrorCode | None] = []
     for asked in request.topics:
-        topic = broker.topic(asked.name)
+        topic = broker.topics.find(asked.name)
         for each in asked.partitions:
             if topic is None or not 0 <= each.partition_index < topic.partition_count:
                 refusals.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,9 +1,7 @@
 """WriteTxnMarkers (key 27): ends transactions in partitions: for an administrator, where no coordinator will."""
 
 from headwater.broker.pending import Pending
-from headwater.broker.shards.sharded_topic import refused
-from headwater.broker.transactions.coordinator import COORDINATOR_EPOCH
-from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import ProducerId, TopicName, TopicPartition
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.batches.batch import Marker
@@ -51,12 +49,7 @@ async def _write(asked: WritableTxnMarker, context: Context) -> WritableTxnMarke
 
 
 def _write_one(asked: WritableTxnMarker, where: TopicPartition, context: Context) -> Pending[HeadwaterError | None]:
-    if asked.coordinator_epoch > COORDINATOR_EPOCH:
-        # A partition that believed it would take no more markers from the coordinator that there is.
-        return refused(
-            Refusal(ErrorCode.INVALID_REQUEST, f"no coordinator has had epoch {asked.coordinator_epoch} yet")
-        )
-    return context.broker.transactions.write_marker(
+    return context.broker.transactions.write_marker_by_hand(
         where,
         ProducerId(asked.producer_id),
         asked.producer_epoch,

@@ -1,0 +1,22 @@
+"""Producer ids. They are reserved in blocks, so that a crash skips some and never gives one twice."""
+
+from headwater.broker.ports.metadata import Metadata
+from headwater.coordination.catalog.machine import PRODUCER_ID_BLOCK
+from headwater.ids import ProducerId
+
+
+class ProducerIds:
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+        self._reserved = range(0)
+
+    async def next(self) -> ProducerId:
+        metadata = self._metadata
+        if not self._reserved:
+            async with metadata.change_lock:
+                if not self._reserved:
+                    first = metadata.state.next_producer_id
+                    await metadata.commit(metadata.state.decide_reserve_producer_ids())
+                    self._reserved = range(first, first + PRODUCER_ID_BLOCK)
+        producer_id, self._reserved = self._reserved[0], self._reserved[1:]
+        return ProducerId(producer_id)

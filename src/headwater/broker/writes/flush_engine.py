@@ -1,0 +1,27 @@
+"""The port through which the journal has flushes run: by a thread, or by the kernel (`headwater.flush.engine`)."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from headwater.storage.flush.flush_task import FlushTask
+
+if TYPE_CHECKING:
+    from headwater.broker.partition import Partition
+
+
+class Flush(NamedTuple):
+    partition: "Partition"
+    task: FlushTask
+
+
+# Called on the event loop with a flush that ended, and the error it ended with. May be called twice for one flush: an
+# engine that found another slow has both run it.
+Completed: TypeAlias = Callable[[Flush, Exception | None], None]
+
+
+class FlushEngine(Protocol):
+    def begin(self, flush: Flush) -> None: ...
+
+    def close(self) -> None:
+        """Finish what was begun, then end."""
+        ...

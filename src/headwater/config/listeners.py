@@ -1,0 +1,100 @@
+"""Listeners as Kafka's settings write them: a name, the security protocol it stands for, an address to bind, and the
+address that clients are told.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from headwater.endpoint import Endpoint
+from headwater.errors import ConfigError
+
+DEFAULT_NAME = "PLAINTEXT"
+_NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<address>.*)")
+_NAME = re.compile(r"[A-Z0-9_.-]+")
+
+
+class SecurityProtocol(Enum):
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+SERVED = (SecurityProtocol.PLAINTEXT,)
+
+
+class ListenerAddress(NamedTuple):
+    name: str
+    protocol: SecurityProtocol
+    bound: Endpoint
+    # What clients are told to connect to; None stands for the address that is bound.
+    advertised: Endpoint | None
+
+
+def parse_addresses(text: str) -> Mapping[str, Endpoint]:
+    """Addresses by the name of their listener, in the order in which they are written."""
+    addresses: dict[str, Endpoint] = {}
+    for part in text.split(","):
+        named = _NAMED.fullmatch(part.strip())
+        name = named["name"].upper() if named is not None else DEFAULT_NAME
+        if name in addresses:
+            raise ConfigError(f"listener {name} is named twice; each has a name of its own, as in INTERNAL://HOST:PORT")
+        addresses[name] = Endpoint.parse(named["address"] if named is not None else part)
+    return addresses
+
+
+def parse_protocols(text: str) -> Mapping[str, SecurityProtocol]:
+    """The security protocol of each name of a listener."""
+    protocols: dict[str, SecurityProtocol] = {}
+    for part in text.split(","):
+        name, separator, protocol = (piece.strip().upper() for piece in part.partition(":"))
+        if not separator or not _NAME.fullmatch(name):
+            raise ConfigError(f"{part[:80]!r} is not of the form NAME:PROTOCOL")
+        if protocol not in SecurityProtocol.__members__:
+            known = ", ".join(SecurityProtocol.__members__)
+            raise ConfigError(f"{part[:80]!r} asks for the protocol {protocol[:40]!r}; there are {known}")
+        if name in protocols:
+            raise ConfigError(f"listener {name} is given a protocol twice")
+        protocols[name] = SecurityProtocol[protocol]
+    return protocols
+
+
+def listener_addresses(listeners: str, advertised: str | None, protocol_map: str) -> Sequence[ListenerAddress]:
+    """The listeners of a broker, or what is wrong with the settings taken together."""
+    bound = parse_addresses(listeners)
+    told: Mapping[str, Endpoint] = {} if advertised is None else parse_addresses(advertised)
+    protocols = parse_protocols(protocol_map)
+    unknown = told.keys() - bound.keys()
+    if unknown:
+        raise ConfigError(f"advertised.listeners: there is no listener {min(unknown)} (listeners)")
+    found = [_listener(name, endpoint, told.get(name), protocols) for name, endpoint in bound.items()]
+    _check_ports(found)
+    return found
+
+
+def _listener(
+    name: str, bound: Endpoint, advertised: Endpoint | None, protocols: Mapping[str, SecurityProtocol]
+) -> ListenerAddress:
+    protocol = protocols.get(name)
+    if protocol is None:
+        raise ConfigError(f"listeners: {name} has no protocol in listener.security.protocol.map")
+    if protocol not in SERVED:
+        raise ConfigError(f"listeners: {name} asks for {protocol.value}; only PLAINTEXT is there yet")
+    if advertised is None and bound.wildcard:
+        raise ConfigError(
+            f"listeners: clients cannot connect to {bound}; set advertised.listeners to an address that they can reach"
+        )
+    if advertised is not None and (advertised.wildcard or not advertised.port):
+        raise ConfigError(f"advertised.listeners: clients cannot connect to {advertised}")
+    return ListenerAddress(name, protocol, bound, advertised)
+
+
+def _check_ports(listeners: Sequence[ListenerAddress]) -> None:
+    """As in Kafka, listeners have ports of their own, but for an IPv4 and an IPv6 address that share one."""
+    by_port: dict[int, ListenerAddress] = {}
+    for each in listeners:
+        other = by_port.setdefault(each.bound.port, each)
+        if each.bound.port and other is not each and (":" in other.bound.host) == (":" in each.bound.host):
+            raise ConfigError(f"listeners: {other.name} and {each.name} have the same port {each.bound.port}")

@@ -1,0 +1,188 @@
+"""Settings of the broker about listeners, connections and requests."""
+
+from collections.abc import Sequence
+
+from headwater.config.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class
+from headwater.config.declaration import INT, LONG, STRING, setting
+from headwater.config.listeners import ListenerAddress, listener_addresses, parse_addresses, parse_protocols
+from headwater.errors import ConfigError
+
+
+@broker_settings_class
+class NetworkSettings(BrokerSettings):
+    listeners: str = setting(
+        STRING,
+        "listeners",
+        "PLAINTEXT://127.0.0.1:9092",
+        "The addresses to listen on, as NAME://HOST:PORT, separated by commas; port 0 takes a free one. "
+        "Without NAME:// the name is PLAINTEXT.",
+        check=parse_addresses,
+    )
+    advertised_listeners: str | None = setting(
+        STRING,
+        "advertised.listeners",
+        None,
+        "The addresses that clients are told to connect to, in the form and by the names of listeners; "
+        "a listener that is not named here tells the address that it listens on.",
+        check=parse_addresses,
+    )
+    listener_security_protocol_map: str = setting(
+        STRING,
+        "listener.security.protocol.map",
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "Which security protocol each listener speaks, as NAME:PROTOCOL, separated by commas.",
+        check=parse_protocols,
+    )
+    socket_request_max_bytes: int = setting(
+        INT,
+        "socket.request.max.bytes",
+        104_857_600,
+        "The largest request; a longer one closes its connection.",
+        minimum=1024,
+        dynamic=True,
+    )
+    headwater_socket_request_max_bytes_unauthenticated: int = setting(
+        INT,
+        "headwater.socket.request.max.bytes.unauthenticated",
+        524_288,
+        f"The largest request on a connection that still has to authenticate. {NO_EFFECT}",
+        minimum=1024,
+        dynamic=True,
+    )
+    queued_max_request_bytes: int = setting(
+        LONG,
+        "queued.max.request.bytes",
+        268_435_456,
+        "The memory for requests in flight over all connections; beyond it, reading stops until there is room. "
+        "(Kafka has no limit.)",
+        minimum=1_048_576,
+        dynamic=True,
+    )
+    max_connections: int = setting(
+        INT,
+        "max.connections",
+        10_000,
+        "How many connections are open at once; a further one is closed as it arrives. (Kafka has no limit.)",
+        minimum=1,
+        dynamic=True,
+    )
+    max_connections_per_ip: int = setting(
+        INT,
+        "max.connections.per.ip",
+        10_000,
+        "How many connections one address has open at once; a further one is closed as it arrives. "
+        "(Kafka has no limit.)",
+        minimum=1,
+        dynamic=True,
+    )
+    connections_max_idle_ms: int = setting(
+        LONG,
+        "connections.max.idle.ms",
+        600_000,
+        "How long a connection may be silent before it is closed; -1 is for ever.",
+        minimum=1,
+        also=(-1,),
+        dynamic=True,
+    )
+    headwater_request_read_timeout_ms: int = setting(
+        INT,
+        "headwater.request.read.timeout.ms",
+        30_000,
+        "How long a request that has begun may take to arrive whole before its connection is closed.",
+        minimum=1,
+        dynamic=True,
+    )
+    headwater_response_write_timeout_ms: int = setting(
+        INT,
+        "headwater.response.write.timeout.ms",
+        30_000,
+        "How long a client may take no byte of its response before its connection is closed.",
+        minimum=1,
+        dynamic=True,
+    )
+    headwater_connection_requests_max: int = setting(
+        INT,
+        "headwater.connection.requests.max",
+        128,
+        "How many requests of one connection are handled at once; the next ones wait in the socket.",
+        minimum=1,
+        maximum=65_536,
+        dynamic=True,
+    )
+    headwater_socket_buffer_idle_bytes: int = setting(
+        INT,
+        "headwater.socket.buffer.idle.bytes",
+        4096,
+        "The read buffer of a connection between requests; it grows only while a larger request arrives.",
+        minimum=64,
+        maximum=1_048_576,
+    )
+    socket_send_buffer_bytes: int = setting(
+        INT,
+        "socket.send.buffer.bytes",
+        -1,
+        "SO_SNDBUF of connections; -1 leaves it to the operating system. (Kafka's default is 102400.)",
+        minimum=1024,
+        also=(-1,),
+    )
+    socket_receive_buffer_bytes: int = setting(
+        INT,
+        "socket.receive.buffer.bytes",
+        -1,
+        "SO_RCVBUF of connections; -1 leaves it to the operating system. (Kafka's default is 102400.)",
+        minimum=1024,
+        also=(-1,),
+    )
+    socket_listen_backlog_size: int = setting(
+        INT,
+        "socket.listen.backlog.size",
+        1024,
+        "How many connections may wait to be accepted. (Kafka's default is 50.)",
+        minimum=1,
+    )
+    fetch_max_bytes: int = setting(
+        INT,
+        "fetch.max.bytes",
+        57_671_680,
+        "The most bytes of records that one fetch gives back, whatever it asks for.",
+        minimum=1024,
+        dynamic=True,
+    )
+    max_incremental_fetch_session_cache_slots: int = setting(
+        INT,
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        "How many fetch sessions are remembered.",
+        minimum=0,
+        maximum=1_000_000,
+    )
+    headwater_batch_decompressed_bytes_max: int = setting(
+        LONG,
+        "headwater.batch.decompressed.bytes.max",
+        134_217_728,
+        "The most bytes that a compressed batch may turn into; a batch beyond it is refused as corrupt.",
+        minimum=1024,
+        dynamic=True,
+    )
+    headwater_shutdown_timeout_ms: int = setting(
+        INT,
+        "headwater.shutdown.timeout.ms",
+        30_000,
+        "How long a stopping broker waits for requests in flight before it flushes and leaves.",
+        minimum=0,
+        dynamic=True,
+    )
+
+    def check(self) -> None:
+        super().check()
+        # Raises what is wrong with the listeners taken together.
+        _ = self.listener_addresses
+        if self.socket_request_max_bytes > self.queued_max_request_bytes:
+            raise ConfigError(
+                f"socket.request.max.bytes ({self.socket_request_max_bytes}) is more than queued.max.request.bytes "
+                f"({self.queued_max_request_bytes}), so the largest request would never be read"
+            )
+
+    @property
+    def listener_addresses(self) -> Sequence[ListenerAddress]:
+        return listener_addresses(self.listeners, self.advertised_listeners, self.listener_security_protocol_map)

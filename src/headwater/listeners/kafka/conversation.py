@@ -1,0 +1,136 @@
+"""One client that speaks Kafka's protocol: from a frame to its handler and back (decode, call, encode)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from inspect import iscoroutine
+from struct import Struct
+from typing import cast
+
+from headwater.broker.pending import Pending
+from headwater.config.broker import BrokerConfig
+from headwater.errors import ProtocolError
+from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM
+from headwater.listeners.kafka.apis.cluster import api_versions
+from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.outcome import HangUp, NoReply, Reply
+from headwater.listeners.kafka.services import KafkaServices
+from headwater.listeners.tcp.connection import Connection, Slot
+from headwater.listeners.tcp.output import Part
+from headwater.listeners.tcp.request_memory import RequestMemory
+from headwater.protocol.wire.codec import Response, decode, encode_parts
+from headwater.protocol.wire.framing import FrameReader
+from headwater.protocol.wire.headers import read_request_header
+
+logger = logging.getLogger(__name__)
+
+_frame_head = Struct(">ii")
+# The end of a response header that has tagged fields.
+_NO_TAGS = bytes(1)
+_write_size = Struct(">i").pack_into
+
+
+class KafkaConversation:
+    __slots__ = ("_connection", "_contexts", "_listener", "_services", "frames")
+
+    def __init__(self, services: KafkaServices, listener: str, connection: Connection, memory: RequestMemory) -> None:
+        config = services.broker.config
+        self.frames = FrameReader(
+            memory,
+            frame_bytes_max=config.socket_request_max_bytes,
+            idle_bytes=config.headwater_socket_buffer_idle_bytes,
+        )
+        self._services = services
+        self._listener = listener
+        self._connection = connection
+        # By the API version that the client speaks.
+        self._contexts: dict[int, Context] = {}
+
+    def use_config(self, config: BrokerConfig) -> None:
+        self.frames.frame_bytes_max = config.socket_request_max_bytes
+
+    def serve(self, frame: memoryview, slot: Slot) -> None:
+        header = read_request_header(frame, FLEXIBLE_FROM)
+        api = BY_KEY.get(header.api_key)
+        if api is None:
+            raise ProtocolError(f"API key {header.api_key} is not served here")
+        version = header.api_version
+        if not api.first_version <= version <= api.last_version:
+            if header.api_key == API_VERSIONS_KEY:
+                # A newer client asks in its newest version first; it learns ours from an answer in version 0.
+                _reply(slot, api_versions.unsupported(), header.correlation_id, 0, False)
+                return
+            raise ProtocolError(
+                f"{api.request.__name__} version {version} is not served, only "
+                f"{api.first_version} to {api.last_version}"
+            )
+        request = decode(api.request, version, frame, header.body_position, exact=False)
+        context = self._contexts.get(version)
+        if context is None or context.client_id != header.client_id:
+            context = self._new_context(version, header.client_id)
+        flexible_header = version >= api.flexible_from and header.api_key != API_VERSIONS_KEY
+        correlation_id = header.correlation_id
+        outcome = api.handle(request, context)
+        if isinstance(outcome, Pending):
+            if outcome.is_abandonable:
+                slot.abandon = outcome.abandon
+            outcome.then(lambda reply: _reply(slot, reply, correlation_id, version, flexible_header))
+        elif iscoroutine(outcome):
+            awaitable = cast("Awaitable[Response]", outcome)
+            task = asyncio.ensure_future(self._reply_later(awaitable, slot, correlation_id, version, flexible_header))
+            tasks = self._services.tasks
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        else:
+            _reply(slot, cast("Reply", outcome), correlation_id, version, flexible_header)
+
+    def _new_context(self, version: int, client_id: str | None) -> Context:
+        services = self._services
+        context = self._contexts[version] = Context(
+            services.broker,
+            services.fetch_sessions,
+            services.reply_templates,
+            version,
+            client_id,
+            self._connection.peer_host,
+            self._listener,
+        )
+        return context
+
+    async def _reply_later(
+        self, outcome: Awaitable[Response], slot: Slot, correlation_id: int, version: int, flexible_header: bool
+    ) -> None:
+        try:
+            response = await outcome
+        except Exception:
+            connection = self._connection
+            logger.exception("a request of %s:%s failed, its connection is closed", *connection.peer[:2])
+            connection.close()
+            return
+        _reply(slot, response, correlation_id, version, flexible_header)
+
+
+def _reply(slot: Slot, reply: Reply, correlation_id: int, version: int, flexible_header: bool) -> None:
+    if isinstance(reply, bytearray):
+        # The handler has encoded its body.
+        head = _frame_head.pack(len(reply) + (5 if flexible_header else 4), correlation_id)
+        slot.fill([bytearray(b"".join((head, _NO_TAGS, reply) if flexible_header else (head, reply)))])
+        return
+    if isinstance(reply, NoReply):
+        slot.fill([])
+        return
+    if isinstance(reply, HangUp):
+        slot.hang_up(reply.reason)
+        return
+    try:
+        out = bytearray(_frame_head.pack(0, correlation_id))
+        if flexible_header:
+            out += _NO_TAGS
+        parts = cast("list[Part]", encode_parts(reply, version, out))
+        _write_size(out, 0, sum(map(len, parts)) - 4)
+    except Exception:
+        # The code that made the result ready goes on with the results of other clients.
+        logger.exception("a %s cannot be encoded", type(reply).__name__)
+        slot.hang_up("its reply could not be made")
+        return
+    slot.fill(parts)

@@ -1,0 +1,33 @@
+"""The listeners that speak Kafka's protocol, one for each address in `listeners`."""
+
+from collections.abc import Iterator
+
+from headwater.broker.broker import Broker
+from headwater.config.listeners import ListenerAddress
+from headwater.endpoint import Endpoint
+from headwater.listeners.kafka.conversation import KafkaConversation
+from headwater.listeners.kafka.services import KafkaServices
+from headwater.listeners.listener import Listener
+from headwater.listeners.tcp.connection import Connection
+from headwater.listeners.tcp.listener import TcpListener
+from headwater.listeners.tcp.pool import ConnectionPool
+
+NAME = "kafka"
+
+
+def kafka_listeners(broker: Broker, pool: ConnectionPool) -> Iterator[Listener]:
+    services = KafkaServices(broker)
+    for number, address in enumerate(broker.config.listener_addresses):
+        # The first one is `kafka` for short, whatever its name in the settings.
+        name = f"{NAME}.{address.name}" if number else NAME
+        yield _listener(name, address, services, pool)
+
+
+def _listener(name: str, address: ListenerAddress, services: KafkaServices, pool: ConnectionPool) -> Listener:
+    def converse(connection: Connection) -> KafkaConversation:
+        return KafkaConversation(services, address.name, connection, pool.memory)
+
+    def advertise(bound: Endpoint) -> None:
+        services.broker.leadership.advertise(address.name, address.advertised or bound)
+
+    return TcpListener(name, address.bound, pool, converse, advertise)

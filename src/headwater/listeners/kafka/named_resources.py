@@ -1,0 +1,36 @@
+"""Resources as requests about settings name them: each is answered once, however often it is named."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol, TypeVar
+
+from headwater.errors import ErrorCode, Refusal
+
+
+class Named(Protocol):
+    """A resource as requests name it."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+async def once_each(resources: Sequence[N]) -> AsyncIterator[tuple[N, int]]:
+    """Each resource once, and how often it was named. A request may name thousands, so other clients are served in
+    between."""
+    times_named = Counter((each.resource_type, each.resource_name) for each in resources)
+    for place, resource in {(each.resource_type, each.resource_name): each for each in resources}.items():
+        yield resource, times_named[place]
+        await asyncio.sleep(0)
+
+
+def check_named_once(resource: Named, times_named: int) -> None:
+    if times_named > 1:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"'{resource.resource_name[:40]}' is changed {times_named} times in the request"
+        )

@@ -1,0 +1,29 @@
+"""A door for clients. `node.py` starts listeners in order and stops them in reverse order."""
+
+from typing import Protocol
+
+from headwater.endpoint import Endpoint
+
+
+class Listener(Protocol):
+    @property
+    def name(self) -> str:
+        """As settings and the ready line name it: `kafka`, or `kafka.INTERNAL` for a second one."""
+        ...
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The address that is bound, with the port that was taken where none was chosen."""
+        ...
+
+    def start(self) -> None:
+        """Bind and begin to accept. An address in use is an OSError that names it."""
+        ...
+
+    def stop_accepting(self) -> None:
+        """Take no more clients and no more requests; answer the requests under way."""
+        ...
+
+    async def stop(self, timeout_ms: int) -> None:
+        """Wait for the requests under way, but no longer than told, then close every connection."""
+        ...

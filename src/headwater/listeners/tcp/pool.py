@@ -1,0 +1,123 @@
+"""All TCP connections of this node, over all listeners: the limits that they share, the sweep that finds hung ones."""
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+
+from headwater import tcp
+from headwater.broker.broker import Broker
+from headwater.config.broker import BrokerConfig
+from headwater.listeners.tcp.connection import Connection, Converse
+from headwater.listeners.tcp.poller import Poller
+from headwater.listeners.tcp.request_memory import RequestMemory
+from headwater.listeners.tcp.transport import PlainTransport
+
+logger = logging.getLogger(__name__)
+
+SWEEP_INTERVAL_S = 1.0
+
+
+class ConnectionPool:
+    def __init__(self, broker: Broker) -> None:
+        self.config = broker.config
+        self.memory = RequestMemory(self.config.queued_max_request_bytes, self._reclaim)
+        self._clock = broker.clock
+        self._replies = broker.journal.replies
+        self._connections: set[Connection] = set()
+        self._no_connections = asyncio.Event()
+        self._no_connections.set()
+        self._per_host: Counter[str] = Counter()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._poller = Poller(broker.journal)
+        broker.live_config.follow(self._use_config)
+        self._sweep()
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def admit(self, accepted: socket.socket, host: str, converse: Converse) -> None:
+        """Begin to serve a client, unless there are too many already."""
+        if len(self._connections) >= self.config.max_connections:
+            _turn_away(accepted, host, len(self._connections), "max.connections")
+            return
+        if self._per_host[host] >= self.config.max_connections_per_ip:
+            _turn_away(accepted, host, self._per_host[host], "max.connections.per.ip")
+            return
+        accepted.setblocking(False)
+        tcp.prepare(accepted)
+        # As in Kafka: the system finds out that a client's machine has vanished without closing the connection.
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        transport = PlainTransport.adopt(accepted)
+        try:
+            connection = Connection(
+                transport,
+                self.config,
+                converse,
+                self.memory,
+                self._poller,
+                self._replies,
+                self._closed,
+                self._clock.monotonic_ms(),
+            )
+        except OSError:  # the client is gone already
+            transport.close()
+            return
+        self._connections.add(connection)
+        self._no_connections.clear()
+        self._per_host[host] += 1
+
+    def _closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._no_connections.set()
+        host = connection.peer_host
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+
+    def _sweep(self) -> None:
+        # The next one is planned first, so that a sweep that fails is not the last.
+        self._sweeping = self._loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+        self.sweep()
+
+    def sweep(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for connection in tuple(self._connections):
+            connection.sweep(now_ms)
+
+    def _reclaim(self) -> None:
+        for connection in self._connections:
+            connection.relax()
+
+    def _use_config(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.memory.bytes_max = config.queued_max_request_bytes
+        for connection in self._connections:
+            connection.use_config(config)
+
+    def drain(self) -> None:
+        """Take no more requests; answer those under way."""
+        for connection in tuple(self._connections):
+            connection.drain()
+
+    async def close(self, timeout_ms: int) -> None:
+        """Wait until the clients have taken their replies, but no longer than told, then close every connection."""
+        self.drain()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._no_connections.wait()
+        except TimeoutError:
+            logger.warning("%d clients did not take their replies in time", len(self._connections))
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in tuple(self._connections):
+            connection.close()
+        self._poller.close()
+
+
+def _turn_away(accepted: socket.socket, host: str, count: int, setting: str) -> None:
+    logger.warning("refusing a connection from %s: there are %d already (%s)", host, count, setting)
+    accepted.close()

@@ -1,0 +1,43 @@
+"""The seam between a connection and its socket: plain here, encrypted where a listener asks for TLS."""
+
+import os
+import socket
+from collections.abc import Iterable
+from typing import Any, Protocol, Self
+
+from headwater.storage.disk import File
+
+
+class Transport(Protocol):
+    """A non-blocking socket: BlockingIOError means that nothing can be received or sent now."""
+
+    def fileno(self) -> int: ...
+
+    def getpeername(self) -> Any: ...
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        """0 is the end of what the client sends."""
+        ...
+
+    def send(self, data: bytes | bytearray | memoryview, /) -> int: ...
+
+    def sendmsg(self, parts: Iterable[bytes | bytearray | memoryview], ancillary: Any, flags: int, /) -> int: ...
+
+    def send_range(self, file: File, position: int, length: int) -> int:
+        """Send bytes of a file; 0 means that the file ends before `position`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class PlainTransport(socket.socket):
+    """The accepted socket itself, so that the seam costs nothing."""
+
+    __slots__ = ()
+
+    @classmethod
+    def adopt(cls, accepted: socket.socket) -> Self:
+        return cls(accepted.family, accepted.type, accepted.proto, accepted.detach())
+
+    def send_range(self, file: File, position: int, length: int) -> int:
+        return os.sendfile(self.fileno(), file.fileno(), position, length)

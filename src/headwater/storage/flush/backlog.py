@@ -1,0 +1,94 @@
+"""What the next flush of a log has to cover besides the end of its active segment."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from headwater.storage.disk import Disk
+from headwater.storage.flush.flush_task import FlushTask, chunks
+from headwater.storage.producers.snapshot_files import SnapshotFiles
+from headwater.storage.segment import Segment
+
+# How far the active segment grows before a flush also writes its index entries and a producer snapshot: recovery reads
+# that much besides the unflushed tail. The more producers a snapshot holds, the more it costs and the rarer it is.
+_CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
+_CHECKPOINT_BYTES_PER_PRODUCER: Final = 1024
+
+
+class FlushBacklog:
+    __slots__ = ("_checkpointed_bytes", "_directories", "_directory", "_disk", "_snapshots", "sealed")
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        snapshots: SnapshotFiles,
+        sealed: Sequence[Segment],
+        directories: Sequence[Path],
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._snapshots = snapshots
+        # Sealed segments whose batches, or whose index entries, are not all on disk.
+        self.sealed = list(sealed)
+        # Directories in which names have changed.
+        self._directories = list(directories)
+        # Size of the active segment when its index entries were last written.
+        self._checkpointed_bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.sealed or self._directories or self._snapshots.has_unsynced)
+
+    def is_checkpoint_due(self, active: Segment, producer_count: int) -> bool:
+        """Whether the next flush should also write the index entries of the active segment, and a snapshot."""
+        growth_bytes = _CHECKPOINT_BYTES + producer_count * _CHECKPOINT_BYTES_PER_PRODUCER
+        return active.size >= self._checkpointed_bytes + growth_bytes
+
+    def add_sealed(self, segment: Segment) -> None:
+        """The segment was active until now; the file of the next one is new in the directory."""
+        self.sealed.append(segment)
+        self._checkpointed_bytes = 0
+        self.add_directory()
+
+    def add_rebuilt(self, sealed: Sequence[Segment]) -> None:
+        """Adds the segments whose indexes were damaged and rebuilt: their files are still to be replaced."""
+        for segment in sealed:
+            if segment.has_pending_entries and segment not in self.sealed:
+                self.sealed.append(segment)
+
+    def add_directory(self) -> None:
+        """Names in the log's directory have changed."""
+        self._directories = self._directories or [self._directory]
+
+    def forget_directories(self) -> None:
+        """The caller has synced them."""
+        self._directories = []
+
+    def retain(self, sealed: Sequence[Segment]) -> None:
+        """The log has no other sealed segments any more."""
+        self.sealed = [segment for segment in self.sealed if segment in sealed]
+
+    def plan(self, active: Segment, end_offset: int, truncations: int, *, with_active_indexes: bool) -> FlushTask:
+        """Takes all there is into one task, but keeps the sealed segments until that is `complete`."""
+        if with_active_indexes:
+            self._checkpointed_bytes = active.size
+        sealed = tuple(self.sealed)
+        directories, self._directories = self._directories, []
+        return FlushTask(
+            self._disk,
+            end_offset,
+            truncations,
+            [segment.file for segment in (*sealed, active)],
+            sealed,
+            list(chunks([*sealed, active] if with_active_indexes else sealed)),
+            self._snapshots.take_unsynced(),
+            self._snapshots.take_stale(),
+            directories,
+        )
+
+    def complete(self, task: FlushTask) -> None:
+        """The task ran without an error. Segments whose index entries a full disk kept out stay in the backlog."""
+        for chunk in task.chunks:
+            chunk.install()
+        self.sealed = [segment for segment in self.sealed if segment not in task.sealed or segment.has_pending_entries]

@@ -1,0 +1,77 @@
+"""Listeners: their names, protocols and addresses, as Kafka's settings write them."""
+
+import pytest
+
+from headwater.config.broker import BrokerConfig
+from headwater.config.listeners import SecurityProtocol
+from headwater.errors import ConfigError
+
+BOTH_PLAIN = "PLAINTEXT:PLAINTEXT,A:PLAINTEXT"
+
+
+@pytest.mark.parametrize("text", ["", "9092", "host", "host:", "host:70000", "::1:9092", "a b:1", "x" * 300 + ":1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"listeners: .* is not of the form HOST:PORT"):
+        BrokerConfig.from_values({"listeners": text})
+
+
+def test_an_address_without_a_name_is_the_plaintext_listener_that_tells_its_own_address() -> None:
+    (listener,) = BrokerConfig.from_values({"listeners": "127.0.0.1:9092"}).listener_addresses
+    assert listener == ("PLAINTEXT", SecurityProtocol.PLAINTEXT, ("127.0.0.1", 9092), None)
+    assert BrokerConfig().listener_addresses == [listener]
+
+
+def test_clients_are_told_another_address_where_one_is_advertised() -> None:
+    config = BrokerConfig.from_values({"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:9092"})
+    (listener,) = config.listener_addresses
+    assert listener.bound == ("0.0.0.0", 9092)
+    assert listener.advertised == ("broker.example", 9092)
+
+
+def test_several_listeners_have_names_protocols_and_addresses_of_their_own() -> None:
+    config = BrokerConfig.from_values(
+        {
+            "listeners": "internal://127.0.0.1:9092, EXTERNAL://0.0.0.0:9093",
+            "advertised.listeners": "EXTERNAL://broker.example:443",
+            "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:plaintext",
+        }
+    )
+    assert config.listener_addresses == [
+        ("INTERNAL", SecurityProtocol.PLAINTEXT, ("127.0.0.1", 9092), None),
+        ("EXTERNAL", SecurityProtocol.PLAINTEXT, ("0.0.0.0", 9093), ("broker.example", 443)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"listeners": "SSL://127.0.0.1:9093"}, "listeners: SSL asks for SSL; only PLAINTEXT is there yet"),
+        (
+            {"listeners": "A://127.0.0.1:1", "listener.security.protocol.map": "A:SASL_SSL"},
+            "listeners: A asks for SASL_SSL; only PLAINTEXT",
+        ),
+        ({"listeners": "A://127.0.0.1:1"}, "A has no protocol in listener.security.protocol.map"),
+        ({"listeners": "127.0.0.1:1,127.0.0.1:2"}, "listener PLAINTEXT is named twice"),
+        ({"listener.security.protocol.map": "PLAINTEXT"}, "'PLAINTEXT' is not of the form NAME:PROTOCOL"),
+        ({"listener.security.protocol.map": "PLAINTEXT:TLS"}, "asks for the protocol 'TLS'; there are PLAINTEXT, SSL"),
+        ({"listener.security.protocol.map": "A:SSL,a:SSL"}, "listener A is given a protocol twice"),
+        ({"advertised.listeners": "OTHER://127.0.0.1:1"}, "advertised.listeners: there is no listener OTHER"),
+        ({"listeners": "0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0:9092; set advertised.listeners"),
+        ({"advertised.listeners": "0.0.0.0:9092"}, "advertised.listeners: clients cannot connect to 0.0.0.0:9092"),
+        ({"advertised.listeners": "broker.example:0"}, "advertised.listeners: clients cannot connect to"),
+        (
+            {"listeners": "PLAINTEXT://127.0.0.1:1,A://127.0.0.2:1", "listener.security.protocol.map": BOTH_PLAIN},
+            "PLAINTEXT and A have the same port 1",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_refused_by_name(settings: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        BrokerConfig.from_values(settings)
+
+
+def test_an_ipv4_and_an_ipv6_address_may_share_a_port() -> None:
+    config = BrokerConfig.from_values(
+        {"listeners": "PLAINTEXT://127.0.0.1:9092,A://[::1]:9092", "listener.security.protocol.map": BOTH_PLAIN}
+    )
+    assert [listener.bound.port for listener in config.listener_addresses] == [9092, 9092]

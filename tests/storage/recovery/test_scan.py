@@ -1,0 +1,74 @@
+"""Walks over files that are shorter, or other, than expected."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import CorruptBatch
+from headwater.storage.disk import Disk, File
+from headwater.storage.file_range import FileRange
+from headwater.storage.recovery.scan import HEADER_BLOCK_BYTES, Scan, headers, spans
+from tests.support.storage.builders import numbered
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> File:
+    """A thousand batches, several blocks of them."""
+    found = Disk().open(tmp_path / "00000000000000000000.log", create=True)
+    found.pwritev([numbered(offset)[1] for offset in range(1000)], 0)
+    assert found.size() > 3 * HEADER_BLOCK_BYTES
+    return found
+
+
+def test_every_walk_finds_every_batch(file: File) -> None:
+    size = file.size()
+    assert [header.base_offset for _, header in headers(file, 0, size)] == list(range(1000))
+    assert [span[2:] for span in spans(file, 0, size)] == [(offset, offset) for offset in range(1000)]
+    scan = Scan(file, 0, size, 0, 1000)
+    assert [header.base_offset for _, header, _ in scan] == list(range(1000))
+    assert (scan.position, scan.next_offset, scan.problem) == (size, 1000, None)
+
+
+def test_a_file_that_is_cut_during_a_walk_ends_it(file: File) -> None:
+    size = file.size()
+    file.truncate(size // 2)
+    assert 400 < len(list(headers(file, 0, size))) < 600
+    assert 400 < len(list(spans(file, 0, size))) < 600
+    scan = Scan(file, 0, size, 0, 1000)
+    assert 400 < len(list(scan)) < 600
+    assert scan.problem is not None
+
+
+def test_a_walk_never_goes_backwards_or_on_through_garbage(file: File) -> None:
+    size = file.size()
+    file.pwritev([b"\xff" * 61], 0)
+    with pytest.raises(CorruptBatch, match="position 0"):
+        list(headers(file, 0, size))
+    with pytest.raises(CorruptBatch, match="position 0"):
+        list(spans(file, 0, size))
+    scan = Scan(file, 0, size, 0, 1000)
+    assert list(scan) == []
+    assert scan.position == 0
+
+
+def test_a_range_in_memory_is_read_without_the_disk(file: File) -> None:
+    span = FileRange(file, 10, 5000)
+    resident = span.read_resident()
+    assert resident in (None, span.read())
+    assert resident is not None or not file.is_resident(10, 5000)
+    file.warm(0, file.size())
+    assert file.pread_resident(10, file.size()) is None
+
+
+def test_where_nobody_can_tell_what_is_in_memory_little_is_read_and_much_is_left_to_a_thread(
+    file: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "preadv", refuse)
+    assert file.pread_resident(100, 10) == file.pread(100, 10)
+    assert file.pread_resident(100, file.size()) is None
+    assert not file.is_resident(10, 5000)

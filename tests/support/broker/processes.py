@@ -1,0 +1,113 @@
+"""A broker in a process of its own, which can be killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.ports import port_of, reserved_port
+
+# The module that is run, and what it is told before `serve`. A fault test has launchers of its own.
+PLAIN = ("headwater.cli.main",)
+# Long enough for a loaded machine; a test that waits this long has failed.
+TIMEOUT_S = 60
+
+_ROOT = Path(__file__).parents[3]
+
+
+class BrokerProcess:
+    """Always on the same port and directory, however often it is killed and started again."""
+
+    def __init__(self, data_directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._data_directory = data_directory
+        self._settings = dict(settings or {})
+        self._reserved = reserved_port()
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{port_of(self._reserved)}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    @property
+    def log(self) -> str:
+        """What it has written to its standard error, over all its lives."""
+        return self._log_path.read_text()
+
+    @property
+    def _log_path(self) -> Path:
+        return self._data_directory.parent / "broker.log"
+
+    def start(self, launcher: Sequence[str] = PLAIN) -> None:
+        assert self.launch(launcher), self.log
+
+    def launch(self, launcher: Sequence[str]) -> bool:
+        """Whether it came so far as to be ready; if not, it has ended."""
+        module, *arguments = launcher
+        command = [sys.executable, "-m", module, *arguments, "serve"]
+        command += ["--data-dir", str(self._data_directory), "--kafka", self.bootstrap_servers]
+        for name, value in self._settings.items():
+            command += ["--set", f"{name}={value}"]
+        with self._log_path.open("a") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment(), cwd=_ROOT
+            )
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().startswith("ready ")
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        return self._end(signal.SIGTERM)
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Until it ends by itself. TimeoutExpired: it goes on."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        code = self._process.wait(timeout_s)
+        self._process.stdout.close()
+        self._process = None
+        return code
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self.kill()
+        self._reserved.close()
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """For what another process does, which cannot be waited on: looks again and again, with a short pause."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def _environment() -> dict[str, str]:
+    # Settings of whoever runs the tests must not reach the broker under test.
+    return {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}

@@ -1,7 +1,7 @@
 """Deadlines by key: the next one, and which are due.
 
-Moving one further away, which every heartbeat does, costs one dictionary entry: the heap keeps the earlier time, and an
-entry that comes up too soon goes back.
+To move a deadline further away, which every heartbeat does, costs one dictionary entry: the heap keeps the earlier
+time, and an entry that comes up too early is pushed back.
 """
 
 from collections.abc import Hashable
@@ -10,14 +10,14 @@ from typing import Generic, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
-# Below this many entries of cancelled deadlines nothing is gained by sweeping them out.
+# Below this size of the heap it is not worth sweeping out the entries of cancelled deadlines.
 SWEEP_MIN = 64
 
 
 class Deadlines(Generic[KeyT]):
     def __init__(self) -> None:
         self._due_ms: dict[KeyT, int] = {}
-        # What the heap holds for a key; a key has one entry that counts, any other is left over and passed by.
+        # By key, the time of the one heap entry that counts. Other entries of the key are stale and skipped.
         self._queued_ms: dict[KeyT, int] = {}
         self._order = 0
         self._heap: list[tuple[int, int, KeyT]] = []
@@ -39,7 +39,7 @@ class Deadlines(Generic[KeyT]):
         self._due_ms.pop(key, None)
 
     def next_ms(self) -> int | None:
-        """When the earliest is due; None where there is none."""
+        """When the earliest deadline is due; None if there is no deadline."""
         return None if self.next_key() is None else self._heap[0][0]
 
     def next_key(self) -> KeyT | None:
@@ -60,13 +60,13 @@ class Deadlines(Generic[KeyT]):
         return None
 
     def _push(self, key: KeyT, due_ms: int) -> None:
-        # Keys that are due together come in the order in which they were put into the heap, whatever keys are.
+        # The counter breaks ties, so that keys need no order: those due together come in the order they were pushed.
         self._order += 1
         self._queued_ms[key] = due_ms
         heappush(self._heap, (due_ms, self._order, key))
 
     def _sweep(self) -> None:
-        """Keeps the heap in proportion to what is in it: members that come and go leave entries behind."""
+        """Keeps the size of the heap in proportion to the deadlines: members that come and go leave entries behind."""
         if len(self._heap) < SWEEP_MIN or len(self._heap) < 2 * len(self._due_ms):
             return
         self._queued_ms = dict(self._due_ms)

@@ -1,5 +1,5 @@
-"""Regular expressions of clients, matched by RE2: its time grows with the length of the text and the size of the
-expression, and no faster. The size is bounded here, so that an expression cannot stall the broker."""
+"""Regular expressions of clients, matched by RE2, whose time is linear in the length of the text and in the size of the
+expression. The size is bounded here, so that no expression can stall the broker."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -8,9 +8,10 @@ from typing import cast
 from headwater.errors import ErrorCode, Refusal
 
 LENGTH_MAX = 1024
-# Of one compiled expression.
+# Per compiled expression.
 MEMORY_BYTES_MAX = 1 << 20
-# An expression costs time with every instruction that it is compiled into: repetitions make many of few characters.
+# Matching time grows with the instructions that an expression compiles to, and repetitions make many instructions of
+# few characters.
 INSTRUCTIONS_MIN = 300
 INSTRUCTIONS_PER_CHARACTER = 2
 MATCHERS_KEPT = 128
@@ -18,13 +19,13 @@ MATCHERS_KEPT = 128
 
 @lru_cache(maxsize=MATCHERS_KEPT)
 def whole_matcher(regex: str) -> Callable[[str], object]:
-    """Gives something other than None for a text that matches as a whole."""
+    """A function that returns something other than None if the whole text matches."""
     if len(regex) > LENGTH_MAX:
         raise Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"the regular expression has {len(regex)} characters, the limit is {LENGTH_MAX}",
         )
-    # Few brokers ever need it, and none to start.
+    # Imported on first use: few brokers need it, and none at start.
     import re2  # noqa: PLC0415
 
     options = re2.Options()

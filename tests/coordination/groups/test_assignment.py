@@ -5,7 +5,14 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.coordination.groups.assignment import Assignment, contains, difference, intersection, of, union
+from headwater.coordination.groups.assignment import (
+    Assignment,
+    assignment_of,
+    contains,
+    difference,
+    intersection,
+    union,
+)
 from headwater.ids import TopicId
 
 TOPIC_IDS = [TopicId(UUID(int=number)) for number in range(4)]
@@ -21,21 +28,21 @@ def pairs(assignment: Assignment) -> Pairs:
 
 @given(pair_sets)
 def test_an_assignment_holds_the_partitions_that_it_was_made_of(some: Pairs) -> None:
-    assert pairs(of(some)) == some
+    assert pairs(assignment_of(some)) == some
 
 
 @given(pair_sets, pair_sets)
 def test_the_operations_are_those_of_sets(one: Pairs, other: Pairs) -> None:
-    assert pairs(union(of(one), of(other))) == one | other
-    assert pairs(intersection(of(one), of(other))) == one & other
-    assert pairs(difference(of(one), of(other))) == one - other
-    assert contains(of(one), of(other)) == (one >= other)
-    assert contains(union(of(one), of(other)), of(one))
+    assert pairs(union(assignment_of(one), assignment_of(other))) == one | other
+    assert pairs(intersection(assignment_of(one), assignment_of(other))) == one & other
+    assert pairs(difference(assignment_of(one), assignment_of(other))) == one - other
+    assert contains(assignment_of(one), assignment_of(other)) == (one >= other)
+    assert contains(union(assignment_of(one), assignment_of(other)), assignment_of(one))
 
 
 @given(pair_sets, pair_sets)
 def test_the_operations_leave_what_they_are_given_as_it_is(one: Pairs, other: Pairs) -> None:
-    given_one, given_other = of(one), of(other)
+    given_one, given_other = assignment_of(one), assignment_of(other)
     for operation in (union, intersection, difference):
         operation(given_one, given_other)
 
@@ -44,5 +51,9 @@ def test_the_operations_leave_what_they_are_given_as_it_is(one: Pairs, other: Pa
 
 @given(pair_sets, pair_sets)
 def test_assignments_are_equal_if_their_partitions_are(one: Pairs, other: Pairs) -> None:
-    assert (of(one) == of(other)) == (one == other)
-    assert union(of(one), of(other)) == union(of(other), of(one)) == of(one | other)
+    assert (assignment_of(one) == assignment_of(other)) == (one == other)
+    assert (
+        union(assignment_of(one), assignment_of(other))
+        == union(assignment_of(other), assignment_of(one))
+        == assignment_of(one | other)
+    )

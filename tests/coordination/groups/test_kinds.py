@@ -14,7 +14,7 @@ from headwater.coordination.groups.classic.commands import Join, Leave, Sync
 from headwater.coordination.groups.classic.events import ClassicRosterEvent
 from headwater.coordination.groups.consumer.events import ConsumerRosterEvent
 from headwater.coordination.groups.events import Event
-from headwater.coordination.groups.group import GroupContext, Kind
+from headwater.coordination.groups.group import GroupContext, GroupKind
 from headwater.coordination.groups.kinds import CLASSIC, CONSUMER, KINDS
 from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery
@@ -140,7 +140,7 @@ def new_toy_group(group_id: GroupId, context: GroupContext) -> ToyGroup:
     return ToyGroup(group_id, context.deadlines)
 
 
-TOY = Kind(
+TOY = GroupKind(
     ToyGroup.type,
     new_toy_group,
     events=(ToyTaken, ToyReturned, ToysForgotten),

@@ -1,19 +1,25 @@
-"""The log of a machine of groups: offsets committed inside transactions are there as any other producer's records are.
+"""The log of a machine of groups. Offsets committed inside transactions are stored as any other producer's records are.
 
 They are ordinary records in transactional batches of their producer, and a control batch ends the transaction. So the
-partition knows what is undecided; compaction keeps that, drops what was aborted, and takes the rest for plain commits.
+partition tracks which transactions are open, and compaction keeps the offsets of those, drops aborted ones, and treats
+committed ones as plain commits.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, assert_never
 
 from headwater.broker.groups.format import GroupFormat
 from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
 from headwater.broker.writes.append import Append
 from headwater.coordination.groups.events import Event
-from headwater.coordination.groups.offsets.events import OffsetCommitted, TransactionalOffsetCommitted, TransactionEnded
+from headwater.coordination.groups.offsets.events import (
+    OffsetCommitted,
+    TransactionalOffsetCommitted,
+    TransactionEnded,
+    TransactionEvent,
+)
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import ProducerId
 from headwater.protocol.batches import batch as batches
@@ -22,22 +28,28 @@ from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
 
 
-class _Producer(NamedTuple):
+class _Transactional(NamedTuple):
+    """A batch of records in a producer's transaction."""
+
     producer_id: ProducerId
     epoch: int
+
+
+# What an event shares with its neighbours in one batch. A marker stands alone; None is a plain batch.
+_BatchKind: TypeAlias = _Transactional | TransactionEnded | None
 
 
 class GroupLog(StateLog[Event]):
     def __init__(self, partition: Partition, codec: int = Codec.NONE) -> None:
         super().__init__(partition, GroupFormat(), codec)
-        # The epochs of producers of whom the partition has yet to hear, in the append to come.
+        # Producer epochs of the next append, which the partition does not know yet.
         self._epochs: dict[ProducerId, int] = {}
 
     def check(self, events: Sequence[object]) -> None:
         """Refuses producers and coordinators that others have replaced."""
-        # What is decided together is part of one transaction or of none.
+        # Events that are decided together all belong to one transaction, or none of them does.
         event = events[-1] if events else None
-        if not isinstance(event, TransactionalOffsetCommitted | TransactionEnded):
+        if not isinstance(event, TransactionEvent):
             return
         producer_id, epoch = event.producer_id, event.producer_epoch
         state = self.partition.producer(producer_id)
@@ -51,34 +63,35 @@ class GroupLog(StateLog[Event]):
         self._epochs[producer_id] = epoch
 
     def append(self, events: Sequence[Event], append: Append, now_ms: int) -> None:
-        """As few batches as their order allows. They are written together and flushed in their order, so that `append`,
-        which hears of the last, hears of all; what befalls one of them befalls those after it."""
+        """Writes as few batches as the order of the events allows. They are written together and flushed in their
+        order, so `append`, which is told about the last batch, speaks for all; an error in one also fails those after
+        it."""
         self._epochs.clear()
-        runs = [(batch, list(run)) for batch, run in groupby(events, _batch_of)]
+        runs = [(kind, list(run)) for kind, run in groupby(events, _batch_kind)]
         last = len(runs) - 1
-        for index, (batch, run) in enumerate(runs):
-            self._append_run(batch, run, append if index == last else Append(_unheard), now_ms)
+        for index, (kind, run) in enumerate(runs):
+            self._append_run(kind, run, append if index == last else Append(_ignore), now_ms)
 
-    def _append_run(
-        self, batch: _Producer | TransactionEnded | None, run: Sequence[Event], append: Append, now_ms: int
-    ) -> None:
-        match batch:
+    def _append_run(self, kind: _BatchKind, run: Sequence[Event], append: Append, now_ms: int) -> None:
+        match kind:
             case None:
                 super().append(run, append, now_ms)
-            case _Producer(producer_id, epoch):
+            case _Transactional(producer_id, epoch):
                 records = self._records(run, now_ms)
                 built = batches.build(
                     records, codec=self._codec, producer_id=producer_id, producer_epoch=epoch, transactional=True
                 )
                 self._stage(built, append, now_ms)
             case TransactionEnded():
-                self.partition.stage_marker(batch.producer_id, batch.producer_epoch, _marker(batch), append, now_ms)
+                self.partition.stage_marker(kind.producer_id, kind.producer_epoch, _marker(kind), append, now_ms)
+            case _:
+                assert_never(kind)
 
     def _events(self, header: BatchHeader, records: Sequence[Record]) -> Iterable[Event]:
         if header.is_control:
             return _ends(header, records)
         events = super()._events(header, records)
-        return _pended(header, events) if header.is_transactional else events
+        return _in_transaction(header, events) if header.is_transactional else events
 
 
 def _ends(header: BatchHeader, records: Sequence[Record]) -> Iterator[Event]:
@@ -88,7 +101,7 @@ def _ends(header: BatchHeader, records: Sequence[Record]) -> Iterator[Event]:
             yield TransactionEnded(producer_id, header.producer_epoch, marker.coordinator_epoch, marker.committed)
 
 
-def _pended(header: BatchHeader, events: Iterable[Event]) -> Iterator[Event]:
+def _in_transaction(header: BatchHeader, events: Iterable[Event]) -> Iterator[Event]:
     for event in events:
         if isinstance(event, OffsetCommitted):
             yield TransactionalOffsetCommitted(ProducerId(header.producer_id), header.producer_epoch, *event)
@@ -96,10 +109,9 @@ def _pended(header: BatchHeader, events: Iterable[Event]) -> Iterator[Event]:
             yield event
 
 
-def _batch_of(event: Event) -> _Producer | TransactionEnded | None:
-    """What tells the batch that an event is in from those of its neighbours; the end of a transaction stands alone."""
+def _batch_kind(event: Event) -> _BatchKind:
     if isinstance(event, TransactionalOffsetCommitted):
-        return _Producer(event.producer_id, event.producer_epoch)
+        return _Transactional(event.producer_id, event.producer_epoch)
     return event if isinstance(event, TransactionEnded) else None
 
 
@@ -107,5 +119,6 @@ def _marker(event: TransactionEnded) -> Marker:
     return Marker(event.is_committed, event.coordinator_epoch)
 
 
-def _unheard(_append: Append) -> None:
+def _ignore(append: Append) -> None:
     """Nobody waits for a batch that others follow."""
+    del append

@@ -19,17 +19,17 @@ from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
 from headwater.protocol.stored.record import read_key, read_record_type, read_value, write_key, write_value
 from headwater.protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-# What Kafka writes since its feature `transaction.version` is 1 or more.
+# What Kafka writes from `transaction.version` (a feature of the cluster) 1 on.
 _VALUE_VERSION: Final = 1
-# By the version of that feature which the client makes use of. To Kafka an older client's is 0, and 1, which only
-# changed this record, means the same to clients.
+# The stored number is the version of that feature which the client uses. Kafka stores 0 for older clients; version 1
+# only changed this record, so clients behave the same under both.
 _PROTOCOL_VERSIONS: Final = {0: 1, 1: 1, 2: 2}
 _CLIENT_VERSIONS: Final = {1: 0, 2: 2}
 _STATES: Final = {state.value: state for state in TransactionState}
 
 
 class DamagedTransactions(HeadwaterError):
-    """Transactions are not loaded from what cannot be read: one that is left out would never end in its partitions."""
+    """Transactions are not loaded from records that cannot be read: one left out would never end in its partitions."""
 
 
 class TransactionFormat:
@@ -40,14 +40,14 @@ class TransactionFormat:
     def decode(self, key: bytes, value: bytes | None) -> Event | None:
         try:
             if read_record_type(key) != TransactionLogKey.record_type:
-                # What a newer version will read again.
+                # Written by a newer version, which will read it again.
                 return None
             transactional_id = TransactionalId(read_key(TransactionLogKey, key).transactional_id)
             if value is None:
                 return TransactionForgotten(transactional_id)
             return _read(transactional_id, read_value(TransactionLogValue, value))
         except ProtocolError as error:
-            # The checksum was right, so it was written like this: by what, is for a person to find out.
+            # The checksum was right, so the record was written like this. A person must find out by what.
             raise DamagedTransactions(f"the transaction record {key[:80]!r} is not understood: {error}") from error
 
 

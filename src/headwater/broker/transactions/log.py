@@ -1,5 +1,5 @@
-"""The log of a machine of transactions. What is stored last of an id is all there is to know of it, so what another
-event of the same batch has overtaken is left out, as compaction would do later."""
+"""The log of a machine of transactions. The last event of an id is its whole state, so earlier events of the same id
+are left out of a batch, as compaction would drop them later."""
 
 from collections.abc import Sequence
 

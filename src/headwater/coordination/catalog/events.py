@@ -1,4 +1,4 @@
-"""The catalog's events. Each carries the whole state of its key, so that the log can be compacted by key."""
+"""The catalog's events. Each has the whole state of its key, so that the log can be compacted by key."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
@@ -8,7 +8,7 @@ from headwater.ids import GroupId, TopicId, TopicName
 
 
 class Topic(NamedTuple):
-    """A topic as it stands, and the event that says so."""
+    """The current state of a topic, and the event that sets it."""
 
     name: TopicName
     id: TopicId
@@ -25,13 +25,13 @@ class TopicDeleted(NamedTuple):
 
 
 class BrokerOverrides(NamedTuple):
-    """Settings of the broker that were changed while it ran."""
+    """Broker settings changed at run time."""
 
     values: Mapping[str, str]
 
 
 class GroupOverrides(NamedTuple):
-    """Settings of a group, which need not exist; none at all where they were unset."""
+    """Settings of a group, which need not exist. Empty values: the group has no settings of its own any more."""
 
     group_id: GroupId
     values: Mapping[str, str]

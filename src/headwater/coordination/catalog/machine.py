@@ -1,8 +1,8 @@
-"""The catalog: which topics there are, their ids, partition counts and settings, and the settings of broker and groups,
+"""The catalog: all topics with their ids, partition counts and settings, and the settings of the broker and of groups,
 as a fold over its own log.
 
 Pure: no clock, no I/O. `decide_*` checks a command against the state and returns events; `apply` is the only writer,
-live and in recovery. An event carries the whole state of its key, so that the log may be compacted by key.
+live and in recovery. An event has the whole state of its key, so that the log may be compacted by key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ PRODUCER_ID_BLOCK = 1000
 
 class CatalogMachine:
     def __init__(self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000) -> None:
-        # Rises with every change of a topic, so that whoever has looked at the topics knows when to look again.
+        # Rises with every change of a topic, so that readers of the catalog notice when their view is outdated.
         self.version = 0
         self.by_name: dict[TopicName, Topic] = {}
         self.by_id: dict[TopicId, Topic] = {}
@@ -37,7 +37,7 @@ class CatalogMachine:
         self.partition_total = 0
         self.topics_max = topics_max
         self.partitions_max = partitions_max
-        # How many groups may have settings of their own.
+        # Maximum number of groups that have settings of their own.
         self.groups_max = groups_max
 
     # -- decisions

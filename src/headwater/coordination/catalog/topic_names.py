@@ -1,4 +1,4 @@
-"""Names of topics: which are legal, and which belong to the broker."""
+"""Topic names: which are legal, and which are the broker's own."""
 
 import re
 
@@ -7,9 +7,9 @@ from headwater.ids import TopicName
 
 TOPIC_NAME_LENGTH_MAX = 249
 RESERVED_PREFIX = "__headwater_"
-# Where groups and what they committed are kept.
+# Stores groups and their committed offsets.
 OFFSETS_TOPIC = TopicName("__consumer_offsets")
-# Where transactional ids and the state of their transactions are kept.
+# Stores transactional ids and the state of their transactions.
 TRANSACTIONS_TOPIC = TopicName("__transaction_state")
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 
@@ -17,7 +17,7 @@ _LEGAL_NAME = r"[a-zA-Z0-9._-]+"
 
 
 def is_internal(name: str) -> bool:
-    """Written by the broker alone, and no part of "all topics" for a subscription."""
+    """Internal topics are written by the broker alone, and no subscription by regular expression includes them."""
     return name in INTERNAL_TOPICS or name.startswith(RESERVED_PREFIX)
 
 

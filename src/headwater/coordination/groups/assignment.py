@@ -1,11 +1,11 @@
-"""Partitions by topic id, as members of a group hold them, and the few set operations that groups need."""
+"""Partitions by topic id, as members of a group hold them, with the set operations that groups need."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from headwater.ids import TopicId
 
-# No topic without partitions; values are never changed in place.
+# Invariant: no topic has an empty set of partitions. Values are never changed in place.
 Assignment: TypeAlias = Mapping[TopicId, frozenset[int]]
 
 NOTHING: Assignment = {}
@@ -40,8 +40,7 @@ def contains(whole: Assignment, part: Assignment) -> bool:
     return all(topic_id in whole and partitions <= whole[topic_id] for topic_id, partitions in part.items())
 
 
-def of(pairs: Iterable[tuple[TopicId, int]]) -> Assignment:
-    """From single partitions."""
+def assignment_of(pairs: Iterable[tuple[TopicId, int]]) -> Assignment:
     gathered: dict[TopicId, set[int]] = {}
     for topic_id, partition in pairs:
         gathered.setdefault(topic_id, set()).add(partition)

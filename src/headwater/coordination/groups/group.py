@@ -28,7 +28,7 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """What its members say they are; empty if nobody has ever joined."""
+        """The protocol type that its members give, such as consumer; empty if no member has ever joined."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Group(Protocol):
         ...
 
     def apply(self, event: Any, /) -> None:
-        """Takes the events that its `Kind` lists; any other event raises."""
+        """Takes the events that its `GroupKind` lists; any other event raises."""
         ...
 
     # -- requests of the classic protocol
@@ -112,7 +112,7 @@ class GroupContext(NamedTuple):
     topics: TopicImage
 
 
-class Kind(NamedTuple):
+class GroupKind(NamedTuple):
     """A kind of group: how one begins, and which events are for it. Each event has a `group_id`."""
 
     group_type: GroupType
@@ -128,12 +128,12 @@ class Kind(NamedTuple):
 class EventRule(NamedTuple):
     """What an event means for the group that it names."""
 
-    kind: Kind
+    kind: GroupKind
     can_begin: bool
     is_end: bool
 
 
-def event_rules(kinds: Iterable[Kind]) -> Mapping[type[Any], EventRule]:
+def event_rules(kinds: Iterable[GroupKind]) -> Mapping[type[Any], EventRule]:
     rules: dict[type[Any], EventRule] = {}
     for kind in kinds:
         for event in kind.events:

@@ -17,7 +17,7 @@ from headwater.coordination.groups.consumer.events import (
     TargetForgotten,
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.group import GroupContext, Kind
+from headwater.coordination.groups.group import GroupContext, GroupKind
 from headwater.coordination.groups.terms import GroupType
 from headwater.ids import GroupId
 
@@ -30,7 +30,7 @@ def _new_consumer(group_id: GroupId, context: GroupContext) -> ConsumerGroup:
     return ConsumerGroup(group_id, *context)
 
 
-CLASSIC: Final = Kind(
+CLASSIC: Final = GroupKind(
     GroupType.CLASSIC,
     _new_classic,
     events=get_args(ClassicRosterEvent),
@@ -38,7 +38,7 @@ CLASSIC: Final = Kind(
     end=ClassicGroupForgotten,
 )
 
-CONSUMER: Final = Kind(
+CONSUMER: Final = GroupKind(
     GroupType.CONSUMER,
     _new_consumer,
     events=get_args(ConsumerRosterEvent),

@@ -27,7 +27,7 @@ from headwater.coordination.groups.consumer.commands import (
     MemberHeartbeat,
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.group import EventRule, Group, GroupContext, Kind, event_rules
+from headwater.coordination.groups.group import EventRule, Group, GroupContext, GroupKind, event_rules
 from headwater.coordination.groups.kinds import CLASSIC, KINDS
 from headwater.coordination.groups.migration.upgrade import decide_takeover
 from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
@@ -53,7 +53,7 @@ class GroupMachine:
         topics: TopicImage,
         has_room: Callable[[], bool],
         bytes_left: Callable[[], int],
-        kinds: Sequence[Kind] = KINDS,
+        kinds: Sequence[GroupKind] = KINDS,
     ) -> None:
         self.groups: dict[GroupId, Group] = {}
         # About how many bytes of memory all members take.

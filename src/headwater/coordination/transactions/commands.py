@@ -1,4 +1,4 @@
-"""What producers and tools ask of transactions and what they are told, free of any wire format."""
+"""The requests of producers and tools about transactions and their results, free of any wire format."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -6,13 +6,13 @@ from typing import NamedTuple, Protocol
 from headwater.coordination.transactions.events import NO_BATCH_ID, TransactionState
 from headwater.ids import ProducerId, TopicPartition, TransactionalId
 
-# What an older client speaks, and what every end of a transaction raises the epoch in (KIP-890).
+# Versions of the transaction protocol. In version 2 (KIP-890) every end of a transaction raises the epoch.
 PROTOCOL_1 = 1
 PROTOCOL_2 = 2
 
 
 class TransactionSettings(Protocol):
-    """The settings of the broker that concern transactions."""
+    """The broker settings that concern transactions."""
 
     @property
     def transaction_max_timeout_ms(self) -> int: ...
@@ -47,11 +47,11 @@ class ProducerIdentity(NamedTuple):
 class InitProducer(NamedTuple):
     transactional_id: TransactionalId
     timeout_ms: int
-    # Used where the id is new, or the epochs of its producer id are used up.
+    # Used if the transactional id is new, or if the epochs of its producer id are used up.
     new_producer_id: ProducerId
-    # Who the client has been so far (KIP-360); None for one that has just started.
+    # The identity that the client has had so far (KIP-360); None for a client that has just started.
     expected: ProducerIdentity | None = None
-    # Both of two-phase commit (KIP-939).
+    # Both belong to two-phase commit (KIP-939).
     enable_two_phase: bool = False
     keep_prepared: bool = False
 
@@ -61,12 +61,12 @@ class EndTransaction(NamedTuple):
     producer: ProducerIdentity
     is_commit: bool
     protocol_version: int
-    # Used where the end raises the epoch and there is none left.
+    # Used if the end raises the epoch and there is none left.
     new_producer_id: ProducerId
 
 
 class StagedWriter(NamedTuple):
-    """One of those whose transactions make up a batch, as it was when it had written all of its part."""
+    """A producer whose open transaction is a part of a batch, with its identity when it had written that part."""
 
     transactional_id: TransactionalId
     producer: ProducerIdentity
@@ -74,33 +74,33 @@ class StagedWriter(NamedTuple):
 
 class PublishBatch(NamedTuple):
     application_id: TransactionalId
-    # Numbers the application's batches: a later one has a higher number.
+    # Numbers the application's batches in ascending order.
     batch_id: int
-    # False: the writers' transactions are aborted, and the batch is not remembered.
+    # False: the writers' transactions are aborted, and the batch id is not stored.
     is_commit: bool
     writers: Sequence[StagedWriter]
-    # Used where the application is new.
+    # Used if the application is new.
     new_producer_id: ProducerId
 
 
 class PublishResult(NamedTuple):
-    # The batch had been published before, so that what was written for it again is aborted.
+    # The batch was published before, so what was written for it again is aborted.
     is_replay: bool
     published_batch_id: int
 
 
 class WriteMarkers(NamedTuple):
-    """For the driver: write a marker to each of these partitions, again and again until it is there, and hand this
-    back. Whoever writes them does not need to know whether they were written before."""
+    """An effect for the driver: write a marker to each of these partitions, retry until all are on disk, and then hand
+    this back to the machine. A marker that was written before may be written again."""
 
     transactional_id: TransactionalId
     producer_id: ProducerId
     producer_epoch: int
     is_commit: bool
     partitions: frozenset[TopicPartition]
-    # In protocol 2 the epoch of a marker is higher than that of the records which it ends.
+    # In protocol 2 the epoch of a marker is higher than the epoch of the records that it ends.
     protocol_version: int
-    # Together with the epoch, which transaction it is.
+    # Identifies the transaction, together with the epoch.
     start_timestamp_ms: int
 
 
@@ -109,7 +109,7 @@ class TransactionDescription(NamedTuple):
     producer: ProducerIdentity
     state: TransactionState
     timeout_ms: int
-    # -1 where there has been no transaction.
+    # -1 if there has been no transaction.
     start_timestamp_ms: int
     partitions: frozenset[TopicPartition]
     published_batch_id: int = NO_BATCH_ID

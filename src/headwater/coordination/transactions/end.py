@@ -1,7 +1,7 @@
-"""EndTxn: what it makes of a transaction, for each state and protocol.
+"""EndTxn: the next state of a transaction, for each state and protocol.
 
-In protocol 1 an epoch lasts for many transactions, so an end that comes late cannot be told from one that is meant for
-the transaction which is open now. In protocol 2 every end moves on to another epoch, which tells them apart.
+In protocol 1 an epoch lasts for many transactions, so a delayed EndTxn for an earlier transaction cannot be told from
+one for the open transaction. In protocol 2 every end raises the epoch, which tells them apart.
 """
 
 from headwater.coordination.decisions import Now
@@ -37,11 +37,11 @@ def check_owner(transaction: TransactionStored, producer: ProducerIdentity) -> N
 
 
 def ended(transaction: TransactionStored, end: EndTransaction, now: Now) -> TransactionStored | None:
-    """What is stored next; None where the transaction has ended like this already."""
+    """What is stored next; None if the transaction has already ended in this way."""
     if _is_repeated(transaction, end):
         _check_repeated(transaction, end)
         if transaction.producer_epoch == EPOCH_MAX:
-            # It timed out in the last epoch of its producer id, and this one is not for clients.
+            # The transaction timed out in the last epoch for clients, and the highest epoch is given to no client.
             return aborted_unused(transaction, end.producer, end.new_producer_id, now)
         return None
     check_owner(transaction, end.producer)
@@ -57,7 +57,7 @@ def ended(transaction: TransactionStored, end: EndTransaction, now: Now) -> Tran
         _check_repeated(transaction, end)
         return None
     if transaction.state in PREPARED:
-        # It is for the next transaction, which has no partitions yet.
+        # The client means its next transaction, which has no partitions yet.
         raise concurrent(end.transactional_id)
     if end.is_commit:
         raise nothing_to_end(transaction, is_commit=True)
@@ -70,7 +70,7 @@ def _is_repeated(transaction: TransactionStored, end: EndTransaction) -> bool:
 
 
 def _check_repeated(transaction: TransactionStored, end: EndTransaction) -> None:
-    """Has it ended as the client says, and everywhere?"""
+    """Refuses unless the transaction has ended as the client says, in all partitions."""
     is_committed = transaction.state in {PREPARE_COMMIT, COMPLETE_COMMIT}
     if transaction.state is EMPTY or end.is_commit != is_committed:
         raise nothing_to_end(transaction, is_commit=end.is_commit)

@@ -1,5 +1,5 @@
-"""The events of transactions. Each durable one is one record of `__transaction_state`, and all there is to know of its
-id: what is stored last is the whole state, so a log that was compacted rebuilds the same."""
+"""The events of transactions. Each durable event is one record of `__transaction_state` and has the whole state of its
+id, so a compacted log rebuilds the same machine."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -27,12 +27,12 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """What tools call it: PrepareCommit."""
+        """The name that tools use, such as PrepareCommit."""
         return self.name.title().replace("_", "")
 
 
 class TransactionStored(NamedTuple):
-    """One transactional id: whose it is, and how far its transaction has come."""
+    """One transactional id: its producer, and the state of its transaction."""
 
     transactional_id: TransactionalId
     producer_id: ProducerId
@@ -40,19 +40,19 @@ class TransactionStored(NamedTuple):
     timeout_ms: int
     state: TransactionState
     partitions: frozenset[TopicPartition]
-    # Differs for every transaction of an epoch, because in protocol 1 nothing else does.
+    # Unique among the transactions of an epoch, because nothing else tells them apart in protocol 1.
     start_timestamp_ms: int
     update_timestamp_ms: int
-    # 1: partitions are added and epochs raised by the client's requests; 2 (KIP-890): every end raises the epoch.
+    # 1: requests of the client add partitions and raise the epoch. 2 (KIP-890): every end raises the epoch.
     protocol_version: int = 1
-    # The producer id before the epochs of the last one were used up, for a client that repeats its request.
+    # The producer id before the current one, whose epochs were used up. It identifies a client that retries a request.
     previous_producer_id: ProducerId = NO_PRODUCER_ID
-    # The producer id that the transaction's end moves on to.
+    # The producer id that the client gets when the transaction has ended.
     next_producer_id: ProducerId = NO_PRODUCER_ID
     next_producer_epoch: int = NO_EPOCH
-    # The epoch before this one, as long as its client may not have heard of this one.
+    # The epoch before the current one, as long as the client may not have been told the current one.
     last_producer_epoch: int = NO_EPOCH
-    # Of an application whose writers are published together: the batch that was published last.
+    # For an application whose writers are published together: the batch published last.
     published_batch_id: int = NO_BATCH_ID
 
 
@@ -65,7 +65,7 @@ Event: TypeAlias = TransactionStored | TransactionForgotten
 
 @dataclass(frozen=True, slots=True)
 class TimeLimitSet(Volatile):
-    """When, on the monotonic clock, the transaction that is open is aborted."""
+    """When, on the monotonic clock, the open transaction is aborted."""
 
     transactional_id: TransactionalId
     due_ms: int

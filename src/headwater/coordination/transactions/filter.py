@@ -1,4 +1,4 @@
-"""Which transactional ids a tool wants to see: by state, producer, duration and pattern, each of them optional."""
+"""ListTransactions: filters by state, producer, duration and pattern, each of them optional."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ STATES: Final = {state.label: state for state in TransactionState}
 
 
 class TransactionFilter(NamedTuple):
-    """None and negative: not filtered."""
+    """None, or a negative duration: not filtered."""
 
     states: frozenset[TransactionState] | None = None
     producer_ids: frozenset[int] | None = None
@@ -23,7 +23,7 @@ class TransactionFilter(NamedTuple):
             return False
         if self.states is not None and transaction.state not in self.states:
             return False
-        # As in Kafka, an id that has had no transaction passes as an old one: tools filter by state as well.
+        # As in Kafka, an id that has had no transaction counts as old: tools filter by state as well.
         if self.duration_ms >= 0 and now.wall_ms - transaction.start_timestamp_ms <= self.duration_ms:
             return False
         return self.matches is None or self.matches(transaction.transactional_id) is not None
@@ -32,7 +32,7 @@ class TransactionFilter(NamedTuple):
 def read_filter(
     state_names: Collection[str], producer_ids: Collection[int], duration_ms: int, pattern: str | None
 ) -> tuple[TransactionFilter, Sequence[str]]:
-    """As ListTransactions has them, where none means all; and the names that are of no state."""
+    """The filter of a ListTransactions request, in which an empty list means all; and the unknown state names."""
     states = frozenset(STATES[name] for name in state_names if name in STATES)
     wanted = TransactionFilter(
         states if state_names else None,

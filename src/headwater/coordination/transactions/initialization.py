@@ -1,7 +1,7 @@
-"""InitProducerId for a transactional id: may this client have it, and under which producer id and epoch.
+"""InitProducerId for a transactional id: whether the client may have it, and under which producer id and epoch.
 
-Whoever comes with nothing but the id takes it over. A client that goes on after an error says who it has been
-(KIP-360), and gets the id only if nobody took it over meanwhile.
+A client that brings only the transactional id takes it over. A client that continues after an error brings its former
+identity (KIP-360), and gets the id only if no other client has taken it over meanwhile.
 """
 
 from headwater.coordination.decisions import Now
@@ -19,7 +19,7 @@ from headwater.errors import ErrorCode, Refusal
 
 
 def check_init(init: InitProducer, settings: TransactionSettings) -> None:
-    # Two-phase commit is not offered, and these are the codes by which Kafka says so.
+    # Two-phase commit is not supported. Kafka refuses it with these codes.
     if init.enable_two_phase:
         raise Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is not enabled on this broker")
     if init.keep_prepared:
@@ -33,18 +33,18 @@ def check_init(init: InitProducer, settings: TransactionSettings) -> None:
 
 
 def check_taker(transaction: TransactionStored, init: InitProducer) -> None:
-    """May this client end the transaction that is open, in order to go on?"""
+    """Refuses a client that may not abort the open transaction and take the id over."""
     if init.expected is not None and init.expected != identity_of(transaction):
         raise fenced_producer(init.transactional_id)
 
 
 def reinitialized(transaction: TransactionStored, init: InitProducer, now: Now) -> TransactionStored:
-    """No transaction is open: the client gets the next epoch, and again the same if it asks the same again."""
+    """No transaction is open: the client gets the next epoch, or the same one again if it retries its request."""
     held = identity_of(transaction)
     if init.expected is not None and init.expected != held:
         if init.expected != identity_before(transaction):
             raise fenced_producer(init.transactional_id)
-        # That one is not for clients: its transaction timed out in the last epoch of its producer id.
+        # EPOCH_MAX is given to no client. The id is there if a transaction timed out in the last epoch for clients.
         if held.epoch != EPOCH_MAX:
             return initialized(transaction, init, held, now)
     return initialized(transaction, init, identity_after(transaction, init.new_producer_id), now)

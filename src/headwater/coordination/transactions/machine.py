@@ -1,7 +1,7 @@
 """The machine of one shard: its transactional ids, and the transaction of each.
 
-Pure: no clock, no I/O. `decide_*` gives events, `apply` alone mutates, live and in recovery. A decision to commit or
-abort stands once it is on disk; the markers that carry it out are an effect, which is repeated until it is done.
+Pure: no clock, no I/O. `decide_*` returns events, `apply` alone mutates, live and in recovery. A decision to commit or
+abort is final once it is on disk; the markers that carry it out are an effect, which is repeated until it is done.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -57,21 +57,21 @@ class TransactionMachine:
         self, config: TransactionSettings, has_room: Callable[[], bool], partitions_left: Callable[[], int]
     ) -> None:
         self.transactions: dict[TransactionalId, TransactionStored] = {}
-        # That transactions which are not over write to.
+        # Number of partitions in unfinished transactions.
         self.partition_count = 0
         self._config = config
         self._has_room = has_room
         self._partitions_left = partitions_left
-        # Of transactions that are open.
+        # Time limits of open transactions.
         self._deadlines: Deadlines[TransactionalId] = Deadlines()
-        # By application: its writers whose transactions are open, in the order in which these began.
+        # By application: its writers with open transactions, in the order in which the transactions began.
         self._staging: dict[TransactionalId, dict[TransactionalId, None]] = {}
 
     # -- producers
 
     def decide_init(self, init: InitProducer, now: Now) -> Decision[ProducerIdentity | Refusal]:
-        """A refusal that comes with events is a result: the transaction that is open is aborted, then the client may
-        try again."""
+        """A refusal that comes with events is returned as a result: the open transaction is aborted first, and then the
+        client may try again."""
         _check_id(init.transactional_id)
         check_init(init, self._config)
         transaction = self.transactions.get(init.transactional_id)
@@ -119,7 +119,7 @@ class TransactionMachine:
     def decide_verify(
         self, transactional_id: TransactionalId, producer: ProducerIdentity, partitions: Collection[TopicPartition]
     ) -> Decision[Sequence[ErrorCode]]:
-        """Whether each is part of the transaction that the producer has open."""
+        """For each partition, whether it is part of the producer's open transaction."""
         transaction = self._owned(transactional_id, producer)
         return Decision(
             [],
@@ -130,7 +130,7 @@ class TransactionMachine:
         )
 
     def decide_end(self, end: EndTransaction, now: Now) -> Decision[ProducerIdentity]:
-        """The result is who the client is from now on."""
+        """The result is the identity of the client from now on."""
         transaction = self._existing(end.transactional_id)
         stored = ended(transaction, end, now)
         if stored is None:
@@ -140,7 +140,7 @@ class TransactionMachine:
         return Decision([stored], identity_of(stored))
 
     def decide_publish(self, publish: PublishBatch, now: Now) -> Decision[PublishResult]:
-        """All writers of a batch at once: what the application remembers and how their transactions end is one step."""
+        """Ends the transactions of all writers of a batch and stores the batch id of the application in one step."""
         _check_id(publish.application_id)
         check_publish(publish, self._config)
         if publish.is_commit and publish.application_id not in self.transactions:
@@ -151,16 +151,16 @@ class TransactionMachine:
     # -- the driver
 
     def decide_markers_written(self, markers: WriteMarkers, now: Now) -> Decision[None]:
-        """All of them are on disk. Said again, or of a transaction that is past, it means nothing."""
+        """All markers are on disk. Ignored if it is repeated or concerns an earlier transaction."""
         transaction = self.transactions.get(markers.transactional_id)
         if transaction is None or transaction.state not in PREPARED or markers_of(transaction) != markers:
             return Decision([], None)
         return Decision([completed(transaction, now)], None)
 
     def decide_expire(self, now: Now) -> Decision[None]:
-        """Forgets the ids that nobody has used for long, except where a transaction is open."""
+        """Forgets ids that have not been used for long and have no unfinished transaction."""
         before_ms = now.wall_ms - self._config.transactional_id_expiration_ms
-        # Longer, because a batch that is replayed after it was forgotten would be published twice.
+        # Longer, because a batch that is replayed after its id was forgotten would be published twice.
         published_before_ms = now.wall_ms - self._config.headwater_application_id_expiration_ms
         return Decision(
             [
@@ -203,18 +203,18 @@ class TransactionMachine:
         return self._deadlines.next_ms()
 
     def decide_due(self, now: Now) -> Decision[None]:
-        """A transaction has been open for too long: it is aborted, for it holds up all who read committed records."""
+        """Aborts a transaction that was open for too long, because it holds up all read_committed consumers."""
         transactional_id = self._deadlines.next_key()
         assert transactional_id is not None, "something is due"
         return _ending(fenced(self.transactions[transactional_id], now), None)
 
     def decide_loaded(self, now: Now) -> Decision[None]:
-        """Markers that may be missing are written, and what is open gets what is left of its time."""
+        """Markers that may be missing are written, and open transactions get the rest of their time."""
         events: list[object] = []
         effects: list[WriteMarkers] = []
         for transactional_id, transaction in self.transactions.items():
             if transaction.state is ONGOING:
-                # At most the whole time, for the wall clock may have been set back.
+                # At most the whole timeout, because the wall clock may have been set back.
                 passed_ms = max(now.wall_ms - transaction.start_timestamp_ms, 0)
                 left_ms = max(transaction.timeout_ms - passed_ms, 0)
                 events.append(TimeLimitSet(transactional_id, now.monotonic_ms + left_ms))
@@ -255,7 +255,7 @@ class TransactionMachine:
         self._close(transactional_id)
 
     def _close(self, transactional_id: TransactionalId) -> None:
-        """It has no open transaction, or none any more."""
+        """The id has no open transaction now."""
         self._deadlines.cancel(transactional_id)
         if STAGING_INFIX in transactional_id:
             application_id = application_of(transactional_id)
@@ -272,7 +272,7 @@ class TransactionMachine:
         return transaction
 
     def _owned(self, transactional_id: TransactionalId, producer: ProducerIdentity) -> TransactionStored:
-        """For one who writes: not before the transaction before is at its end everywhere."""
+        """For producers that write: refused until the previous transaction has its markers in all partitions."""
         transaction = self._existing(transactional_id)
         check_owner(transaction, producer)
         if transaction.state in PREPARED:

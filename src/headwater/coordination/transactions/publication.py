@@ -1,7 +1,7 @@
-"""PublishBatch: the transactions of all writers of a batch end together, and their application remembers the batch.
+"""PublishBatch: the transactions of all writers of a batch end together, and their application stores the batch id.
 
-Law: a batch is published once. Whether it was is stored in the same step that ends its writers' transactions, so that
-a batch that comes again, whoever sends it and whatever was killed in between, is recognized and aborted.
+Invariant: a batch is published once. Its id is stored in the same step that ends its writers' transactions, so a batch
+that is sent again, by any client and after any crash, is recognized and aborted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,14 +40,14 @@ from headwater.ids import NO_PRODUCER_ID, STAGING_INFIX, TransactionalId, stagin
 
 Transactions = Mapping[TransactionalId, TransactionStored]
 
-# What a stored transaction takes at most beside its names and partitions.
+# Upper bounds of what a stored transaction takes besides its names, of a topic besides its name, and of a partition.
 _STORED_BYTES = 200
 _TOPIC_BYTES = 10
 _PARTITION_BYTES = 4
 
 
 def check_publish(publish: PublishBatch, settings: TransactionSettings) -> None:
-    """What can be said without looking at any transaction."""
+    """Refuses what can be refused without looking at any transaction."""
     if STAGING_INFIX in publish.application_id:
         raise _invalid(f"the application id '{publish.application_id}' contains '{STAGING_INFIX}'")
     if publish.batch_id < 0:
@@ -77,7 +77,7 @@ def published(
     settings: TransactionSettings,
     now: Now,
 ) -> Decision[PublishResult]:
-    """`staging` are the application's writers whose transactions are open."""
+    """`staging` are the application's writers with open transactions."""
     application = transactions.get(publish.application_id)
     last_id = NO_BATCH_ID if application is None else application.published_batch_id
     if not publish.is_commit:
@@ -87,15 +87,15 @@ def published(
     is_replay = publish.batch_id == last_id
     if is_replay:
         ended = _aborted(publish.writers, transactions, now)
-        # Where no writer is open, this may be a request that was held back until the next batch is being written,
-        # whose writers are not to be disturbed.
+        # If no named writer has an open transaction, the network may have delayed this request until the next batch is
+        # being written, whose writers must not be disturbed.
         others = staging if ended else ()
     else:
         ended = [_committed(writer, transactions, now) for writer in publish.writers]
         others = staging
     _check_size(ended, settings)
-    # No other batch of the application is written before this one is published: whatever else is open was left
-    # behind by a task that failed or that another was faster than.
+    # No other batch of the application is written before this one is published. So any other open transaction was left
+    # behind by a task that failed, or that lost to a faster attempt.
     named = {writer.transactional_id for writer in publish.writers}
     left_behind = (fenced(transactions[each], now) for each in others if each not in named)
     ended += _fitting(left_behind, settings.transaction_state_log_segment_bytes - _size_of(ended))
@@ -114,13 +114,13 @@ def _committed(writer: StagedWriter, transactions: Transactions, now: Now) -> Tr
     check_owner(transaction, writer.producer)
     if transaction.state is not ONGOING:
         raise nothing_to_publish(transaction)
-    # Nobody goes on as this producer, so that where its epochs are used up it needs no other id: the next task under
-    # this transactional id is given one.
+    # No client continues as this producer. So it needs no new producer id if its epochs are used up: the next task
+    # under this transactional id is given one.
     return prepared(transaction, NO_PRODUCER_ID, now, is_commit=True, protocol_version=PROTOCOL_2)
 
 
 def _aborted(writers: Iterable[StagedWriter], transactions: Transactions, now: Now) -> list[TransactionStored]:
-    """Those that are still as they were named; what became of the others stays."""
+    """Aborts the writers whose transactions are still open under the named identities, and leaves the others alone."""
     found = ((transactions.get(writer.transactional_id), writer.producer) for writer in writers)
     return [
         fenced(transaction, now)
@@ -135,7 +135,7 @@ def _remembered(
     if application is None:
         timeout_ms = settings.transaction_max_timeout_ms
         application = created(InitProducer(publish.application_id, timeout_ms, publish.new_producer_id), now)
-    # Should there be a producer that has the application's id for its own, its transaction goes on as it was.
+    # If a producer uses the application's id as its own transactional id, its transaction continues unchanged.
     return application._replace(published_batch_id=publish.batch_id, update_timestamp_ms=now.wall_ms)
 
 
@@ -145,7 +145,7 @@ def _ended(
     return Decision([*ended, *remembered], result, effects=[markers_of(each) for each in ended])
 
 
-# -- what is stored together is one batch of the log, and has to fit into a segment of it
+# -- all events of a decision are one batch of the log, which has to fit into a segment
 
 
 def _check_size(ended: Sequence[TransactionStored], settings: TransactionSettings) -> None:
@@ -159,7 +159,7 @@ def _check_size(ended: Sequence[TransactionStored], settings: TransactionSetting
 
 
 def _fitting(transactions: Iterable[TransactionStored], size_max: int) -> list[TransactionStored]:
-    """The oldest. The others are aborted with the next batch, or when their time is over."""
+    """The oldest that fit. The others are aborted with the next batch, or when they time out."""
     found = list(transactions)
     sizes = accumulate(map(_size, found))
     return found[: sum(1 for _ in takewhile(lambda size: size <= size_max, sizes))]

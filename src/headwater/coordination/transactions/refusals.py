@@ -1,5 +1,4 @@
-"""Why a producer or a batch is refused, by Kafka's codes. How an older version of a request spells them is for its
-handler."""
+"""Why a producer or a batch is refused, in Kafka's codes. Handlers translate the codes for older request versions."""
 
 from headwater.coordination.transactions.events import TransactionStored
 from headwater.errors import ErrorCode, Refusal

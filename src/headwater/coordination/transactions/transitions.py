@@ -1,6 +1,6 @@
-"""The states of one transactional id, and what may follow which: each function gives what is stored next.
+"""The states of one transactional id, and which may follow which: each function returns what is stored next.
 
-Pure, on values. Who may bring a change about is decided elsewhere; here it is only made sure that it is one.
+Pure, on values. Whether a client may cause a transition is decided elsewhere; here it is only checked to be legal.
 """
 
 from collections.abc import Mapping
@@ -22,18 +22,18 @@ PREPARE_COMMIT, PREPARE_ABORT = TransactionState.PREPARE_COMMIT, TransactionStat
 COMPLETE_COMMIT, COMPLETE_ABORT = TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT
 DEAD, PREPARE_EPOCH_FENCE = TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE
 
-# The highest epoch is given to no client, so that there is always one left to fence a client with.
+# The highest epoch is given to no client, so that there is always one left to fence the last client.
 EPOCH_MAX: Final = (1 << 15) - 1
 EPOCH_OF_CLIENT_MAX: Final = EPOCH_MAX - 1
 
-# Decided, and perhaps not yet known to all partitions.
+# The end is decided, and markers may be missing in some partitions.
 PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT, PREPARE_EPOCH_FENCE})
 COMPLETE: Final = frozenset({COMPLETE_COMMIT, COMPLETE_ABORT})
 # No transaction is open.
 IDLE: Final = frozenset({EMPTY, *COMPLETE})
 
-# Fencing a producer and aborting its transaction are one step, so PREPARE_EPOCH_FENCE is only ever found in a log that
-# another broker wrote. An id that would be DEAD is forgotten.
+# Fencing a producer and aborting its transaction are one step here, so PREPARE_EPOCH_FENCE is only found in a log that
+# Kafka wrote. An id that would be DEAD is forgotten.
 FOLLOWERS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     EMPTY: frozenset({EMPTY, ONGOING, COMPLETE_ABORT}),
     ONGOING: frozenset({ONGOING, PREPARE_COMMIT, PREPARE_ABORT}),
@@ -51,21 +51,21 @@ NOBODY: Final = ProducerIdentity(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def identity_of(transaction: TransactionStored) -> ProducerIdentity:
-    """Whose the id is: what the client was told last."""
+    """The current owner of the id, as the client was last told."""
     if transaction.next_producer_id != NO_PRODUCER_ID:
         return ProducerIdentity(transaction.next_producer_id, 0)
     return ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
 
 
 def identity_before(transaction: TransactionStored) -> ProducerIdentity | None:
-    """Who the client was before it was told that: one that has not heard the answer repeats its request as this."""
+    """The owner before the current one: a client that did not get the answer retries its request with this identity."""
     if transaction.last_producer_epoch == NO_EPOCH:
         return None
     return ProducerIdentity(transaction.previous_producer_id, transaction.last_producer_epoch)
 
 
 def identity_after(transaction: TransactionStored, new_producer_id: ProducerId) -> ProducerIdentity:
-    """The next higher epoch, or the first of a new producer id where there is none left."""
+    """The next epoch, or the first epoch of a new producer id if there is none left."""
     if is_used_up(transaction):
         return ProducerIdentity(new_producer_id, 0)
     return ProducerIdentity(transaction.producer_id, transaction.producer_epoch + 1)
@@ -107,8 +107,8 @@ def created(init: InitProducer, now: Now) -> TransactionStored:
 def initialized(
     transaction: TransactionStored, init: InitProducer, identity: ProducerIdentity, now: Now
 ) -> TransactionStored:
-    """The id is this identity's from now on."""
-    # Only a client that says who it has been can be recognized when it asks again.
+    """The id belongs to this identity from now on."""
+    # Only a client that brings its former identity can be recognized when it retries.
     before = init.expected or NOBODY
     return _moved(
         transaction,
@@ -134,7 +134,7 @@ def begun(
         partitions=partitions,
         start_timestamp_ms=_start_ms(transaction, now),
         protocol_version=protocol_version,
-        # The client has heard who it is: it repeats nothing of what was before.
+        # The client knows its identity, so it cannot retry an earlier request any more.
         previous_producer_id=NO_PRODUCER_ID,
         last_producer_epoch=NO_EPOCH,
     )
@@ -149,7 +149,7 @@ def extended(
 def prepared(
     transaction: TransactionStored, new_producer_id: ProducerId, now: Now, *, is_commit: bool, protocol_version: int
 ) -> TransactionStored:
-    """The decision: from here on the transaction ends like this, whatever happens."""
+    """The decision: from here on the transaction ends in this way, whatever happens."""
     state = PREPARE_COMMIT if is_commit else PREPARE_ABORT
     if protocol_version == PROTOCOL_1:
         return _moved(transaction, state, now, protocol_version=PROTOCOL_1)
@@ -158,7 +158,7 @@ def prepared(
 
 
 def fenced(transaction: TransactionStored, now: Now) -> TransactionStored:
-    """Aborted, though not by its client: a higher epoch keeps that from going on unaware."""
+    """Aborted on behalf of the broker or another client: a higher epoch fences the client that had it open."""
     return _moved(_raised(transaction), PREPARE_ABORT, now)
 
 
@@ -179,7 +179,7 @@ def completed(transaction: TransactionStored, now: Now) -> TransactionStored:
 def aborted_unused(
     transaction: TransactionStored, client: ProducerIdentity, new_producer_id: ProducerId, now: Now
 ) -> TransactionStored:
-    """There is nothing to abort and no partition to be told, but the client is to go on under another epoch."""
+    """There is nothing to abort and no partition needs a marker, but the client goes on under another epoch."""
     identity = identity_after(transaction, new_producer_id)
     return _moved(
         transaction,
@@ -196,7 +196,7 @@ def aborted_unused(
 
 def _raised(transaction: TransactionStored) -> TransactionStored:
     return transaction._replace(
-        # A log that Kafka wrote may hold the highest epoch already.
+        # A log that Kafka wrote may already contain the highest epoch.
         producer_epoch=min(transaction.producer_epoch + 1, EPOCH_MAX),
         previous_producer_id=transaction.producer_id,
         last_producer_epoch=transaction.producer_epoch,
@@ -205,7 +205,7 @@ def _raised(transaction: TransactionStored) -> TransactionStored:
 
 
 def _start_ms(transaction: TransactionStored, now: Now) -> int:
-    # It tells the transactions of an epoch apart, also where the clock stands still or was set back.
+    # Rises even if the clock stands still or was set back, because it tells the transactions of an epoch apart.
     return max(now.wall_ms, transaction.start_timestamp_ms + 1)
 
 

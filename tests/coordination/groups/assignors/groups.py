@@ -5,7 +5,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from headwater.coordination.groups.assignment import NOTHING, Assignment, of
+from headwater.coordination.groups.assignment import NOTHING, Assignment, assignment_of
 from headwater.coordination.groups.assignors.assignor import MemberSubscription, SubscribedTopic
 from headwater.ids import MemberId, TopicId
 
@@ -104,7 +104,7 @@ def _chosen(bits: int, count: int) -> Iterator[int]:
 
 
 def _assigned(bits: int) -> Assignment:
-    return of((IDS[number % len(IDS)], number // len(IDS)) for number in _chosen(bits, len(IDS) * 11))
+    return assignment_of((IDS[number % len(IDS)], number // len(IDS)) for number in _chosen(bits, len(IDS) * 11))
 
 
 def _racks(bits: int, count: int) -> Sequence[frozenset[str]]:

@@ -1,6 +1,6 @@
-"""The server-side assignors, by the names that members and `group.consumer.assignors` call them.
+"""The server-side assignors, by the names that members and `group.consumer.assignors` use.
 
-Pure: the same group gives the same target, in whatever order its members and topics are listed.
+Pure: the same group gets the same target, regardless of the order in which members and topics are listed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ ASSIGNORS: Mapping[str, Assignor] = {
 def assign(
     name: str, members: Sequence[MemberSubscription], topics: Mapping[TopicId, SubscribedTopic]
 ) -> Mapping[MemberId, Assignment]:
-    """The new target of every member; where it has not changed it is the very object that the member came with.
+    """The new target of every member. An unchanged target is the identical object that the member came with.
 
-    A subscription to a topic that is not in `topics` counts for nothing.
+    Subscriptions to topics that are not in `topics` are ignored.
     """
     return ASSIGNORS[name](members, topics)

@@ -1,4 +1,4 @@
-"""What an assignor is given: who subscribes to what, and what each member was to have before."""
+"""The input of an assignor: the subscription of each member and its previous target."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -12,14 +12,14 @@ class MemberSubscription(NamedTuple):
     instance_id: str | None
     rack_id: str | None
     topic_ids: frozenset[TopicId]
-    # The target that the member had so far, whether or not it has reached it.
+    # The previous target of the member, whether or not the member has reached it.
     assigned: Assignment
 
 
 class SubscribedTopic(NamedTuple):
     id: TopicId
     partition_count: int
-    # By partition: where its replicas are. Empty where that is not known.
+    # By partition: the racks of its replicas. Empty if they are not known.
     racks: Sequence[frozenset[str]] = ()
 
 
@@ -29,18 +29,18 @@ Assignor: TypeAlias = Callable[
 
 
 class Pool(NamedTuple):
-    """Topics that have the same subscribers: any of these may have any partition of those."""
+    """Topics that have the same subscribers, so that each subscriber may have any partition of them."""
 
     # By id.
     topics: Sequence[SubscribedTopic]
-    # As indexes, in their order, into the members that the pools were made from.
+    # Ascending indexes into the members that the pools were made from.
     subscribers: Sequence[int]
 
 
 def pools_of(members: Sequence[MemberSubscription], topics: Mapping[TopicId, SubscribedTopic]) -> Sequence[Pool]:
-    """All topics that somebody subscribes to, in an order that depends on their ids alone."""
-    # Most members subscribe as others do, and topics are many: so topics are looked at once for each distinct
-    # subscription and not once for each member.
+    """All topics that have subscribers, in an order that depends on topic ids alone."""
+    # There are many topics, and most members have the same subscription. So topics are visited once per distinct
+    # subscription, not once per member.
     subscribers: dict[frozenset[TopicId], list[int]] = {}
     for index, member in enumerate(members):
         subscribers.setdefault(member.topic_ids, []).append(index)

@@ -1,30 +1,30 @@
-"""Rack awareness for the assignors: once everything else is settled, members trade partitions to have near ones.
+"""Rack awareness for the assignors: as the last step, members trade partitions to have near ones.
 
-The order of precedence is balance, then racks, then stickiness. A trade is one for one, so that nobody ends up with
-more or fewer partitions, and takes place only if more partitions are near their members after it: a group that racks
-cannot improve, or that knows none, is left as it was.
+The order of precedence is balance, then racks, then stickiness. Partitions are traded one for one, so that balance is
+kept, and only if more partitions are near their members afterwards. A group without racks, or one that racks cannot
+improve, stays unchanged.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-from headwater.coordination.groups.assignment import Assignment, difference, of, union
+from headwater.coordination.groups.assignment import Assignment, assignment_of, difference, union
 from headwater.coordination.groups.assignors.group_spec import MemberSubscription, Pool, SubscribedTopic
 from headwater.ids import TopicId
 
 NOWHERE: frozenset[str] = frozenset()
 
-# By place: how many partitions of an item are near. Items of the same worth are as good as each other.
+# By place: how many partitions of an item are near it. Items of the same worth are interchangeable.
 Worth: TypeAlias = tuple[int, ...]
-# Which items are at one place, by their worth.
+# The items at one place, by their worth.
 Stock: TypeAlias = dict[Worth, list[int]]
-# Something of this worth goes from this place to the next one of the cycle.
+# An item of this worth goes from this place to the next place of the cycle.
 Step: TypeAlias = tuple[int, Worth]
 
 
 def may_match(members: Iterable[MemberSubscription], topics: Iterable[SubscribedTopic]) -> bool:
-    """Whether it can matter who has what: not if nothing is known or everything is in the same place."""
+    """Whether a trade could help: not if no racks are known or all replicas are in the same racks."""
     places = {racks for topic in topics for racks in topic.racks or (NOWHERE,)}
     return len(places) > 1 and any(member.rack_id is not None for member in members)
 
@@ -58,7 +58,7 @@ def trade_partitions(
                 given.setdefault(owner, []).append((topic_id, partition))
                 taken.setdefault(new_owner, []).append((topic_id, partition))
     for member, pairs in taken.items():
-        after[member] = union(difference(targets[member], of(given[member])), of(pairs))
+        after[member] = union(difference(targets[member], assignment_of(given[member])), assignment_of(pairs))
     return after
 
 
@@ -74,12 +74,12 @@ def trade(
 ) -> Sequence[int]:
     """The owners of items, as indexes into `members`, after all trades that bring more partitions near.
 
-    Any owner may have any item. An item is one partition, or several that stay together, with the racks of each. Items
-    that are `loose` go rather than others of the same worth.
+    Any owner may have any item. An item is one partition, or several that stay together, with the racks of each. Among
+    items of the same worth, `loose` ones are traded first.
     """
     distinct = set(racks)
     replica_racks = {rack for item in distinct for partition in item for rack in partition}
-    # Members of a rack are one place, and so are all members that are near nothing: the last place.
+    # The members of a rack form one place. Members without a rack that has replicas form another, the last.
     near = sorted({member.rack_id for member in members if member.rack_id in replica_racks})
     place_of_rack: dict[str | None, int] = {rack: place for place, rack in enumerate(near)}
     place_of = [place_of_rack.get(member.rack_id, len(near)) for member in members]
@@ -97,13 +97,13 @@ def trade(
 
 
 def _steps(place: int, stocks: Sequence[Stock]) -> Sequence[tuple[int, Worth]]:
-    """By place to go to: what gains most by going there, after how much it gains. Nothing where there is nothing."""
+    """By destination: the largest gain, and the worth of an item that has it. Empty for a place without items."""
     stock = stocks[place]
     return [max((worth[to] - worth[place], worth) for worth in stock) for to in range(len(stocks)) if stock]
 
 
 def _gainful_pair(steps: Sequence[Sequence[tuple[int, Worth]]]) -> Sequence[Step]:
-    """The two places that gain most by a trade with each other; most often this is all that there is to do."""
+    """The two places that gain most by a trade with each other. Most often no longer cycle is needed."""
     stocked = [place for place, ways in enumerate(steps) if ways]
     pairs = ((steps[one][other][0] + steps[other][one][0], one, other) for one, other in combinations(stocked, 2))
     gain, one, other = max(pairs, default=(0, 0, 0))
@@ -111,10 +111,11 @@ def _gainful_pair(steps: Sequence[Sequence[tuple[int, Worth]]]) -> Sequence[Step
 
 
 def _gainful_cycle(steps: Sequence[Sequence[tuple[int, Worth]]]) -> Sequence[Step]:
-    """Places, each passing an item on to the next and the last to the first, with more near than before; or none.
+    """A cycle of places, each passing an item on to the next, after which more partitions are near; or nothing.
 
-    This is Bellman and Ford's search for a cycle of positive length. If there is none, then no other way to give as
-    many items to each place has more near; so trading ends at the best, after no more cycles than there are partitions.
+    This is the Bellman-Ford search for a cycle of positive length. Without such a cycle, no other distribution with the
+    same number of items at each place has more partitions near. So trading ends at the optimum, after at most as many
+    cycles as there are partitions.
     """
     gained = [0 for _ in steps]
     came: dict[int, Step] = {}
@@ -130,7 +131,8 @@ def _gainful_cycle(steps: Sequence[Sequence[tuple[int, Worth]]]) -> Sequence[Ste
         if growing is None:
             return ()
     assert growing is not None
-    # What still grows after as many rounds as there are places is behind a cycle, and on it as many steps back.
+    # A place that still gains after as many rounds as there are places is reachable from a cycle. As many steps back
+    # lead onto the cycle.
     for _ in steps:
         growing, _ = came[growing]
     cycle = [came[growing]]
@@ -140,7 +142,7 @@ def _gainful_cycle(steps: Sequence[Sequence[tuple[int, Worth]]]) -> Sequence[Ste
 
 
 def _pass_on(cycle: Sequence[Step], stocks: Sequence[Stock], owners: list[int]) -> None:
-    """As often as there are items for it, because each time gains the same."""
+    """Repeats the cycle as often as there are items for it, because each pass gains the same."""
     count = min(len(stocks[place][worth]) for place, worth in cycle)
     moving = [_take(stocks[place], worth, count) for place, worth in cycle]
     heirs = [[owners[item] for item in items] for items in moving]

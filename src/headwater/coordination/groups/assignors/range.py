@@ -1,9 +1,9 @@
 """Range: each topic's partitions are cut into runs, one for each subscriber.
 
-Topics with the same subscribers and as many partitions are cut alike, so that partition n of each goes to the same
-member and streams can be joined by partition. Static members come first, by instance id: a restart that brings new
-member ids moves nothing. What members had before plays no part. Where racks are known, partitions n of all topics
-that are cut alike trade places together, and the runs may then have holes.
+Topics with the same subscribers and the same number of partitions are co-partitioned: partition n of each goes to the
+same member, so that streams can be joined by partition. Static members come first, by instance id, so that a restart
+with new member ids moves nothing. Previous targets are ignored. If racks are known, the partitions n of co-partitioned
+topics are traded together, and the runs may then have holes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ def _co_partitioned(topics: Sequence[SubscribedTopic]) -> Sequence[Sequence[Subs
 
 
 def _runs(subscribers: Sequence[int], partition_count: int) -> Mapping[int, frozenset[int]]:
-    """Runs of the same length, or one longer for the first members; none that is empty."""
+    """Runs of the same length, or longer by one for the first members; no run is empty."""
     length, longer_count = divmod(partition_count, len(subscribers))
     taking = subscribers[:partition_count]
     starts = [index * length + min(index, longer_count) for index in range(len(taking) + 1)]

@@ -1,7 +1,7 @@
-"""Uniform: members have as many partitions as each other, or one more, and keep what they have as far as that allows.
+"""Uniform: the numbers of partitions that members get differ by at most one, and members keep as many as possible.
 
-Where subscriptions differ they are as even as moving single partitions can make them. Balance goes before racks, and
-racks before stickiness.
+If subscriptions differ, the numbers are as even as moving single partitions can make them. Balance comes before racks,
+and racks before stickiness.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ def assign_uniform(
 
 
 def _keep(member: MemberSubscription, free: Mapping[TopicId, set[int]]) -> Assignment:
-    """What the member had and may have on, taken out of what is free. If two members had the same, one keeps it."""
+    """The partitions that the member keeps, removed from `free`. If two members had the same one, one keeps it."""
     is_all = True
     kept: dict[TopicId, frozenset[int]] = {}
     for topic_id, partitions in member.assigned.items():

@@ -1,22 +1,23 @@
-"""Uniform assignment where subscriptions differ: no partition could move to a subscriber with at least two fewer.
+"""Uniform assignment if subscriptions differ: no partition could move to a subscriber with at least two fewer.
 
-Each topic is given first to those that have least. Then the topics are levelled in turn, the busiest member that has a
-partition of the topic giving it to the least busy subscriber, until no topic can be levelled further.
+The partitions of each topic first go to the subscribers with the fewest partitions. Then the topics are levelled in
+turn, until none can be levelled further: the busiest owner of a partition of the topic gives it to the least busy
+subscriber.
 """
 
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import TypeAlias
 
-from headwater.coordination.groups.assignment import Assignment, of
+from headwater.coordination.groups.assignment import Assignment, assignment_of
 from headwater.coordination.groups.assignors.group_spec import Pool
 from headwater.ids import TopicId
 
-# Where subscriptions overlap in long chains, levelling one topic unsettles the next, over and over. As in Kafka it ends
-# at some point, a little off balance; the next time the target is computed it goes on from there.
+# If subscriptions overlap in long chains, levelling one topic unbalances the next, over and over. As in Kafka, the
+# rounds are bounded: the target may be a little off balance, and the next computation continues from there.
 ROUND_COUNT_MAX = 64
 
-# By member: what it holds of a pool; what it came by last is at the end, and is the first to go.
+# By member: the partitions of a pool that it holds. The one that it got last is at the end, and is given away first.
 Holdings: TypeAlias = dict[int, list[tuple[TopicId, int]]]
 
 
@@ -38,7 +39,7 @@ def assign_heterogeneous(
         for member, partitions in held.items():
             targets[member].extend(partitions)
     return [
-        before if (target := of(partitions)) == before else target
+        before if (target := assignment_of(partitions)) == before else target
         for before, partitions in zip(kept, targets, strict=True)
     ]
 
@@ -54,7 +55,7 @@ def _holdings(pools: Sequence[Pool], kept: Sequence[Assignment]) -> Sequence[Hol
 
 
 def _ease(pool: Pool) -> tuple[float, int, int]:
-    """The more partitions there are for each subscriber, the harder they are to give to members that have few."""
+    """A sort key, hardest first: many partitions per subscriber are hard to give to members with few."""
     partition_count = sum(topic.partition_count for topic in pool.topics)
     return -partition_count / len(pool.subscribers), len(pool.subscribers), pool.topics[0].id.int
 
@@ -71,7 +72,7 @@ def _place(pool: Pool, held: Holdings, free: Mapping[TopicId, set[int]], loads: 
 
 
 def _level(pool: Pool, held: Holdings, loads: list[int]) -> int:
-    """How many partitions had to move."""
+    """Levels the topics of the pool and returns the number of partitions moved."""
     givers = [(-loads[member], member) for member, partitions in held.items() if partitions]
     takers = [(loads[member], member) for member in pool.subscribers]
     if not givers or -min(givers)[0] - min(takers)[0] < 2:
@@ -79,8 +80,8 @@ def _level(pool: Pool, held: Holdings, loads: list[int]) -> int:
     heapify(givers)
     heapify(takers)
     move_count = 0
-    # Who has given may still be listed as a taker with its former load, and the other way round. That does no harm:
-    # nobody who has given falls below the least busy, and nobody who has taken rises above the busiest.
+    # A giver may still be listed as a taker with its former load, and the other way round. That does no harm: a giver
+    # never falls below the least busy member, and a taker never rises above the busiest.
     while givers and -givers[0][0] - takers[0][0] >= 2:
         giver, taker = givers[0][1], takers[0][1]
         held.setdefault(taker, []).append(held[giver].pop())

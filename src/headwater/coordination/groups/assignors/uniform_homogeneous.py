@@ -1,4 +1,4 @@
-"""Uniform assignment of topics that all have the same subscribers: exactly balanced, and nothing moves needlessly."""
+"""Uniform assignment if all topics have the same subscribers: exactly balanced, with as few moves as possible."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ NO_PARTITIONS: frozenset[int] = frozenset()
 def assign_homogeneous(
     pool: Pool, kept: Sequence[Assignment], free: Mapping[TopicId, set[int]]
 ) -> Sequence[Assignment]:
-    """The targets of members that keep the given assignments, except for what they must give up; `free` is used up."""
+    """The targets of members that keep `kept`, except for what they must give up. Uses up `free`."""
     targets = list(kept)
     room = _room(pool, kept)
     for member in pool.subscribers:
@@ -24,18 +24,18 @@ def assign_homogeneous(
 
 
 def _room(pool: Pool, kept: Sequence[Assignment]) -> list[int]:
-    """How many partitions each member may still take; below zero, how many it must give up."""
+    """How many more partitions each member takes. Negative: how many it must give up."""
     sizes = [sum(map(len, held.values())) for held in kept]
     quota, extra_count = divmod(sum(topic.partition_count for topic in pool.topics), len(pool.subscribers))
     room = [quota - size for size in sizes]
-    # Members that already have one more than the quota come first, so that they need not give it up.
+    # Members that already have more than the quota come first, so that they need not give up the extra partition.
     for member in sorted(pool.subscribers, key=lambda member: room[member] >= 0)[:extra_count]:
         room[member] += 1
     return room
 
 
 def _without(held: Assignment, count: int, free: Mapping[TopicId, set[int]]) -> Assignment:
-    """All but the last so many partitions, which become free."""
+    """`held` without its last `count` partitions, which are added to `free`."""
     rest = dict(held)
     for topic_id in sorted(held, key=lambda topic_id: topic_id.int, reverse=True):
         given = sorted(held[topic_id])[-count:]
@@ -50,7 +50,7 @@ def _without(held: Assignment, count: int, free: Mapping[TopicId, set[int]]) -> 
 
 
 def _deal(pool: Pool, free: Mapping[TopicId, set[int]], room: list[int], targets: list[Assignment]) -> None:
-    """Deals free partitions like cards, so that each topic is spread over as many members as possible."""
+    """Deals free partitions in turn, so that each topic is spread over as many members as possible."""
     turn = deque(member for member in pool.subscribers if room[member] > 0)
     takers: dict[int, dict[TopicId, frozenset[int]]] = {}
     for topic in pool.topics:

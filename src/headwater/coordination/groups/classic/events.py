@@ -35,7 +35,7 @@ class SupportedProtocol(NamedTuple):
 
 
 class StoredMember(NamedTuple):
-    """A member of a classic group as its generation knows it."""
+    """A member of a classic group, as stored with its generation."""
 
     member_id: MemberId
     instance_id: str | None
@@ -48,7 +48,7 @@ class StoredMember(NamedTuple):
 
 
 class GenerationStored(NamedTuple):
-    """A classic group whose members have their assignments, or one that has become empty."""
+    """A generation whose members have their assignments, or an empty group."""
 
     group_id: GroupId
     protocol_type: str
@@ -71,19 +71,19 @@ ClassicEvent: TypeAlias = GenerationStored | ClassicGroupForgotten
 
 class ClassicMember(NamedTuple):
     id: MemberId
-    # A static member has one, and keeps its place under it when it comes back with another id.
+    # For static members: a member that comes back with another id keeps its place by its instance id.
     instance_id: str | None
     client_id: str
     client_host: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
-    # Best liked first, each name once.
+    # In order of preference, each name once.
     protocols: tuple[SupportedProtocol, ...]
     assignment: bytes = b""
 
     @property
     def weight(self) -> int:
-        """About how much memory it takes."""
+        """About how many bytes of memory the member takes."""
         return MEMBER_BYTES + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -110,7 +110,7 @@ class ClassicMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberAwaited(Volatile):
-    """A client has been given an id, and is to join with it."""
+    """A client was given a member id, and is expected to join with it."""
 
     group_id: GroupId
     member_id: MemberId
@@ -119,19 +119,19 @@ class MemberAwaited(Volatile):
 
 @dataclass(frozen=True, slots=True)
 class MemberJoining(Volatile):
-    """A member, new or known, asks to be part of the next generation and waits for it."""
+    """A new or known member joins the next generation and waits for it."""
 
     group_id: GroupId
     member: ClassicMember
     protocol_type: str
     ticket: Ticket
-    # For a newcomer alone: others cannot be lost while they wait.
+    # For new members only: known members have no deadline while they wait.
     until_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced(Volatile):
-    """A static member has come back under another id, and holds what it held before."""
+    """A static member has come back under another id and keeps its assignment."""
 
     group_id: GroupId
     old_id: MemberId
@@ -141,7 +141,7 @@ class MemberReplaced(Volatile):
 
 @dataclass(frozen=True, slots=True)
 class MemberRemoved(Volatile):
-    """A member, or one that was expected to become one, is gone; whatever it waited for has been answered."""
+    """A member is gone, or a client that was expected to join. The requests that it waited with have been answered."""
 
     group_id: GroupId
     member_id: MemberId
@@ -160,7 +160,7 @@ class RebalanceBegan(Volatile):
 
     group_id: GroupId
     until_ms: int
-    # Where the group was empty: its first wait for members is prolonged while they come, but not beyond this.
+    # If the group was empty: the phase is extended while new members come, but not beyond this time.
     initial_until_ms: int | None
 
 
@@ -172,7 +172,7 @@ class JoinPhaseExtended(Volatile):
 
 @dataclass(frozen=True, slots=True)
 class GenerationBegan(Volatile):
-    """All joins have been answered; the leader is to bring the assignments."""
+    """All joins have been answered. The leader is expected to bring the assignments."""
 
     group_id: GroupId
     generation: int
@@ -186,13 +186,13 @@ class GenerationBegan(Volatile):
 class MemberSynced(Volatile):
     group_id: GroupId
     member_id: MemberId
-    # None where the answer was there.
+    # None if the member did not have to wait.
     ticket: Ticket | None
 
 
 @dataclass(frozen=True, slots=True)
 class SyncsAnswered(Volatile):
-    """Nobody waits for an assignment any more; who did has a session again."""
+    """No member waits for an assignment any more; the sessions of those that did run again."""
 
     group_id: GroupId
     at_ms: int

@@ -1,8 +1,8 @@
-"""A group of the classic protocol: its members agree on a leader, which divides the work among them.
+"""A group of the classic protocol: one of its members leads and divides the partitions among all.
 
-Pure: no clock, no I/O. `decide_*` returns events and answers; `apply` is the only writer, live and in recovery. Stored
-is each generation that has its assignments; a group that is loaded again is stable or empty, and its members are
-expected to go on where they were.
+Pure: no clock, no I/O. `decide_*` returns events and answers; `apply` is the only writer, live and in recovery. Each
+generation is stored once it has its assignments. So a group that is loaded again is stable or empty, and its members
+are expected to continue where they were.
 """
 
 from collections.abc import Sequence
@@ -46,10 +46,10 @@ class ClassicGroup:
 
     def __init__(self, group_id: GroupId, config: GroupDefaults, deadlines: Deadlines[DeadlineKey]) -> None:
         self.group_id = group_id
-        # For others to read: `apply` alone changes it.
+        # Public for reading; `apply` alone changes it.
         self.roster = ClassicRoster(group_id, deadlines)
         self._config = config
-        # The topics that were last read from subscriptions, and which those were.
+        # A cache: the topics of the subscriptions that were read last.
         self._topics: frozenset[TopicName] | None = None
         self._topics_read_from: Sequence[bytes] | None = None
 
@@ -117,7 +117,7 @@ class ClassicGroup:
 
     def decide_leave(self, leaving: Sequence[Leave], now: Now) -> Decision[Sequence[LeaveResult]]:
         self.roster.check_alive()
-        # One that is named twice leaves once.
+        # A member that is named twice leaves once.
         gone: dict[MemberId, None] = {}
         left: list[LeaveResult] = []
         for member_id, instance_id, _ in leaving:
@@ -140,7 +140,7 @@ class ClassicGroup:
         if member_id in roster.awaited:
             return member_id
         if member_id == NO_MEMBER and instance_id is not None:
-            # An administrator knows static members by their names only.
+            # An administrator knows only the instance ids of static members.
             member_id = roster.id_of_instance.get(instance_id, NO_MEMBER)
         return roster.member(member_id, instance_id).id
 
@@ -149,10 +149,10 @@ class ClassicGroup:
         member_id, instance_id, generation = commit.member_id, commit.instance_id, commit.generation
         roster.check_alive()
         if generation < 0 and roster.state is GroupState.EMPTY:
-            # A tool, or a consumer that chooses its partitions by itself.
+            # A tool, or a consumer that assigns partitions to itself.
             return []
         if generation < 0 and member_id == NO_MEMBER and instance_id is None:
-            # Producers did not always tell for which member they commit.
+            # Older producers do not tell for which member they commit.
             if is_transactional:
                 return []
             raise Refusal(
@@ -194,22 +194,22 @@ class ClassicGroup:
         draft = self._draft(now)
         for member in self.roster.members.values():
             for event in self._extend_session(member, now):
-                draft.happen(event)
+                draft.record(event)
         roster = self.roster
-        # A generation without a leader is one that was to be followed by another. Where the limit is lower now all join
-        # again, too, and those that come last find no room.
+        # A generation without a leader was stored with a rebalance still due. A group that exceeds a lowered limit also
+        # rebalances, and the last members to join find no room.
         if roster.members and (roster.leader is None or len(roster.members) > self._config.group_max_size):
             draft.begin_rebalance()
         return draft.events
 
     def decide_rebalance(self, now: Now) -> Decision[None]:
-        """Every member is to join again, for a reason that lies outside of the group."""
+        """Makes every member join again, for a reason outside of the group."""
         draft = self._draft(now)
         draft.begin_rebalance()
         return draft.decision(None)
 
     def decide_dissolve(self, error: ErrorCode, now: Now) -> Decision[None]:
-        """Ends the group although it has members: who waits is told this error."""
+        """Ends the group although it has members. Those that wait are told this error."""
         draft = self._draft(now)
         draft.dissolve(error)
         return draft.decision(None)
@@ -269,7 +269,7 @@ class ClassicGroup:
         return [SessionExtended(self.group_id, member.id, now.monotonic_ms + member.session_timeout_ms)]
 
     def _subscribed_topics(self) -> frozenset[TopicName] | None:
-        """Of the last generation; None where they are not known, as with members that are no consumers."""
+        """The topics of the last generation. None if they are not known, as with members that are no consumers."""
         subscriptions = self.roster.subscriptions
         if subscriptions is None or self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return None

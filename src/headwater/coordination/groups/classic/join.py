@@ -1,4 +1,6 @@
-"""JoinGroup: who may join a classic group, under which id, and whether that calls for a rebalance."""
+"""JoinGroup: whether a client may join a classic group, under which member id, and whether this needs a rebalance."""
+
+from typing import TypeAlias
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Ticket, Waiting
@@ -10,20 +12,21 @@ from headwater.coordination.groups.terms import CONSUMER_PROTOCOL_TYPE, NO_MEMBE
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 
-# A newcomer does not know its id before it is answered, so it can neither send heartbeats nor be found again. One that
-# lost its connection comes back as another, and this bounds how many of them may pile up.
+# A new member does not know its id until its JoinGroup is answered, so it cannot send heartbeats. If it loses its
+# connection it comes back under another id, and this timeout bounds how many such ghost members can pile up.
 NEWCOMER_TIMEOUT_MS = 300_000
-# Ids of a group that are given out and not yet used: whoever only ever asks for one must not fill the memory.
+# Bounds the member ids of a group that were given out and not used: a client that only asks for ids must not fill the
+# memory.
 AWAITED_MAX = 10_000
 
-# A consumer brings one for each of its assignors, which are a handful.
+# A consumer brings one protocol for each of its assignors, which are few.
 PROTOCOLS_MAX = 100
 
-Joined = Decision[JoinResult | Waiting]
+JoinDecision: TypeAlias = Decision[JoinResult | Waiting]
 
 
 def check_join(join: Join, config: GroupDefaults) -> None:
-    """What can be refused without a look at the group."""
+    """Refuses what can be refused without looking at the group."""
     shortest_ms, longest_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not shortest_ms <= join.session_timeout_ms <= longest_ms:
         raise Refusal(
@@ -50,7 +53,7 @@ def check_metadata_bytes(bytes_total: int, what: str, config: GroupDefaults) -> 
         )
 
 
-def decide_join(draft: Draft, join: Join, ticket: Ticket) -> Joined:
+def decide_join(draft: Draft, join: Join, ticket: Ticket) -> JoinDecision:
     roster = draft.roster
     known_id = join.member_id
     if known_id == NO_MEMBER and join.instance_id is not None:
@@ -70,7 +73,7 @@ def _has_room(draft: Draft, known_id: MemberId) -> bool:
     roster, size_max = draft.roster, draft.config.group_max_size
     match roster.state:
         case GroupState.PREPARING_REBALANCE:
-            # Whoever joins first is in. The size of the group says little, for it may have come from a larger limit.
+            # The first to join are in. The number of members does not matter, because it may exceed a lowered limit.
             return known_id in roster.joining or len(roster.joining) < size_max
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
             return known_id in roster.members or len(roster.members) < size_max
@@ -78,7 +81,7 @@ def _has_room(draft: Draft, known_id: MemberId) -> bool:
             return True
 
 
-def _join_without_id(draft: Draft, join: Join, known_id: MemberId, ticket: Ticket) -> Joined:
+def _join_without_id(draft: Draft, join: Join, known_id: MemberId, ticket: Ticket) -> JoinDecision:
     if known_id != NO_MEMBER:
         return _replace(draft, join, known_id, ticket)
     if join.instance_id is None and join.is_member_id_required:
@@ -88,31 +91,31 @@ def _join_without_id(draft: Draft, join: Join, known_id: MemberId, ticket: Ticke
                 f"group '{draft.roster.group_id}' still waits for {AWAITED_MAX} clients that were given a member id",
             )
         until_ms = draft.now.monotonic_ms + join.session_timeout_ms
-        draft.happen(MemberAwaited(draft.roster.group_id, join.new_member_id, until_ms))
+        draft.record(MemberAwaited(draft.roster.group_id, join.new_member_id, until_ms))
         return draft.decision(JoinResult(join.new_member_id, ErrorCode.MEMBER_ID_REQUIRED))
     return _wait(draft, join, join.new_member_id, ticket)
 
 
-def _join_again(draft: Draft, join: Join, ticket: Ticket) -> Joined:
+def _join_again(draft: Draft, join: Join, ticket: Ticket) -> JoinDecision:
     roster = draft.roster
     before = roster.member(join.member_id, join.instance_id)
     has_changed = before.protocols != _distinct(join)
     match roster.state:
         case GroupState.PREPARING_REBALANCE:
-            is_news = True
+            needs_rebalance = True
         case GroupState.STABLE:
-            # The leader knows of reasons for a rebalance, such as new partitions, that its metadata does not show.
-            is_news = has_changed or before.id == roster.leader
+            # The leader may have reasons for a rebalance, such as new partitions, that do not show in its metadata.
+            needs_rebalance = has_changed or before.id == roster.leader
         case _:
-            # An unchanged member may not have got its first answer.
-            is_news = has_changed
-    if is_news:
+            # An unchanged member that joins again may not have received its first answer.
+            needs_rebalance = has_changed
+    if needs_rebalance:
         return _wait(draft, join, before.id, ticket)
     return draft.decision(current_generation(roster, before.id))
 
 
-def _replace(draft: Draft, join: Join, old_id: MemberId, ticket: Ticket) -> Joined:
-    """A static member has come back: it takes its place, and whoever else uses its name is fenced off."""
+def _replace(draft: Draft, join: Join, old_id: MemberId, ticket: Ticket) -> JoinDecision:
+    """A static member has come back: it takes its former place, and another client with its instance id is fenced."""
     roster = draft.roster
     old, old_leader = roster.members[old_id], roster.leader
     member = _member(join, join.new_member_id, join.instance_id, old.assignment)
@@ -123,13 +126,13 @@ def _replace(draft: Draft, join: Join, old_id: MemberId, ticket: Ticket) -> Join
     if join.may_skip_assignment:
         result = current_generation(roster, member.id, skip_assignment=True)
     else:
-        # An older client would compute an assignment if it knew that it leads, so it is told of the leader it was.
+        # An older client would compute an assignment if it learned that it leads. So it is told the leader from before.
         result = current_generation(roster, member.id)._replace(leader=old_leader or NO_MEMBER, members=())
     return draft.decision(result)
 
 
 def _needs_rebalance(draft: Draft, old: ClassicMember, member: ClassicMember) -> bool:
-    """A restart alone does not: the metadata may differ, for assignors put there what a member held when it joined."""
+    """A restart alone needs no rebalance. Then only user data differs, in which assignors put what a member owned."""
     roster = draft.roster
     if roster.selected_protocol() != roster.protocol:
         return True
@@ -138,7 +141,7 @@ def _needs_rebalance(draft: Draft, old: ClassicMember, member: ClassicMember) ->
     )
 
 
-def _wait(draft: Draft, join: Join, member_id: MemberId, ticket: Ticket) -> Joined:
+def _wait(draft: Draft, join: Join, member_id: MemberId, ticket: Ticket) -> JoinDecision:
     before = draft.roster.members.get(member_id)
     instance_id = join.instance_id if before is None else before.instance_id
     member = _member(join, member_id, instance_id, b"" if before is None else before.assignment)
@@ -161,7 +164,7 @@ def _member(join: Join, member_id: MemberId, instance_id: str | None, assignment
 
 
 def _distinct(join: Join) -> tuple[SupportedProtocol, ...]:
-    """Each protocol once, as the member first names it."""
+    """Each protocol once, with the metadata named first."""
     by_name: dict[str, SupportedProtocol] = {}
     for protocol in join.protocols:
         by_name.setdefault(protocol.name, protocol)

@@ -1,6 +1,6 @@
-"""Who is in a classic group, who waits for what, and which generation they form.
+"""The state of a classic group: its members, the requests that wait, and the generation.
 
-`apply` alone changes it. A decision that takes several steps tries its events on a copy, which has no deadlines.
+`apply` alone changes it. A decision of several steps applies its events to a copy, which has no deadlines (`Draft`).
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ from headwater.ids import GroupId, MemberId
 
 class PendingJoin(NamedTuple):
     ticket: Ticket
-    # A newcomer is given up after a while, even though its join waits.
+    # For a new member: it is removed at this time, even though its join waits.
     until_ms: int | None
 
 
@@ -53,21 +53,22 @@ class ClassicRoster:
     protocol: str | None = None
     leader: MemberId | None = None
     state_timestamp_ms: int | None = None
-    # In the order in which they came.
+    # In the order in which they joined.
     members: dict[MemberId, ClassicMember] = field(default_factory=dict[MemberId, ClassicMember])
     id_of_instance: dict[str, MemberId] = field(default_factory=dict[str, MemberId])
-    # How many members know each protocol.
+    # By protocol, how many members support it.
     supporters: Counter[str] = field(default_factory=Counter[str])
-    # Ids that were given out and with which nobody has joined yet.
+    # Member ids that were given out, and with which no client has joined yet.
     awaited: set[MemberId] = field(default_factory=set[MemberId])
     joining: dict[MemberId, PendingJoin] = field(default_factory=dict[MemberId, PendingJoin])
     syncing: dict[MemberId, Ticket] = field(default_factory=dict[MemberId, Ticket])
-    # Members of this generation that have not yet asked for their assignment.
+    # Members of this generation that have not fetched their assignment yet.
     unsynced: set[MemberId] = field(default_factory=set[MemberId])
-    # While an empty group fills up: when that ends at the latest, and whether someone came since it was last prolonged.
+    # While an empty group fills up: the latest end of the join phase, and whether a new member joined since the phase
+    # began or was extended.
     initial_until_ms: int | None = None
     has_newcomer: bool = False
-    # What the members of the last generation subscribed to; None where that cannot be known.
+    # The subscriptions of the last generation; None if they cannot be known.
     subscriptions: Sequence[bytes] | None = None
     members_weight: int = 0
 
@@ -88,7 +89,7 @@ class ClassicRoster:
 
     @property
     def weight(self) -> int:
-        """About how much memory the group takes."""
+        """About how many bytes of memory the group takes."""
         return self.members_weight + AWAITED_BYTES * len(self.awaited)
 
     @property
@@ -101,11 +102,11 @@ class ClassicRoster:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asks for."""
+        """The longest timeout of all members."""
         return max([0, *(member.rebalance_timeout_ms for member in self.members.values())])
 
     def is_waiting(self, member_id: MemberId) -> bool:
-        """Who waits for an answer of ours cannot be expected to send heartbeats."""
+        """Whether a request of the member waits. Then the member cannot be expected to send heartbeats."""
         return member_id in self.joining or member_id in self.syncing
 
     def check_alive(self) -> None:
@@ -115,7 +116,7 @@ class ClassicRoster:
             )
 
     def member(self, member_id: MemberId, instance_id: str | None) -> ClassicMember:
-        """The member that a request comes from, or the reason why it may not speak for it."""
+        """The member that sent a request. Refuses unknown members and fenced static members."""
         if instance_id is not None:
             current_id = self.id_of_instance.get(instance_id)
             if current_id is None:
@@ -144,7 +145,7 @@ class ClassicRoster:
             )
 
     def check_protocols(self, protocol_type: str, protocols: Sequence[SupportedProtocol]) -> None:
-        """One that all members know must be among them."""
+        """Refuses a member that supports no protocol which all members support."""
         if self.state is GroupState.EMPTY:
             is_consistent = bool(protocol_type and protocols)
         else:
@@ -159,7 +160,7 @@ class ClassicRoster:
             )
 
     def selected_protocol(self) -> str:
-        """Of the protocols that all members know, the one that most of them like best."""
+        """Of the protocols that all members support, the one that most of them prefer."""
         candidates = {name for name, count in self.supporters.items() if count == len(self.members)}
         votes = Counter(
             next(protocol.name for protocol in member.protocols if protocol.name in candidates)
@@ -328,14 +329,14 @@ class ClassicRoster:
 
 
 def _member(stored: StoredMember, protocol: str | None, known: ClassicMember | None) -> ClassicMember:
-    # Only the protocol that was selected is stored. Where the others are known, they are kept for the next generation.
+    # Only the selected protocol is stored. If the other protocols are known, they are kept for the next generation.
     is_same = known is not None and known.metadata(protocol) == stored.subscription
     return ClassicMember(
         stored.member_id,
         stored.instance_id,
         stored.client_id,
         stored.client_host,
-        # Records of very old groups know one time-out only.
+        # Records of very old groups have one timeout only.
         stored.rebalance_timeout_ms if stored.rebalance_timeout_ms >= 0 else stored.session_timeout_ms,
         stored.session_timeout_ms,
         known.protocols if known is not None and is_same else (SupportedProtocol(protocol or "", stored.subscription),),

@@ -1,4 +1,4 @@
-"""The topics that consumers of a classic group subscribe to: to the group itself their metadata is but bytes."""
+"""The topics that consumers of a classic group subscribe to. The group itself treats their metadata as opaque bytes."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from headwater.protocol.consumer_protocol import read_subscription
 
 
 def topics_of(subscriptions: Iterable[bytes]) -> frozenset[TopicName] | None:
-    """None where one of them cannot be read, for then any topic may be among them."""
+    """None if a subscription cannot be read, because it may then contain any topic."""
     topics: set[TopicName] = set()
     try:
         for subscription in subscriptions:

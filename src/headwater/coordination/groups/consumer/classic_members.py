@@ -1,7 +1,7 @@
 """Members of a consumer group that speak the classic protocol, because their clients are being upgraded one by one.
 
-To them an epoch is a generation, and a new target a rebalance: they learn of it from a heartbeat, join again, and fetch
-what they have been given. Nobody leads, for the coordinator divides the work, so none of their requests has to wait.
+To them an epoch is a generation, and a new target is a rebalance: they are told in the answer to a heartbeat, join
+again, and fetch their assignment. No member leads, because the coordinator assigns partitions, so no request waits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ from headwater.protocol.consumer_protocol import Subscription, read_subscription
 
 
 def check_protocols(group: ConsumerRoster, join: Join) -> None:
-    """One that all classic members know must be among them: the group may become a classic one again."""
+    """Refuses a join without a protocol that all classic members support: the group may become a classic one again."""
     if join.protocol_type != CONSUMER_PROTOCOL_TYPE or not common_protocols(group.members.values(), join.protocols):
         raise Refusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -43,7 +43,7 @@ def check_protocols(group: ConsumerRoster, join: Join) -> None:
 
 
 def common_protocols(members: Iterable[ConsumerMember], protocols: Iterable[SupportedProtocol]) -> Sequence[str]:
-    """Those of `protocols` that every classic one of the members knows, in their order."""
+    """The names in `protocols` that every classic member supports, in the same order."""
     names = [protocol.name for protocol in protocols]
     for member in members:
         if member.details.classic is not None:
@@ -53,7 +53,7 @@ def common_protocols(members: Iterable[ConsumerMember], protocols: Iterable[Supp
 
 
 def arrive_classic(group: ConsumerRoster, join: Join, topics: TopicImage) -> Arrival:
-    """The member that joins. Raises where another has taken its place."""
+    """The member that joins. Refuses a member whose place another has taken."""
     replaced: ConsumerMember | None = None
     if join.instance_id is None:
         member_id = join.member_id or join.new_member_id
@@ -76,7 +76,7 @@ def joined_result(member: ConsumerMember, generation: int, protocol: str) -> Joi
 
 
 def joined_deadlines(member: ConsumerMember, now: Now) -> Sequence[object]:
-    """A member that has joined is to fetch its assignment in time."""
+    """A member that has joined must fetch its assignment in time."""
     sync_due_ms = now.monotonic_ms + member.details.rebalance_timeout_ms
     return (
         MemberDeadlineCancelled(member.details.group_id, CLASSIC_JOIN, member.id),
@@ -111,13 +111,13 @@ def _details(details: MemberStored, join: Join, subscription: Subscription) -> M
 
 def decide_sync(group: ConsumerRoster, sync: Sync, topics: TopicImage, now: Now) -> Decision[SyncResult]:
     member = _classic_member(group, sync.member_id, sync.instance_id, sync.generation)
-    protocol = _membership(member).protocols[0]
+    protocol = _classic_details(member).protocols[0]
     if sync.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or sync.protocol not in (None, protocol.name):
         raise Refusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"member '{member.id}' joined with the protocol '{protocol.name}' of type '{CONSUMER_PROTOCOL_TYPE}'",
         )
-    # A member that has partitions to give up has joined already, and is to finish this first.
+    # A member that has partitions to give up has joined already, and must first finish that.
     if member.current.epoch < group.epoch and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
         return Decision(_join_deadline(group, member, now), SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
     assignment = assignment_bytes(member.current.assigned, protocol.metadata, topics)
@@ -140,7 +140,7 @@ def decide_heartbeat(
 
 
 def leaving_member(group: ConsumerRoster, leaving: Leave) -> ConsumerMember:
-    """Who is meant; of a static member, an administrator knows the instance only."""
+    """The member that leaves. An administrator may name a static member by its instance id alone."""
     if leaving.instance_id is not None and leaving.member_id == NO_MEMBER:
         member_id = group.static_members.get(leaving.instance_id, NO_MEMBER)
         return existing_member(group, member_id, leaving.instance_id)
@@ -153,7 +153,7 @@ def _must_join_again(group: ConsumerRoster, member: ConsumerMember) -> bool:
         return True
     if current.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
-    # What it waits for may have become free, and joining is how it comes by it.
+    # The partitions that it waits for may be free by now, and it gets them by joining.
     return not any(
         group.owner(topic_id, partition) not in (None, member.id)
         for topic_id, partitions in group.target_of(member.id).items()
@@ -175,19 +175,19 @@ def _classic_member(
     return member
 
 
-def _membership(member: ConsumerMember) -> ClassicDetails:
+def _classic_details(member: ConsumerMember) -> ClassicDetails:
     classic = member.details.classic
     assert classic is not None
     return classic
 
 
 def _session(member: ConsumerMember, now: Now) -> MemberDeadlineSet:
-    due_ms = now.monotonic_ms + _membership(member).session_timeout_ms
+    due_ms = now.monotonic_ms + _classic_details(member).session_timeout_ms
     return MemberDeadlineSet(member.details.group_id, SESSION, member.id, due_ms)
 
 
 def _join_deadline(group: ConsumerRoster, member: ConsumerMember, now: Now) -> Sequence[object]:
-    """From when the member is first told; that it is told again gives it no more time."""
+    """Runs from when the member is first told to join again; telling it again does not extend it."""
     if group.has_deadline(CLASSIC_JOIN, member.id):
         return ()
     due_ms = now.monotonic_ms + member.details.rebalance_timeout_ms
@@ -206,7 +206,7 @@ def partitions_by_id(by_name: Mapping[TopicName, Iterable[int]], topics: TopicIm
 
 
 def assignment_bytes(assignment: Assignment, metadata: bytes, topics: TopicImage) -> bytes:
-    """In the version that the member's own metadata are in."""
+    """Encoded in the version of the member's own metadata."""
     by_name = {
         topics.by_id[topic_id].name: partitions
         for topic_id, partitions in assignment.items()
@@ -215,6 +215,6 @@ def assignment_bytes(assignment: Assignment, metadata: bytes, topics: TopicImage
     try:
         version = read_version(metadata)
     except ProtocolError:
-        # Only the protocol that a member likes best is read when it joins.
+        # Only the metadata of the member's first protocol were validated when it joined.
         version = 0
     return write_assignment(by_name, version)

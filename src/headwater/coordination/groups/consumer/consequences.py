@@ -1,7 +1,7 @@
-"""What follows when a member shows itself: its subscription, the group's epoch, the target, and its own next step.
+"""The consequences of a member's heartbeat or join: a new group epoch, new targets, and the member's own next step.
 
-Each stage works on the outcome of the one before, as plain values; the group itself does not change here. The group's
-epoch leads the events: a log that was cut behind it says that a new target is due, whatever else is missing.
+Each stage works on the result of the stage before, as plain values; the group itself does not change here. The event
+with the group's epoch comes first, so that a log cut anywhere behind it shows that new targets are due.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,15 +43,15 @@ from headwater.ids import GroupId, MemberId, TopicId, TopicName
 
 
 class Arrival(NamedTuple):
-    """A member that shows itself."""
+    """A member that sends a heartbeat or joins."""
 
-    # As it was until now; one that is new has and wants nothing.
+    # As it was until now. A new member has no subscription and no assignment.
     before: ConsumerMember
-    # What it brings now.
+    # As the request changes them.
     details: MemberStored
-    # What it says that it owns.
+    # The partitions that it says it owns; None if it says nothing.
     owned: Assignment | None
-    # The static member whose place it takes.
+    # The former static member whose place it takes.
     replaced: ConsumerMember | None = None
 
 
@@ -61,7 +61,7 @@ class Advance(NamedTuple):
 
 
 class _Subscribed(NamedTuple):
-    """The group once a member has brought its subscription."""
+    """The group after the subscription of a member has changed."""
 
     epoch: int
     regexes: Regexes
@@ -73,7 +73,7 @@ def advance(group: ConsumerRoster, arrival: Arrival, topics: TopicImage, assigno
     stored = group.members.get(details.member_id)
     after = ConsumerMember(details, before.current)
     is_resubscribed = details is not before.details and after.subscription != before.subscription
-    # A member that takes another's place leaves its own, and somebody else must have that.
+    # A member that takes another member's place leaves its own, whose partitions others must get.
     is_changed = is_resubscribed or (stored is not None and replaced is not None)
     events: list[object] = []
     epoch, regexes = group.epoch, group.regexes
@@ -88,7 +88,7 @@ def advance(group: ConsumerRoster, arrival: Arrival, topics: TopicImage, assigno
 
     targets: Mapping[MemberId, Assignment] = group.targets
     if replaced is not None:
-        # The newcomer is complete before the one that it replaces is gone: there is no moment without an heir.
+        # The successor is stored completely before its predecessor is forgotten, so a log that is cut has one of them.
         targets = {**targets, after.id: group.target_of(replaced.id)}
         events.append(TargetStored(group.group_id, after.id, targets[after.id]))
         events.extend(forget_member(group.group_id, replaced.id))
@@ -120,14 +120,14 @@ def advance(group: ConsumerRoster, arrival: Arrival, topics: TopicImage, assigno
         after = ConsumerMember(details, reconcile(after.current, goal))
     if stored is None or after.current != stored.current:
         events.append(after.current)
-        # A member of the classic protocol joins again instead, and has a deadline for that.
+        # A member of the classic protocol has a deadline to join again instead.
         if after.current.pending_revocation and details.classic is None:
             events.append(rebalance_deadline(after, now))
     return Advance(events, after)
 
 
 def remove(group: ConsumerRoster, members: Sequence[ConsumerMember], topics: TopicImage) -> list[object]:
-    """What follows when members are gone. The new target is computed when another member shows itself."""
+    """The consequences of members being gone. New targets are computed at the next heartbeat of a remaining member."""
     subscribers = resubscribe(group.subscribers, (member.subscription for member in members), ())
     in_use = regexes_of(subscribers)
     hashed = group.metadata_hash
@@ -141,13 +141,13 @@ def remove(group: ConsumerRoster, members: Sequence[ConsumerMember], topics: Top
 
 
 def is_target_due(group: ConsumerRoster, topics: TopicImage) -> bool:
-    """Whether the targets are of the past: members have gone since, or topics have changed."""
+    """Whether the targets are outdated, because members have left or topics have changed since."""
     names = subscribed_names(group.subscribers, group.regexes)
     return group.epoch > group.assignment_epoch or group.metadata_hash != metadata_hash(names, topics)
 
 
 def forget_member(group_id: GroupId, member_id: MemberId) -> Sequence[object]:
-    # Kafka reads a log only where a member goes last of what belongs to it.
+    # Kafka can only read a log in which the member itself comes last.
     return (
         CurrentForgotten(group_id, member_id),
         TargetForgotten(group_id, member_id),
@@ -169,7 +169,7 @@ def _subscribe(
     is_changed: bool,
     regex: str | None,
 ) -> _Subscribed:
-    """`regex` is the arriving member's own: if that cannot be understood the member is told so."""
+    """`regex` is the expression of the arriving member, which is refused if it is invalid."""
     is_stale = group.topics_version != topics.version
     in_use = regexes_of(subscribers)
     if len(in_use) > REGEXES_MAX and regex is not None and regex not in group.regexes:
@@ -208,5 +208,5 @@ def _resolve(regex: str, topics: TopicImage, *, is_own: bool) -> frozenset[Topic
     except Refusal:
         if is_own:
             raise
-        # Accepted once, by a broker that could read it: no reason to refuse the other members.
+        # Another member's expression was accepted before, by a broker that could read it. It must not fail this member.
         return frozenset()

@@ -13,11 +13,11 @@ from headwater.coordination.groups.assignment import NOTHING, Assignment
 from headwater.coordination.groups.classic.events import SupportedProtocol
 from headwater.ids import GroupId, MemberId, TopicName
 
-# The kinds of deadlines. A member whose deadline comes is removed from the group.
+# Kinds of deadlines. A member that misses one is removed from the group.
 SESSION = "consumer-session"
-# A member must give up partitions that others wait for.
+# For a member to give up partitions that others wait for.
 REBALANCE = "consumer-rebalance"
-# A member that speaks the classic protocol must join again, or fetch its assignment.
+# For a member that speaks the classic protocol to join again, and to fetch its assignment.
 CLASSIC_JOIN = "consumer-classic-join"
 CLASSIC_SYNC = "consumer-classic-sync"
 
@@ -28,7 +28,7 @@ DEADLINE_KINDS = (SESSION, REBALANCE, CLASSIC_JOIN, CLASSIC_SYNC)
 
 
 class MemberState(IntEnum):
-    """How far a member has come on its way to its target; the numbers are Kafka's."""
+    """How far a member is on its way to its target. The numbers are Kafka's."""
 
     STABLE = 1
     UNREVOKED_PARTITIONS = 2
@@ -37,7 +37,7 @@ class MemberState(IntEnum):
 
 
 class ClassicDetails(NamedTuple):
-    """What a member that speaks the classic protocol brings into a consumer group."""
+    """What only a member that speaks the classic protocol has in a consumer group."""
 
     session_timeout_ms: int
     protocols: tuple[SupportedProtocol, ...]
@@ -46,7 +46,7 @@ class ClassicDetails(NamedTuple):
 class ConsumerGroupStored(NamedTuple):
     group_id: GroupId
     epoch: int
-    # Of the topics subscribed to, so that a change of theirs is noticed.
+    # Of the subscribed topics, so that their changes are noticed.
     metadata_hash: int
 
 
@@ -84,7 +84,7 @@ class TargetEpochForgotten(NamedTuple):
 
 
 class TargetStored(NamedTuple):
-    """What a member shall have in the end."""
+    """The target assignment of a member."""
 
     group_id: GroupId
     member_id: MemberId
@@ -97,7 +97,7 @@ class TargetForgotten(NamedTuple):
 
 
 class CurrentStored(NamedTuple):
-    """What a member has now."""
+    """The current assignment of a member."""
 
     group_id: GroupId
     member_id: MemberId
@@ -114,7 +114,7 @@ class CurrentForgotten(NamedTuple):
 
 
 class RegexResolved(NamedTuple):
-    """The topics that a regular expression stood for when it was last looked at."""
+    """The topics that a regular expression matched when it was last resolved."""
 
     group_id: GroupId
     regex: str
@@ -167,7 +167,7 @@ class MemberDeadlineCancelled(ConsumerVolatile):
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen(ConsumerVolatile):
-    """The group has taken the topics of this version into account."""
+    """The group has taken the topics into account as of this version."""
 
     version: int
 

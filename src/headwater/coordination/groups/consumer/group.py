@@ -1,5 +1,5 @@
-"""A group of the next-generation protocol (KIP-848): the coordinator computes who shall have what, and brings one
-member after the other there, while all others keep what they keep.
+"""A group of the consumer protocol (KIP-848): the coordinator computes a target assignment and moves one member after
+the other towards it, while all members keep consuming what they keep.
 
 Pure: no clock, no I/O. `decide_*` returns events; `apply` is the only writer, live and in recovery, so that a replayed
 log rebuilds the same group.
@@ -67,7 +67,7 @@ from headwater.ids import GroupId, MemberId, TopicName
 class ConsumerGroup:
     type = GroupType.CONSUMER
     protocol_type = CONSUMER_PROTOCOL_TYPE
-    # Its first event is stored, so that the group exists from then on.
+    # It begins with a member, whose events are stored.
     is_pristine = False
 
     def __init__(
@@ -114,21 +114,21 @@ class ConsumerGroup:
         progress.events.append(MemberDeadlineSet(self.group_id, SESSION, member.id, due_ms))
         assigned = member.current.assigned
         before = arrival.before.current
-        # Whoever still has the epoch before has missed an answer, and with it perhaps what it has now.
+        # A member that still has its previous epoch has missed an answer, and perhaps its assignment with it.
         is_told = is_full(heartbeat) or assigned != before.assigned or heartbeat.epoch != before.epoch
         interval_ms = config.consumer_heartbeat_interval_ms
         answer = MemberAnswer(member.id, member.current.epoch, interval_ms, assigned if is_told else None)
         return Decision(progress.events, answer)
 
     def decide_expired(self, kind: str, member_id: str, now: Now) -> Decision[None]:
-        """A member that was silent for too long, or kept for too long what others wait for, is gone."""
+        """Removes a member that was silent for too long, or kept partitions that others wait for."""
         member = self.roster.members.get(MemberId(member_id))
         if member is None:
             return Decision([MemberDeadlineCancelled(self.group_id, kind, MemberId(member_id))], None)
         return Decision(self._remove([member], now), None)
 
     def decide_loaded(self, now: Now) -> Sequence[object]:
-        """After a replay every session starts anew: the silence was ours."""
+        """After a replay every session starts anew, because the broker could not be reached meanwhile."""
         events: list[object] = []
         for member in self.roster.members.values():
             timeout_ms = self._session_timeout_ms(member)
@@ -142,14 +142,14 @@ class ConsumerGroup:
         answer = MemberAnswer(member.id, heartbeat.epoch, 0)
         if heartbeat.epoch == LEAVE_EPOCH:
             return Decision(self._remove([member], now), answer)
-        # It has stopped: what it was to give up is free, and what it keeps waits for it until its session ends.
+        # The member has stopped. Partitions that it had to give up are free; the others wait until its session ends.
         away = member.current._replace(epoch=LEAVE_STATIC_EPOCH, pending_revocation=NOTHING)
         return Decision([away], answer)
 
     def _remove(self, gone: Sequence[ConsumerMember], now: Now) -> Sequence[object]:
         group = self.roster
         gone_ids = {member.id for member in gone}
-        # Where members of this protocol stay, which is told without a look at each, there is no way back.
+        # The group stays a consumer group while it has members of this protocol. The counter saves a loop over members.
         if group.classic_count >= len(group.members) - len(gone_ids):
             remaining = [member for member in group.members.values() if member.id not in gone_ids]
             if may_downgrade(remaining, self.config):
@@ -161,7 +161,7 @@ class ConsumerGroup:
         roster = self.roster
         if len(roster.members) < self.config.group_consumer_max_size or member_id in roster.members:
             return
-        # A static member that comes back takes the place of its former self.
+        # A static member that comes back takes its former place.
         if instance_id is None or instance_id not in roster.static_members:
             raise Refusal(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -193,7 +193,8 @@ class ConsumerGroup:
         return Decision(progress.events, joined_result(member, member.current.epoch, join.protocols[0].name))
 
     def _decide_last_replaced(self, arrival: Arrival, now: Now) -> Decision[JoinResult] | None:
-        """A static member comes back with the classic protocol, and was the last that spoke the other one."""
+        """If a static member comes back with the classic protocol and was the last of the consumer protocol, the group
+        becomes a classic one."""
         group, replaced = self.roster, arrival.replaced
         if replaced is None or replaced.details.classic is not None:
             return None
@@ -203,8 +204,8 @@ class ConsumerGroup:
             return None
         targets = [group.target_of(replaced.id), *(group.target_of(each.id) for each in remaining[1:])]
         with_targets = list(zip(remaining, targets, strict=True))
-        # With the subscription that it had before it goes on where it was, if that is still what it is to have and
-        # nobody else was on the way elsewhere.
+        # No rebalance if the member keeps its subscription, the targets are up to date, and all other members have
+        # reached theirs.
         is_due = (
             member.subscription != replaced.subscription
             or is_target_due(group, self.topics)
@@ -229,7 +230,7 @@ class ConsumerGroup:
         return decide_heartbeat(self.roster, member_id, instance_id, generation, now)
 
     def decide_leave(self, leaving: Sequence[Leave], now: Now) -> Decision[Sequence[LeaveResult]]:
-        """LeaveGroup, which an administrator may also send for members of this protocol."""
+        """LeaveGroup. An administrator may also name members of the consumer protocol."""
         gone: dict[MemberId, ConsumerMember] = {}
         left: list[LeaveResult] = []
         for each in leaving:
@@ -238,7 +239,7 @@ class ConsumerGroup:
             except Refusal as refusal:
                 left.append(LeaveResult(each.member_id, each.instance_id, refusal.code))
                 continue
-            # One that is named twice leaves once.
+            # A member that is named twice leaves once.
             error = ErrorCode.UNKNOWN_MEMBER_ID if member.id in gone else ErrorCode.NONE
             gone[member.id] = member
             left.append(LeaveResult(each.member_id, each.instance_id, error))
@@ -252,7 +253,7 @@ class ConsumerGroup:
         members = self.roster.members
         if epoch < 0 and not members:
             return ()
-        # A transactional producer that does not say which consumer it works for.
+        # A transactional producer that does not tell which consumer it commits for.
         if is_transactional and epoch == -1 and member_id == NO_MEMBER and commit.instance_id is None:
             return ()
         member = self._member(member_id)
@@ -276,7 +277,7 @@ class ConsumerGroup:
 
     def _check_epoch(self, member: ConsumerMember, epoch: int, *, is_transactional: bool = False) -> None:
         if epoch != member.current.epoch:
-            # Producers, as members of the classic protocol, know only generations.
+            # Producers and members of the classic protocol only understand generations.
             knows_epochs = member.details.classic is None and not is_transactional
             raise Refusal(
                 ErrorCode.STALE_MEMBER_EPOCH if knows_epochs else ErrorCode.ILLEGAL_GENERATION,

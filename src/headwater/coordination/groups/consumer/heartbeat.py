@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: is the request in order, who sends it, and is that member still what it thinks it is."""
+"""ConsumerGroupHeartbeat: validates the request, and finds its sender unless that is fenced or unknown."""
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.groups.assignment import Assignment, contains
@@ -11,7 +11,7 @@ from headwater.ids import MemberId
 
 
 def check_heartbeat(heartbeat: MemberHeartbeat, config: GroupDefaults) -> None:
-    """Refuses what no group could make sense of."""
+    """Refuses requests that are invalid for every group."""
     if not heartbeat.member_id and (heartbeat.epoch != JOIN_EPOCH or not heartbeat.new_member_id):
         raise _invalid("the member id must not be empty")
     if heartbeat.instance_id == "":
@@ -30,7 +30,7 @@ def check_heartbeat(heartbeat: MemberHeartbeat, config: GroupDefaults) -> None:
             raise _invalid("only a static member can leave for a while: the instance id is missing")
     elif heartbeat.epoch < LEAVE_STATIC_EPOCH:
         raise _invalid(f"member epoch {heartbeat.epoch} has no meaning")
-    # Its names and expression are stored with every change that it makes.
+    # The whole subscription is stored with every change of the member.
     size = len(heartbeat.topic_regex or "") + sum(map(len, heartbeat.topic_names or ()))
     if size > config.headwater_group_metadata_max_bytes:
         raise _invalid(
@@ -46,7 +46,7 @@ def check_heartbeat(heartbeat: MemberHeartbeat, config: GroupDefaults) -> None:
 
 
 def arrive(group: ConsumerRoster, heartbeat: MemberHeartbeat) -> Arrival:
-    """The member that the heartbeat comes from. Raises where it is fenced or not known."""
+    """The member that sent the heartbeat. Refuses a member that is fenced or not known."""
     member_id = heartbeat.member_id or heartbeat.new_member_id
     replaced: ConsumerMember | None = None
     if heartbeat.epoch != JOIN_EPOCH:
@@ -60,7 +60,7 @@ def arrive(group: ConsumerRoster, heartbeat: MemberHeartbeat) -> Arrival:
 
 
 def existing_member(group: ConsumerRoster, member_id: MemberId, instance_id: str | None) -> ConsumerMember:
-    """The member of that id; a static one is looked up by its instance, which another may have taken over."""
+    """The member with that id. A static member is looked up by its instance id, which another may have taken over."""
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
@@ -80,7 +80,7 @@ def existing_member(group: ConsumerRoster, member_id: MemberId, instance_id: str
 
 
 def is_full(heartbeat: MemberHeartbeat) -> bool:
-    """Whether the heartbeat tells all there is to tell: then it is answered in full too."""
+    """Whether the heartbeat has the member's whole state. Then the answer has the whole assignment."""
     return heartbeat.epoch == JOIN_EPOCH or (
         heartbeat.owned is not None
         and heartbeat.rebalance_timeout_ms != UNCHANGED_TIMEOUT
@@ -92,7 +92,7 @@ def _replace(
     group: ConsumerRoster, member_id: MemberId, instance_id: str
 ) -> tuple[ConsumerMember, ConsumerMember | None]:
     predecessor = group.members[group.static_members[instance_id]]
-    # A member of the classic protocol cannot leave for a while, so it is replaced without asking.
+    # A member of the classic protocol cannot announce that it leaves for a while, so it is always replaced.
     if predecessor.details.classic is None and not predecessor.is_away:
         raise Refusal(
             ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -105,7 +105,7 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -
     current = member.current
     if epoch == current.epoch:
         return
-    # The answer that brought the new epoch may have been lost; the member is sound if it owns nothing beyond its due.
+    # The answer with the new epoch may have been lost. That is safe if the member owns only what it is assigned.
     if (
         epoch == current.previous_epoch
         and epoch < current.epoch

@@ -1,4 +1,4 @@
-"""A member of a consumer group: what it brought along and what it has now, each as the event that last said so."""
+"""A member of a consumer group: its details and its current assignment, each as the last event that set it."""
 
 from typing import NamedTuple
 
@@ -13,8 +13,9 @@ from headwater.coordination.groups.consumer.events import CurrentStored, MemberS
 from headwater.coordination.groups.consumer.subscriptions import TopicSubscription
 from headwater.ids import GroupId, MemberId
 
-# The request says nothing: what was said before still holds.
+# What a member weighs besides what it brings: its entries in tables.
 MEMBER_BYTES = 2000
+# In a request: the rebalance timeout is as before.
 UNCHANGED_TIMEOUT = -1
 
 
@@ -32,19 +33,19 @@ class ConsumerMember(NamedTuple):
 
     @property
     def held(self) -> Assignment:
-        """What no other member may be given: a partition is held until its member has confirmed that it let go."""
+        """Partitions that no other member may get: one is held until its member has confirmed its revocation."""
         return union(self.current.assigned, self.current.pending_revocation)
 
     @property
     def is_away(self) -> bool:
-        """A static member that has left for a while."""
+        """Whether it is a static member that has left for a while."""
         return self.current.epoch == LEAVE_STATIC_EPOCH
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.current.state is MemberState.STABLE and self.current.epoch == assignment_epoch
 
     def renamed(self, member_id: MemberId) -> "ConsumerMember":
-        """The static member that takes this one's place: it starts over, with what this one had."""
+        """The static member that takes this one's place: it joins anew, with the same assignment."""
         return ConsumerMember(
             self.details._replace(member_id=member_id),
             self.current._replace(member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
@@ -68,7 +69,7 @@ class ConsumerMember(NamedTuple):
 
 
 def weight_of(details: MemberStored) -> int:
-    """About how much memory a member takes: what it brings, and its places in tables."""
+    """About how many bytes of memory a member takes."""
     brought = len(details.topic_regex or "") + sum(map(len, details.topic_names))
     if details.classic is not None:
         brought += sum(len(name) + len(metadata) for name, metadata in details.classic.protocols)
@@ -88,7 +89,7 @@ def new_member(group_id: GroupId, member_id: MemberId) -> ConsumerMember:
 
 
 def details_after(details: MemberStored, heartbeat: MemberHeartbeat) -> MemberStored:
-    """The member's details with all that its heartbeat changes; the very same object where that is nothing."""
+    """The member's details after its heartbeat; the identical object if nothing has changed."""
     if (
         heartbeat.topic_names is heartbeat.topic_regex is heartbeat.assignor is heartbeat.rack_id is None
         and heartbeat.rebalance_timeout_ms == UNCHANGED_TIMEOUT
@@ -102,7 +103,7 @@ def details_after(details: MemberStored, heartbeat: MemberHeartbeat) -> MemberSt
     if heartbeat.topic_names is not None:
         topic_names = frozenset(heartbeat.topic_names)
     if heartbeat.topic_regex is not None:
-        # An empty expression takes the former one back.
+        # An empty expression removes the former one.
         regex = heartbeat.topic_regex or None
     timeout_ms = heartbeat.rebalance_timeout_ms
     return MemberStored(

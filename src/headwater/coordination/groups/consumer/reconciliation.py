@@ -1,6 +1,6 @@
-"""A member's way from what it has to what it shall have: first it gives up, then it waits for others, then it is done.
+"""Reconciliation of a member's current assignment with its target: it revokes, then waits for others, then is stable.
 
-The law of it all: a partition is given to a member only when no other member holds it.
+Invariant: a partition is given to a member only when no other member holds it.
 """
 
 from collections.abc import Callable
@@ -19,22 +19,22 @@ from headwater.ids import TopicId
 
 
 class Goal(NamedTuple):
-    """Where a member is to be brought, and what there is to know on the way."""
+    """Where a member is moved to, and what its next step depends on."""
 
     epoch: int
     target: Assignment
-    # The target of a topic that the member is no longer subscribed to does not count.
+    # Topics of the target that are not among these are ignored: the member no longer subscribes to them.
     subscribed: frozenset[TopicId]
     # The subscription changed just now.
     is_resubscribed: bool
-    # What the member says that it owns; None where it says nothing.
+    # The partitions that the member says it owns; None if it says nothing.
     owned: Assignment | None
-    # Whether somebody else holds the partition.
+    # Whether another member holds the partition.
     is_taken: Callable[[TopicId, int], bool]
 
 
 def reconcile(current: CurrentStored, goal: Goal) -> CurrentStored:
-    """The member's next step, or `current` itself where it cannot move yet."""
+    """The member's next step, or the identical `current` if it cannot move yet."""
     match current.state:
         case MemberState.STABLE:
             if current.epoch != goal.epoch:
@@ -43,12 +43,12 @@ def reconcile(current: CurrentStored, goal: Goal) -> CurrentStored:
         case MemberState.UNREVOKED_PARTITIONS:
             if _owns_any(goal.owned, current.pending_revocation):
                 return _without_unsubscribed(current, goal) if goal.is_resubscribed else current
-            # A member that had to give up topics before there was a new target is not ahead of that target now.
+            # At most the target's epoch: the member may have revoked topics before there was a new target.
             return _next(current, min(current.epoch + 1, goal.epoch), goal)
         case MemberState.UNRELEASED_PARTITIONS:
             return _next(current, current.epoch, goal)
         case MemberState.UNKNOWN:
-            # Written by a later version than ours: only a member that has nothing is known to be safe.
+            # Written by a newer version. Only a member that owns nothing is known to be safe.
             if goal.owned is None or goal.owned:
                 raise Refusal(
                     ErrorCode.FENCED_MEMBER_EPOCH,
@@ -62,7 +62,7 @@ def _next(current: CurrentStored, epoch: int, goal: Goal) -> CurrentStored:
     kept = intersection(current.assigned, target)
     to_revoke = difference(current.assigned, kept)
     if to_revoke and _owns_any(goal.owned, to_revoke):
-        # It stays in its epoch until it has confirmed that it let go.
+        # The member stays in its epoch until it has confirmed the revocation.
         return current._replace(
             epoch=epoch,
             previous_epoch=current.epoch,
@@ -83,7 +83,7 @@ def _next(current: CurrentStored, epoch: int, goal: Goal) -> CurrentStored:
 
 
 def _without_unsubscribed(current: CurrentStored, goal: Goal) -> CurrentStored:
-    """Takes back topics that the member no longer wants, in the epoch that it is in."""
+    """Revokes topics that the member no longer subscribes to, without a change of its epoch."""
     kept = {topic_id: partitions for topic_id, partitions in current.assigned.items() if topic_id in goal.subscribed}
     if len(kept) == len(current.assigned):
         return current
@@ -94,7 +94,7 @@ def _without_unsubscribed(current: CurrentStored, goal: Goal) -> CurrentStored:
 
 
 def _owns_any(owned: Assignment | None, partitions: Assignment) -> bool:
-    """A member that does not say what it owns may own anything."""
+    """Whether the member owns any of the partitions. A member that does not say what it owns may own all."""
     return owned is None or any(
         topic_id in partitions and not partitions[topic_id].isdisjoint(mine) for topic_id, mine in owned.items()
     )

@@ -1,7 +1,7 @@
-"""The state of a consumer group: who is in it, what each member has and shall have, and who holds which partition.
+"""The state of a consumer group: its members, their current and target assignments, and the owner of each partition.
 
-`apply` is its only writer, live and in recovery. An event replaces all that was known of its key, and no order among
-events of different keys is taken for granted: a compacted log keeps only the last of each.
+`apply` is the only writer, live and in recovery. An event replaces the whole state of its key. Events of different keys
+may come in any order, because a compacted log keeps only the last event of each key.
 """
 
 from headwater.coordination.deadlines import Deadlines
@@ -45,12 +45,12 @@ class ConsumerRoster:
         # Rises with every change of members, subscriptions or topics: a new target is due.
         self.epoch = 0
         self.metadata_hash = NO_METADATA_HASH
-        # The epoch that the targets were computed for.
+        # The epoch for which the targets were computed.
         self.assignment_epoch = 0
         self.members: dict[MemberId, ConsumerMember] = {}
         self.targets: dict[MemberId, Assignment] = {}
         self.regexes: dict[str, RegexResolved] = {}
-        # The topics that subscriptions were last compared with.
+        # The version of the topics that subscriptions were last resolved against.
         self.topics_version = NO_VERSION
         # Derived from the members.
         self.static_members: dict[str, MemberId] = {}
@@ -127,7 +127,7 @@ class ConsumerRoster:
         current = before.current if before is not None else new_current(self.group_id, details.member_id)
         self._put(before, ConsumerMember(details, current))
         if details.classic is None:
-            # It may have spoken the classic protocol until now.
+            # The member may have spoken the classic protocol until now.
             for kind in (CLASSIC_JOIN, CLASSIC_SYNC):
                 self._deadlines.cancel((self.group_id, kind, details.member_id))
 
@@ -140,7 +140,7 @@ class ConsumerRoster:
             self._release(before)
             self.members[member_id] = ConsumerMember(before.details, current)
             self._hold(self.members[member_id])
-        # Whatever it was to give up, its place is another now; a new deadline, where one is due, comes by itself.
+        # The former deadline to give up partitions is obsolete. If a new one is due, an event of its own sets it.
         self._deadlines.cancel((self.group_id, REBALANCE, member_id))
 
     def _put(self, before: ConsumerMember | None, after: ConsumerMember) -> None:
@@ -166,7 +166,7 @@ class ConsumerRoster:
         self.classic_count -= member.details.classic is not None
         self.weight -= weight_of(member.details)
         instance_id = member.details.instance_id
-        # A member that has been replaced leaves its instance to the one that came.
+        # The instance id of a replaced member already belongs to its successor.
         if instance_id is not None and self.static_members.get(instance_id) == member.id:
             del self.static_members[instance_id]
         self._release(member)

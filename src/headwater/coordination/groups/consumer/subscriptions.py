@@ -1,6 +1,6 @@
-"""Which topics a group is subscribed to: by name, and by regular expressions that are resolved here, in the broker.
+"""Which topics a group is subscribed to: by name, and by regular expressions, which the broker resolves.
 
-All topics are matched while everybody else waits, so expressions are bounded (`patterns`), and how many there are.
+Matching all topics blocks the loop, so the size of expressions (`patterns`) and their number are bounded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ from headwater.coordination.groups.terms import TopicImage
 from headwater.coordination.patterns import whole_matcher
 from headwater.ids import TopicId, TopicName
 
-# Of one group: as a rule all of its members have the same.
+# Per group. As a rule all of its members have the same expression.
 REGEXES_MAX = 20
 MATCHES_KEPT = 1 << 16
-# The hash of no topics at all, as in Kafka.
+# The hash of an empty set of topics, as in Kafka.
 NO_METADATA_HASH = 0
 
 
@@ -27,7 +27,7 @@ class TopicSubscription(NamedTuple):
 
 NO_SUBSCRIPTION = TopicSubscription(frozenset(), None)
 
-# How many members have each subscription. Most groups have one, so what follows from a subscription is worked out once.
+# The number of members with each subscription. Most groups have one subscription, so it is evaluated once.
 Subscribers: TypeAlias = Mapping[TopicSubscription, int]
 Regexes: TypeAlias = Mapping[str, RegexResolved]
 
@@ -52,7 +52,7 @@ def regexes_of(subscribers: Subscribers) -> set[str]:
 def topic_names_of(subscription: TopicSubscription, regexes: Regexes) -> frozenset[TopicName]:
     if subscription.topic_regex is None:
         return subscription.topic_names
-    # After a crash an expression may have lost its topics: it stands for none until it is resolved again.
+    # After a crash the topics of an expression may be missing: it matches none until it is resolved again.
     resolved = regexes.get(subscription.topic_regex)
     return subscription.topic_names | resolved.topics if resolved is not None else subscription.topic_names
 
@@ -67,14 +67,14 @@ def subscribed_names(subscribers: Subscribers, regexes: Regexes) -> frozenset[To
 
 
 def resolve(regex: str, topics: TopicImage) -> frozenset[TopicName]:
-    """The topics whose whole name matches."""
+    """The topics whose whole name matches, except internal ones."""
     whole_matcher(regex)
     return frozenset(name for name in topics.by_name if not is_internal(name) and _matches(regex, name))
 
 
 def metadata_hash(names: Iterable[TopicName], topics: TopicImage) -> int:
-    """Differs when a topic was created, deleted, grew or moved. The same after a restart, for it is stored."""
-    # Not before a group needs it: it loads OpenSSL.
+    """Changes when a topic is created, deleted, grows or moves. Stable across restarts, because it is stored."""
+    # Imported on first use: it loads OpenSSL.
     from hashlib import blake2b  # noqa: PLC0415
 
     digest = blake2b(digest_size=8)
@@ -87,7 +87,7 @@ def metadata_hash(names: Iterable[TopicName], topics: TopicImage) -> int:
     return int.from_bytes(digest.digest(), signed=True) if existing else NO_METADATA_HASH
 
 
-# Whenever a topic comes or goes every expression of every group is resolved again, mostly against the same names.
+# When a topic is created or deleted, every expression of every group is resolved again, mostly against the same names.
 @lru_cache(maxsize=MATCHES_KEPT)
 def _matches(regex: str, name: str) -> bool:
     return whole_matcher(regex)(name) is not None

@@ -1,4 +1,4 @@
-"""What each member shall have in the end: the assignor's answer, and the events that change the former one into it."""
+"""Target assignments: the result of the assignor, and the events that change the previous targets into it."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from headwater.ids import GroupId, MemberId, TopicId
 
 
 class Assignable(NamedTuple):
-    """All that a target is computed from."""
+    """Everything that targets are computed from."""
 
     members: Collection[ConsumerMember]
-    # So far; a static member that takes another's place has that one's.
+    # The previous targets. A static member has that of the member whose place it takes.
     targets: Mapping[MemberId, Assignment]
     regexes: Regexes
     topics: TopicImage
@@ -25,7 +25,7 @@ class Assignable(NamedTuple):
 
 def compute_targets(assignable: Assignable, assignor: str) -> Mapping[MemberId, Assignment]:
     members, targets, regexes, topics = assignable
-    # Members with the same subscription share one set, and whoever compares them finds that out at once.
+    # Members with the same subscription share one set object, so that assignors compare them by identity first.
     topic_ids: dict[TopicSubscription, frozenset[TopicId]] = {}
     subscriptions: list[MemberSubscription] = []
     for member in members:
@@ -58,12 +58,12 @@ def target_events(
         former = before.get(member_id)
         if former is None or (former is not partitions and former != partitions):
             yield TargetStored(group_id, member_id, partitions)
-    # Last, so that a log cut before it shows that the targets are not complete.
+    # Last, so that a log cut before it shows incomplete targets.
     yield TargetEpochStored(group_id, epoch, wall_ms)
 
 
 def preferred_assignor(members: Collection[ConsumerMember], configured: Sequence[str]) -> str:
-    """What most members chose; where that is not clear, what comes first in `group.consumer.assignors`."""
+    """The assignor that most members chose; in a tie, the first of them in `group.consumer.assignors`."""
     votes = dict.fromkeys(configured, 0)
     for member in members:
         if member.details.assignor in votes:

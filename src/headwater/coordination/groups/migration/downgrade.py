@@ -1,4 +1,4 @@
-"""A consumer group becomes a classic one again, when its last member of the new protocol is gone."""
+"""A consumer group becomes a classic group again when its last member of the consumer protocol is gone."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ POLICIES = ("downgrade", "bidirectional")
 
 
 def may_downgrade(remaining: Sequence[ConsumerMember], config: GroupDefaults) -> bool:
-    """Whether those that remain in a consumer group are to go on as a classic one."""
+    """Whether the remaining members of a consumer group continue as a classic group."""
     return (
         0 < len(remaining) <= config.group_max_size
         and config.group_consumer_migration_policy in POLICIES
@@ -44,7 +44,7 @@ def downgrade(
     *,
     is_rebalance_due: bool,
 ) -> list[object]:
-    """`remaining` come with their targets: the generation that begins is what the consumer group was heading for."""
+    """`remaining` are members with their targets, which become the assignments of the new generation."""
     protocol = selected_protocol([member for member, _ in remaining])
     generation = GenerationStored(
         group_id=group.group_id,
@@ -56,11 +56,11 @@ def downgrade(
         state_timestamp_ms=now.wall_ms,
         members=[_classic(member, target, protocol, topics).stored(protocol) for member, target in remaining],
     )
-    # What follows for the classic group it decides itself, as if it had just been loaded.
+    # The classic group decides itself what follows, as if it had just been loaded.
     classic = ClassicGroup(group.group_id, config, Deadlines())
     classic.apply(generation)
-    # A log that is cut before its end has a consumer group without some of its members or their targets: those that
-    # are left need new ones, and a higher epoch says so.
+    # A log that was cut inside these events has a consumer group without some of its members or their targets. The
+    # higher epoch, which comes first, makes the remaining members get new targets.
     outdated = ConsumerGroupStored(group.group_id, group.epoch + 1, group.metadata_hash)
     return [outdated, *forget_group(group), generation, *classic.decide_loaded(now)]
 
@@ -74,7 +74,7 @@ def decide_succession(
 
 
 def forget_group(group: ConsumerRoster) -> list[object]:
-    """Ends all that the group has in the log; the group itself goes last, for Kafka reads no other order."""
+    """Tombstones for everything that the group has in the log. The group itself comes last, as Kafka requires."""
     events: list[object] = []
     for member_id in group.members:
         events.extend(forget_member(group.group_id, member_id))
@@ -84,7 +84,7 @@ def forget_group(group: ConsumerRoster) -> list[object]:
 
 
 def selected_protocol(members: Sequence[ConsumerMember]) -> str:
-    """Of the protocols that all know, the one that most of them like best. There is one: nobody joined without it."""
+    """Of the protocols that all members support, the one with most votes. Joins without a common one are refused."""
     votes = Counter(
         common_protocols(members, member.details.classic.protocols)[0]
         for member in members

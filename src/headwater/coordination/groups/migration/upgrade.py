@@ -1,6 +1,6 @@
-"""A classic group becomes a consumer group, when the first client comes that speaks the new protocol.
+"""A classic group becomes a consumer group when the first member of the consumer protocol joins it.
 
-The way back is in `downgrade`: it follows from members that leave a consumer group.
+The way back is in `downgrade`: it happens when members leave a consumer group.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def decide_upgrade(
     classic: ClassicGroup, fresh: ConsumerGroup, heartbeat: MemberHeartbeat, now: Now
 ) -> Decision[MemberAnswer]:
     if classic.state is GroupState.EMPTY:
-        # Nobody is left who could object.
+        # No member is left that the change could concern.
         joined = fresh.decide_member_heartbeat(heartbeat, now)
         return joined._replace(events=[*classic.decide_delete(), *joined.events])
     check_upgrade(classic, fresh.config)
@@ -54,7 +54,7 @@ def decide_upgrade(
     for event in converted:
         fresh.apply(event)
     joined = fresh.decide_member_heartbeat(heartbeat, now)
-    # Whoever waits for the rebalance of the classic group learns that there is another, and comes back for it.
+    # Members that wait in the classic group are told that it rebalances, and join again.
     dissolved = classic.decide_dissolve(ErrorCode.REBALANCE_IN_PROGRESS, now)
     events = [*dissolved.events, *converted, *fresh.decide_loaded(now), *joined.events]
     return Decision(events, joined.result, dissolved.answers)
@@ -73,7 +73,7 @@ def check_upgrade(classic: ClassicGroup, config: GroupDefaults) -> None:
 
 
 def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[object]:
-    """All members are stable with what they have, in an epoch that is their generation."""
+    """All members are stable with their assignments, in an epoch that equals their generation."""
     group_id, roster = classic.group_id, classic.roster
     epoch = roster.generation
     assigned: dict[MemberId, Assignment] = {}
@@ -81,7 +81,7 @@ def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[ob
     yield ConsumerGroupStored(group_id, epoch, NO_METADATA_HASH)
     for member in roster.members.values():
         try:
-            # Who came last may not know the protocol of the last generation.
+            # A member that joined after the last generation may not support its protocol.
             subscription = read_subscription(member.metadata(roster.protocol) or member.protocols[0].metadata)
             assignment = _assignment(member, topics)
         except ProtocolError as error:
@@ -90,7 +90,7 @@ def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[ob
                 f"classic group '{group_id}' cannot become a consumer group: what member '{member.id}' has told it "
                 f"cannot be read: {error}",
             ) from error
-        # The leader of a classic group may give a partition to two members; here it has one owner.
+        # The leader of a classic group may assign a partition to two members; in a consumer group it has one owner.
         assigned[member.id] = difference(assignment, taken)
         taken = union(taken, assignment)
         yield MemberStored(
@@ -114,5 +114,5 @@ def _convert(classic: ClassicGroup, topics: TopicImage, now: Now) -> Iterator[ob
 
 
 def _assignment(member: ClassicMember, topics: TopicImage) -> Assignment:
-    # Nothing at all where the member has not been given anything yet.
+    # Empty bytes if the member has no assignment yet.
     return partitions_by_id(read_assignment(member.assignment).partitions, topics) if member.assignment else NOTHING

@@ -14,7 +14,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
-    # -1: as the group's other offsets. Only very old clients ask for an expiry of their own.
+    # -1: the group's rule applies. Only very old clients ask for an expiry of their own.
     expire_timestamp_ms: int = -1
     topic_id: TopicId = NO_TOPIC_ID
 

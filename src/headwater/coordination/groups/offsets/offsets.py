@@ -1,6 +1,6 @@
-"""The committed offsets of all groups of a shard: how far each group has come in each partition, and for how long.
+"""The committed offsets of all groups of a shard, committed or pending, and when they expire.
 
-Pure: no clock, no I/O. Who may commit or delete is for the group to say, and whether a topic exists for the caller.
+Pure: no clock, no I/O. The group decides which clients may commit or delete, and the caller whether a topic exists.
 """
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
@@ -28,16 +28,16 @@ NO_EXPIRE_TIMESTAMP = -1
 
 
 class ExpiryRule(NamedTuple):
-    """What a group says about the age of its offsets. A group whose offsets must all be kept has no rule."""
+    """How a group lets its offsets expire. A group whose offsets must all be kept has no rule."""
 
-    # Since when the group has had no members; None counts the age of each offset from its commit.
+    # When the group lost its last member; None counts the age of each offset from its commit.
     empty_since_ms: int | None = None
     # Topics whose offsets are kept however old they are.
     subscribed: Container[TopicName] = frozenset[TopicName]()
 
 
 class OffsetTable:
-    """Offsets by group, topic and partition. Nothing empty is kept."""
+    """Offsets by group, topic and partition. Invariant: no dictionary in it is empty."""
 
     def __init__(self) -> None:
         self._groups: dict[GroupId, dict[TopicName, dict[int, CommittedOffset]]] = {}
@@ -55,7 +55,7 @@ class OffsetTable:
                     yield group_id, topic, partition, committed
 
     def with_topic(self, topic: TopicName) -> Iterable[tuple[GroupId, int]]:
-        """The groups that have offsets of the topic, and for which partitions."""
+        """The groups and partitions that have an offset of the topic."""
         for group_id, topics in self._groups.items():
             for partition in topics.get(topic, ()):
                 yield group_id, partition
@@ -75,7 +75,7 @@ class OffsetTable:
 
 
 class Offsets:
-    """What is committed, and what will be once its transaction is."""
+    """The committed offsets, and those that become so when their transactions are committed."""
 
     def __init__(self, config: GroupDefaults) -> None:
         self._config = config
@@ -87,7 +87,7 @@ class Offsets:
     def decide_commit(
         self, group_id: GroupId, commits: Iterable[OffsetToCommit], retention_ms: int | None, now: Now
     ) -> Decision[Sequence[ErrorCode]]:
-        """One code for each commit. Only very old clients bring a retention of their own."""
+        """One code for each offset. Only very old clients bring a retention of their own."""
         expire_timestamp_ms = NO_EXPIRE_TIMESTAMP
         if retention_ms is not None:
             expire_timestamp_ms = min(max(now.wall_ms + retention_ms, 0), INT64_MAX)
@@ -109,11 +109,11 @@ class Offsets:
     def _accept(
         self, group_id: GroupId, commits: Iterable[OffsetToCommit], expire_timestamp_ms: int, now: Now
     ) -> tuple[Sequence[OffsetCommitted], Sequence[ErrorCode]]:
-        # A partition that is named twice has what is named last.
+        # If a partition is named twice, the last offset counts.
         events: dict[tuple[TopicName, int], OffsetCommitted] = {}
         codes: list[ErrorCode] = []
         for topic, partition, offset, leader_epoch, metadata, topic_id in commits:
-            # In characters, as Kafka counts them, whatever the name of the setting says.
+            # Counted in characters, as Kafka does, although the setting is named after bytes.
             if len(metadata) > self._config.offset_metadata_max_bytes:
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
@@ -123,7 +123,7 @@ class Offsets:
         return list(events.values()), codes
 
     def decide_delete(self, group_id: GroupId, partitions: Iterable[tuple[TopicName, int]]) -> Sequence[OffsetEvent]:
-        """Partitions that have no offset are passed over."""
+        """Partitions without an offset are skipped."""
         return [
             OffsetForgotten(group_id, topic, partition)
             for topic, partition in dict.fromkeys(partitions)
@@ -131,14 +131,14 @@ class Offsets:
         ]
 
     def decide_forget_group(self, group_id: GroupId) -> Sequence[OffsetEvent]:
-        """With what is pending: a transaction that ends later finds nothing of it."""
+        """Includes pending offsets: a transaction that ends later finds none of them."""
         committed = (
             (topic, partition) for topic, partitions in self.of_group(group_id).items() for partition in partitions
         )
         return self.decide_delete(group_id, chain(committed, self._pending.of_group(group_id)))
 
     def decide_forget_topics(self, topics: Collection[TopicName]) -> Sequence[OffsetEvent]:
-        """The topics are deleted: one that is created again under the same name begins anew."""
+        """The topics were deleted. A topic created later under the same name starts without offsets."""
         committed = (
             (group_id, topic, partition)
             for topic in topics
@@ -152,8 +152,8 @@ class Offsets:
         return [OffsetForgotten(*where) for where in dict.fromkeys(chain(committed, pending))]
 
     def decide_forget_gone(self, topics: Mapping[TopicName, Topic]) -> Sequence[OffsetEvent]:
-        """Offsets of topics whose name another topic has now. One that is not known at all may be restored yet: its
-        offsets expire as any others."""
+        """Forgets offsets of deleted topics whose name another topic has now. A topic that is not known at all may be
+        restored yet: its offsets expire as any others do."""
 
         def is_gone(name: TopicName, committed: CommittedOffset) -> bool:
             return name in topics and committed.topic_id not in (NO_TOPIC_ID, topics[name].id)
@@ -162,14 +162,14 @@ class Offsets:
         gone = dict.fromkeys(
             (group_id, name, partition) for group_id, name, partition, committed in found if is_gone(name, committed)
         )
-        # Where another offset is of the topic that has the name now, that one must not be forgotten along.
+        # An event forgets all offsets of a partition, so none is forgotten if one of them is of the current topic.
         return [
             OffsetForgotten(*where) for where in gone if all(is_gone(where[1], each) for each in self._known(*where))
         ]
 
     def decide_expire(self, group_id: GroupId, rule: ExpiryRule | None, now: Now) -> Decision[bool]:
-        """Forgets what is too old; the result is whether the group then has no offsets left. What a transaction may yet
-        change is kept."""
+        """Forgets offsets that are too old. The result is whether the group has no offsets left then. Offsets that an
+        open transaction may change are kept."""
         found = self.of_group(group_id)
         pending = self._pending.of_group(group_id)
         if rule is None:
@@ -213,19 +213,19 @@ class Offsets:
         return self._committed.get(group_id, topic, partition)
 
     def has_pending(self, group_id: GroupId, topic: TopicName, partition: int) -> bool:
-        """Whether a transaction may yet change what is committed."""
+        """Whether an open transaction may change the committed offset."""
         return bool(self._pending.of(group_id, topic, partition))
 
     def pending_in(self, producer_id: ProducerId) -> Collection[GroupId]:
-        """The groups that the producer's transaction has offsets of."""
+        """The groups for which the producer's open transaction has offsets."""
         return self._pending.groups_of(producer_id)
 
     def of_group(self, group_id: GroupId) -> Mapping[TopicName, Mapping[int, CommittedOffset]]:
-        """What is committed."""
+        """The group's committed offsets, without pending ones."""
         return self._committed.of_group(group_id)
 
     def has_offsets(self, group_id: GroupId) -> bool:
-        """Pending ones count."""
+        """Whether it has committed or pending offsets."""
         return bool(self.of_group(group_id) or self._pending.of_group(group_id))
 
     def _known(self, group_id: GroupId, topic: TopicName, partition: int) -> Sequence[CommittedOffset]:

@@ -1,7 +1,7 @@
-"""Offsets that were committed inside transactions which have not ended: they count once theirs is committed.
+"""Offsets committed inside open transactions: each counts once its transaction is committed.
 
-The order of the log decides, not that in which transactions end: what a later commit for the same partition has
-overtaken can count no more and is dropped. So whatever is pending is newer than what is committed.
+The order of the log decides, not the order in which transactions end: a pending offset is dropped when a later commit
+for the same partition overtakes it. Invariant: pending offsets are newer than the committed offset of the partition.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -10,17 +10,17 @@ from typing import TypeAlias
 from headwater.coordination.groups.offsets.events import CommittedOffset
 from headwater.ids import GroupId, ProducerId, TopicName
 
-Where: TypeAlias = tuple[GroupId, TopicName, int]
+GroupPartition: TypeAlias = tuple[GroupId, TopicName, int]
 
 
 class PendingOffsets:
-    """Nothing empty is kept."""
+    """Invariant: no dictionary in it is empty."""
 
     def __init__(self) -> None:
-        # Those of one partition are in the order of the log.
+        # The offsets of a partition are in the order of the log.
         self._groups: dict[GroupId, dict[tuple[TopicName, int], dict[ProducerId, CommittedOffset]]] = {}
-        # Where each transaction has some; a dictionary because it keeps an order that a replay repeats.
-        self._producers: dict[ProducerId, dict[Where, None]] = {}
+        # The partitions of each transaction, as an ordered set: a replay must give the same order.
+        self._producers: dict[ProducerId, dict[GroupPartition, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -40,22 +40,22 @@ class PendingOffsets:
     def groups_of(self, producer_id: ProducerId) -> Collection[GroupId]:
         return {group_id for group_id, _, _ in self._producers.get(producer_id, ())}
 
-    def put(self, producer_id: ProducerId, where: Where, committed: CommittedOffset) -> None:
+    def put(self, producer_id: ProducerId, where: GroupPartition, committed: CommittedOffset) -> None:
         group_id, topic, partition = where
         offsets = self._groups.setdefault(group_id, {}).setdefault((topic, partition), {})
-        # It takes its place anew, as the last.
+        # Moves to the end, as the newest.
         offsets.pop(producer_id, None)
         offsets[producer_id] = committed
         self._producers.setdefault(producer_id, {})[where] = None
 
-    def overtake(self, where: Where) -> None:
-        """The partition has been committed, or forgotten, later in the log."""
+    def overtake(self, where: GroupPartition) -> None:
+        """A later event of the log commits or forgets the offset of the partition."""
         for producer_id in list(self.of(*where)):
             self._drop(producer_id, where)
 
-    def end(self, producer_id: ProducerId, *, is_committed: bool) -> Iterable[tuple[Where, CommittedOffset]]:
-        """Gives what counts from now on."""
-        ended: list[tuple[Where, CommittedOffset]] = []
+    def end(self, producer_id: ProducerId, *, is_committed: bool) -> Iterable[tuple[GroupPartition, CommittedOffset]]:
+        """Ends the producer's transaction and returns the offsets that are committed by it."""
+        ended: list[tuple[GroupPartition, CommittedOffset]] = []
         for where in list(self._producers.get(producer_id, ())):
             offsets = self.of(*where)
             if is_committed:
@@ -66,7 +66,7 @@ class PendingOffsets:
             self._drop(producer_id, where)
         return ended
 
-    def _drop(self, producer_id: ProducerId, where: Where) -> None:
+    def _drop(self, producer_id: ProducerId, where: GroupPartition) -> None:
         group_id, topic, partition = where
         partitions = self._groups[group_id]
         offsets = partitions[topic, partition]

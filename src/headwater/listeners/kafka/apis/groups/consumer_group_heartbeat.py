@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from uuid import uuid4
 
 from headwater.broker.pending import Pending
-from headwater.coordination.groups import assignment as assignments
 from headwater.coordination.groups.assignment import Assignment as Partitions
+from headwater.coordination.groups.assignment import assignment_of
 from headwater.coordination.groups.consumer.commands import MemberAnswer, MemberHeartbeat
 from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, MemberId, TopicId, TopicName
@@ -43,7 +43,7 @@ def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> Pending[
 
 
 def _owned(topics: Iterable[TopicPartitions]) -> Partitions:
-    return assignments.of((TopicId(topic.topic_id), partition) for topic in topics for partition in topic.partitions)
+    return assignment_of((TopicId(topic.topic_id), partition) for topic in topics for partition in topic.partitions)
 
 
 def _response(outcome: MemberAnswer | HeadwaterError) -> ConsumerGroupHeartbeatResponse:

@@ -21,7 +21,7 @@ from headwater.storage.file_range import FileRange
 from headwater.storage.flush.flush_task import FlushTask
 from headwater.storage.log import Log
 from headwater.storage.producers.transaction_index import AbortedTransaction
-from headwater.storage.recovery.verification import UnverifiedRange, Verified
+from headwater.storage.recovery.verification import UnverifiedRange, VerifiedPart
 
 logger = logging.getLogger(__name__)
 
@@ -305,7 +305,7 @@ class Partition:
         verifying = asyncio.get_running_loop().run_in_executor(None, unverified.verify)
         verifying.add_done_callback(lambda verified: self._verified(unverified, verified))
 
-    def _verified(self, unverified: UnverifiedRange, verified: asyncio.Future[Verified]) -> None:
+    def _verified(self, unverified: UnverifiedRange, verified: asyncio.Future[VerifiedPart]) -> None:
         if not verified.cancelled():
             unverified.accept(verified.result())
             self._wake_watchers(is_stable_end_moved=True)

@@ -13,7 +13,7 @@ from headwater.cli.parts.log_verify import verify
 if TYPE_CHECKING:
     from headwater.protocol.batches.batch import BatchHeader
     from headwater.storage.disk import Disk
-    from headwater.storage.inspection.inspect import BatchReport
+    from headwater.storage.inspection.segment_report import BatchReport
 
 
 @click.group()
@@ -49,7 +49,7 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
     """How many problems were found."""
     from headwater.cli.rows.record_rows import row_writer
     from headwater.storage.disk import Disk
-    from headwater.storage.inspection.inspect import inspect_aborted, inspect_segment
+    from headwater.storage.inspection.segment_report import inspect_aborted, inspect_segment
 
     disk = Disk()
     write_row = None if format == "table" else row_writer(format, sys.stdout.buffer)
@@ -82,7 +82,7 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
 
 def _index_problems(disk: "Disk", file: Path) -> Sequence[str]:
     from headwater.storage import names
-    from headwater.storage.inspection.inspect import inspect_indexes
+    from headwater.storage.inspection.segment_report import inspect_indexes
 
     # A segment that is being written has none yet.
     if not all(file.with_suffix(suffix).exists() for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)):

@@ -16,7 +16,7 @@ from headwater.client.security.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode, ProtocolError
-from headwater.protocol.buffer_pool import Buffers
+from headwater.protocol.buffer_pool import BufferPool
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.wire.codec import Request, Response, decode, encode_parts
 from headwater.protocol.wire.headers import read_response_header, write_request_header
@@ -79,7 +79,7 @@ class Connection:
         self._correlation_id = 0
         self._in_flight: deque[InFlight[Any]] = deque()
         self._versions: Mapping[int, range] = {}
-        self._large_frames = Buffers()
+        self._large_frames = BufferPool()
         # Anything but ApiVersions, which a broker answers before it knows who we are.
         self._was_answered = False
         self._socket = self._connect()

@@ -28,7 +28,7 @@ from headwater.storage.flush.backlog import FlushBacklog
 from headwater.storage.flush.flush_task import FlushTask
 from headwater.storage.producers.aborted_transactions import AbortedTransactions
 from headwater.storage.producers.states import Duplicate, ProducerStates
-from headwater.storage.recovery.loaded import Loaded, new_segment
+from headwater.storage.recovery.log_contents import LogContents, new_segment
 from headwater.storage.recovery.replay import load_producers, recall_producers
 from headwater.storage.recovery.verification import UnverifiedRange
 from headwater.storage.roll_policy import is_full, is_old
@@ -63,35 +63,35 @@ class Log:
     )
 
     def __init__(
-        self, disk: Disk, directory: Path, config: TopicConfig, loaded: Loaded, report: Callable[[str], None]
+        self, disk: Disk, directory: Path, config: TopicConfig, contents: LogContents, report: Callable[[str], None]
     ) -> None:
         self.disk = disk
         self.directory = directory
         self._config = config
         self._report = report
-        self.segments: Sequence[Segment] = loaded.segments
-        self.active = loaded.segments[-1]
-        self.start_offset = loaded.start_offset
-        self.end_offset = loaded.end_offset
-        self.flushed_offset = loaded.flushed_offset
+        self.segments: Sequence[Segment] = contents.segments
+        self.active = contents.segments[-1]
+        self.start_offset = contents.start_offset
+        self.end_offset = contents.end_offset
+        self.flushed_offset = contents.flushed_offset
         # Compaction has not been at this offset and behind it.
-        self.first_dirty_offset = loaded.first_dirty_offset
+        self.first_dirty_offset = contents.first_dirty_offset
         # Counts how often the end was cut back: tasks that were planned before a cut are not installed after it.
         self.truncations = 0
-        self.producers: ProducerStates = loaded.producers
-        self.aborted = AbortedTransactions(loaded.segments, loaded.snapshots, report)
-        self.epochs: LeaderEpochs = loaded.epochs
-        self.is_recovered = loaded.is_recovered
+        self.producers: ProducerStates = contents.producers
+        self.aborted = AbortedTransactions(contents.segments, contents.snapshots, report)
+        self.epochs: LeaderEpochs = contents.epochs
+        self.is_recovered = contents.is_recovered
         self.failure: str | None = None
         # A clean start reads no batch before this offset; the first retry that the snapshot cannot place needs them.
-        self._recall_offset = None if loaded.is_recovered else loaded.end_offset
-        self._snapshots = loaded.snapshots
+        self._recall_offset = None if contents.is_recovered else contents.end_offset
+        self._snapshots = contents.snapshots
         sealed = [
             segment
-            for segment in loaded.segments[:-1]
-            if segment.next_offset > loaded.flushed_offset or segment.has_pending_entries
+            for segment in contents.segments[:-1]
+            if segment.next_offset > contents.flushed_offset or segment.has_pending_entries
         ]
-        self._backlog = FlushBacklog(disk, directory, loaded.snapshots, sealed, loaded.directories_unsynced)
+        self._backlog = FlushBacklog(disk, directory, contents.snapshots, sealed, contents.directories_unsynced)
 
     def sync_creation(self) -> None:
         """Makes a new log durable, except for its name: the caller syncs the directory above once for all new logs."""

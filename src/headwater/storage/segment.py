@@ -17,7 +17,7 @@ from headwater.storage.index import DamagedIndex, Index, OffsetEntry, OffsetInde
 from headwater.storage.position_cache import PositionCache
 from headwater.storage.producers.transaction_index import AbortedTransaction, TransactionIndex
 from headwater.storage.recovery import scan
-from headwater.storage.recovery.verification import UnverifiedRange, Verification, Verified
+from headwater.storage.recovery.verification import UnverifiedRange, Verification, VerifiedPart
 
 T = TypeVar("T")
 
@@ -291,7 +291,7 @@ class Segment:
         """All that the segment holds now was written by an earlier process, and is verified before a client gets it."""
         self.verification = Verification(self.next_offset, self.size)
 
-    def accept(self, unverified: UnverifiedRange, verified: Verified) -> None:
+    def accept(self, unverified: UnverifiedRange, verified: VerifiedPart) -> None:
         """Takes the result of a verification, unless the file was cut or replaced meanwhile."""
         if self.verification.accept(unverified, verified) and verified.problem is not None:
             self._report(f"{self.path(names.LOG).name} is damaged: {verified.problem}; see `headwater log verify`")

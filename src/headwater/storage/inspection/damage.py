@@ -10,7 +10,7 @@ from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import META_PROPERTIES, RECOVERY_POINTS, START_OFFSETS
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
-from headwater.storage.inspection.inspect import BatchReport, inspect_aborted, inspect_indexes, inspect_segment
+from headwater.storage.inspection.segment_report import BatchReport, inspect_aborted, inspect_indexes, inspect_segment
 from headwater.storage.producers import snapshot_format
 from headwater.storage.recovery.scan import ends_early
 

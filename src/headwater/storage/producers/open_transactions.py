@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headwater.storage.producers.state import NO_OFFSET, ProducerState
 
 
-class Ended(NamedTuple):
+class EndedTransaction(NamedTuple):
     """A marker that consumers do not see yet: a truncation may still take it back."""
 
     marker_offset: int
@@ -26,7 +26,7 @@ class OpenTransactions:
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
         # First offsets. Unlike a dict, an OrderedDict finds its first key at once, however many before it were removed.
         self.open: OrderedDict[int, None] = OrderedDict()
-        self.ended: list[Ended] = []
+        self.ended: list[EndedTransaction] = []
         # `ended` has no markers before this offset any more.
         self.decided_before = 0
         self.reopen(states)
@@ -42,7 +42,7 @@ class OpenTransactions:
     def end(self, past: ProducerState, marker_offset: int) -> int:
         """Ends a transaction. Returns the last stable offset as of when everything up to the marker is decided."""
         self.open.pop(past.current_txn_first_offset, None)
-        self.ended.append(Ended(marker_offset, past.current_txn_first_offset, past))
+        self.ended.append(EndedTransaction(marker_offset, past.current_txn_first_offset, past))
         return next(iter(self.open), marker_offset + 1)
 
     def take_back(self, offset: int) -> list[ProducerState] | None:
@@ -72,5 +72,5 @@ class OpenTransactions:
         return min(high_watermark, next(iter(self.open), high_watermark), min(undecided, default=high_watermark))
 
 
-def _marker_offset(ended: Ended) -> int:
+def _marker_offset(ended: EndedTransaction) -> int:
     return ended.marker_offset

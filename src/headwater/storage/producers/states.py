@@ -2,8 +2,7 @@
 
 `check` refuses a batch, or recognises a duplicate, before it is appended; `update` accounts for it. A batch that is
 sent again after a lost reply is recognised while it is among the producer's newest five; no other batch is ever taken
-for a duplicate. Sequences count from 0 to 2^31-1 and on from 0; batches that the broker writes for a producer have
-none.
+for a duplicate. Sequences count from 0 to 2^31-1 and on from 0; the broker's own batches for a producer have none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -100,8 +99,7 @@ class ProducerStates:
             return
         is_older = producer_epoch < state.producer_epoch
         if producer_epoch == state.producer_epoch < PRODUCER_EPOCH_MAX:
-            # With KIP-890 a marker raises the epoch: this one ended an earlier transaction, and the open one has its
-            # epoch.
+            # With KIP-890 a marker raises the epoch: this one ended the transaction before the open one.
             is_older = transaction_version >= VERSION_WITH_EPOCH_BUMP and state.current_txn_first_offset != NO_OFFSET
         if is_older:
             raise Refusal(

@@ -18,7 +18,7 @@ from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.index import DamagedIndex
 from headwater.storage.producers.snapshot_files import SnapshotFiles
-from headwater.storage.recovery.loaded import Loaded, new_segment
+from headwater.storage.recovery.log_contents import LogContents, new_segment
 from headwater.storage.recovery.replay import load_producers, read_marker, rebuild_aborted, replay_epochs
 from headwater.storage.recovery.scan import Scan
 from headwater.storage.segment import Segment
@@ -44,7 +44,7 @@ class Loader:
         # From this offset on, aborted transactions have to be found again from their markers; None: nowhere.
         self._aborted_from: int | None = None
 
-    def load(self, *, clean: bool, recovery_point: int, start_offset: int) -> Loaded:
+    def load(self, *, clean: bool, recovery_point: int, start_offset: int) -> LogContents:
         files = self._tidy()
         segments = self._segments(files, start_offset)
         epochs_on_disk = self._epochs(files)
@@ -61,7 +61,7 @@ class Loader:
         _check_cut(segments[-1].next_offset, recovery_point, f"the log ends at offset {segments[-1].next_offset}")
         if epochs_on_disk is None:
             epochs = replay_epochs(segments)
-        loaded = Loaded(
+        loaded = LogContents(
             segments,
             self._snapshots(files, segments),
             max(start_offset, segments[0].base_offset),
@@ -185,7 +185,7 @@ class Loader:
                 self._remove(names.file_name(offset, names.SNAPSHOT))
         return SnapshotFiles(self._disk, self._directory, kept)
 
-    def _first_dirty_offset(self, files: set[str], loaded: Loaded) -> int:
+    def _first_dirty_offset(self, files: set[str], loaded: LogContents) -> int:
         path = self._directory / names.CLEANER_CHECKPOINT
         if names.CLEANER_CHECKPOINT in files:
             try:

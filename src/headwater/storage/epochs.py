@@ -73,6 +73,10 @@ class LeaderEpochs:
             first = EpochStart(self._starts[number - 1].epoch, offset)
             self._replace([first, *self._starts[number:]])
 
+    def mark_unwritten(self) -> None:
+        """The file has other epochs: the next `write` replaces it."""
+        self.is_changed = True
+
     def write(self, disk: Disk, directory: Path) -> None:
         """Durable when it returns."""
         if self.is_changed:

@@ -155,11 +155,12 @@ class Log:
             self._write(batches[start:] if start else batches)
         except OSError as error:
             if epochs is not self.epochs:
-                epochs.is_changed, self.epochs = True, epochs
+                self.epochs = epochs
+                epochs.mark_unwritten()
             self._undo(end_offset, error)
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader begins to write at the end. On disk when it returns; DiskFull leaves the epochs as they were."""
+        """A leader begins to write at the end. Durable when it returns; DiskFull leaves the epochs as they were."""
         if self.failure is not None:
             raise LogFailed(self.failure)
         try:
@@ -237,9 +238,9 @@ class Log:
         self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool, is_verified: bool = False
     ) -> FileRange | UnverifiedRange:
         """Whole batches from the one that holds `offset`, or the next where compaction removed it, before
-        `limit_offset`. With `first_batch_whole` the first is given even if it is larger than `bytes_max`. With
-        `is_verified` no batch is given that an earlier process wrote and this one has not verified: where `offset` is
-        among those, the result is the range to verify before the read is tried again."""
+        `limit_offset`. With `first_batch_whole` the first may be larger than `bytes_max`. With `is_verified` the result
+        has no batch of an earlier process that is not verified yet: where the first would be such a batch, the result
+        is the range to verify before the read is tried again."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         active = self.active
@@ -304,7 +305,7 @@ class Log:
             return Garbage(self.disk)
         self._backlog.add_rebuilt(self.segments[:-1])
         for segment in self.segments:
-            segment.rest()
+            segment.close_if_idle()
         count = retention.expired_count(
             self.segments, self._config, start_offset=self.start_offset, limit_offset=limit_offset, now_ms=now_ms
         )

@@ -47,7 +47,7 @@ def open_log(
     contents = loader.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
     log = Log(disk, directory, config, contents, report)
     for segment in contents.segments:
-        segment.distrust()
+        segment.mark_unverified()
     if log.is_recovered:
         log.flush(with_active_indexes=False)
     return log

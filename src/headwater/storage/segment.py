@@ -119,7 +119,7 @@ class Segment:
         """Whether it is a range of this segment's file."""
         return found.file is self._file
 
-    def rest(self) -> None:
+    def close_if_idle(self) -> None:
         """Closes the files of a sealed segment that was not read since the last call: of many segments few are read."""
         if self.is_sealed and not self._was_read:
             self._release()
@@ -287,7 +287,7 @@ class Segment:
 
     # -- verification
 
-    def distrust(self) -> None:
+    def mark_unverified(self) -> None:
         """All that the segment holds now was written by an earlier process, and is verified before a client gets it."""
         self.verification = Verification(self.next_offset, self.size)
 

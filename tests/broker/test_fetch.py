@@ -138,8 +138,8 @@ async def test_a_segment_that_cannot_be_opened_is_its_partitions_trouble_alone(t
         for partition in (damaged, damaged, healthy):
             await produce(broker, partition, batch_of(b"v"))
         first = damaged._log.segments[0]
-        first.rest()
-        first.rest()
+        first.close_if_idle()
+        first.close_if_idle()
         first.path(".log").unlink()
 
         broken, fine = await outcome(fetch(broker, (damaged, 0), (healthy, 0)))

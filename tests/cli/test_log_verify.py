@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.storage.disk import Disk
-from headwater.storage.inspection.inspect import inspect_segment
+from headwater.storage.inspection.segment_report import inspect_segment
 from tests.support.broker.embedded_broker import batch_of, create, produce, readable, running
 from tests.support.cli.commands import Commands, Outcome
 

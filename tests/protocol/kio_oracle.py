@@ -26,8 +26,8 @@ from headwater.protocol.wire.schema import (
     Array,
     Field,
     Kind,
-    Nested,
-    Prefixed,
+    NestedStruct,
+    PrefixedBytes,
     Request,
     Response,
     Scalar,
@@ -187,11 +187,11 @@ def values(kind: Kind, version: int, kio_field: KioField) -> st.SearchStrategy[A
             if kio_field.kafka_type == "timedelta_i64":
                 return _DURATIONS
             return _INTEGERS[kind.format]
-        case Prefixed():
+        case PrefixedBytes():
             return st.text(max_size=8) if kind is TEXT else st.binary(max_size=8)
         case Array():
             return st.lists(values(kind.element, version, kio_field), max_size=3)
-        case Nested():
+        case NestedStruct():
             assert kio_field.struct is not None
             return instances(kind.struct, version, kio_field.struct)
 
@@ -216,11 +216,11 @@ def filled(struct: type[Struct], version: int) -> Any:
         match kind:
             case Scalar():
                 return UUID(int=1) if kind is IDENTIFIER else True if kind.format == "?" else 3
-            case Prefixed():
+            case PrefixedBytes():
                 return "ä" if kind is TEXT else b"ab"
             case Array():
                 return [fill(kind.element), fill(kind.element)]
-            case Nested():
+            case NestedStruct():
                 return filled(kind.struct, version)
 
     return struct(**{field.name: fill(field.kind) for field in fields_in(struct, version)})
@@ -230,9 +230,9 @@ def kafka_type_of(kind: Kind) -> str | None:
     """Kafka's name of a kind, or of what an array holds; None for a structure."""
     if isinstance(kind, Array):
         return kafka_type_of(kind.element)
-    if isinstance(kind, Nested):
+    if isinstance(kind, NestedStruct):
         return None
-    if isinstance(kind, Prefixed):
+    if isinstance(kind, PrefixedBytes):
         return {id(TEXT): "string", id(BYTES): "bytes", id(RECORDS): "records"}[id(kind)]
     names = {"b": "int8", "h": "int16", "i": "int32", "q": "int64", "H": "uint16", "I": "uint32", "d": "float64"}
     return (names | {"?": "bool", "16s": "uuid"})[kind.format]

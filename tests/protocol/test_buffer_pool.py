@@ -3,11 +3,11 @@
 import ctypes
 
 from headwater.protocol import buffer_pool
-from headwater.protocol.buffer_pool import Buffers
+from headwater.protocol.buffer_pool import BufferPool
 
 
 def test_a_buffer_that_nobody_holds_a_view_of_is_used_again() -> None:
-    buffers = Buffers()
+    buffers = BufferPool()
     with memoryview(buffers.get(1000)) as view:
         first = view.obj
     assert buffers.get(1000) is first
@@ -16,7 +16,7 @@ def test_a_buffer_that_nobody_holds_a_view_of_is_used_again() -> None:
 
 
 def test_to_see_whether_nobody_holds_a_view_moves_no_byte() -> None:
-    buffers = Buffers()
+    buffers = BufferPool()
 
     def address() -> int:
         return ctypes.addressof(ctypes.c_char.from_buffer(buffers.get(1 << 20)))
@@ -28,7 +28,7 @@ def test_to_see_whether_nobody_holds_a_view_moves_no_byte() -> None:
 
 
 def test_a_buffer_that_is_still_seen_through_a_slice_of_a_slice_is_left_alone() -> None:
-    buffers = Buffers()
+    buffers = BufferPool()
     seen = memoryview(buffers.get(1000))[100:][:50]
     seen[:] = b"x" * 50
     other = buffers.get(1000)
@@ -38,14 +38,14 @@ def test_a_buffer_that_is_still_seen_through_a_slice_of_a_slice_is_left_alone() 
 
 
 def test_a_greater_size_gets_a_fresh_buffer() -> None:
-    buffers = Buffers()
+    buffers = BufferPool()
     small = buffers.get(10)
     assert buffers.get(11) is not small
     assert buffers.get(10) is small
 
 
 def test_only_a_few_buffers_are_kept_and_none_that_is_huge() -> None:
-    buffers = Buffers()
+    buffers = BufferPool()
     huge = buffers.get(buffer_pool.BYTES_MAX + 1)
     given = [memoryview(buffers.get(10)) for _ in range(buffer_pool.KEPT_MAX + 1)]
     firsts = [view.obj for view in given]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.protocol.wire.codec import Request, Response, Struct, decode, encode
-from headwater.protocol.wire.schema import Array, Nested
+from headwater.protocol.wire.schema import Array, NestedStruct
 from tests.protocol.kio_oracle import (
     KAFKA_MESSAGE_VERSIONS,
     KAFKA_MESSAGES,
@@ -64,7 +64,7 @@ def assert_same_fields(struct: type[Struct], entity_class: type[Any], version: i
         if kio_field.default not in (MISSING, ()):
             assert value_to_kio(field.default, kio_field, version) == kio_field.default, label
         nested = field.kind.element if isinstance(field.kind, Array) else field.kind
-        if isinstance(nested, Nested):
+        if isinstance(nested, NestedStruct):
             assert kio_field.struct is not None
             assert_same_fields(nested.struct, kio_field.struct, version)
 

@@ -14,7 +14,7 @@ from headwater.storage.checkpoints import DamagedCheckpoint
 from headwater.storage.disk import Disk, File
 from headwater.storage.epochs import EpochStart, LeaderEpochs
 from headwater.storage.index import OffsetIndex, TimeIndex
-from headwater.storage.inspection import inspect
+from headwater.storage.inspection import segment_report
 from tests.support.storage.builders import NOW_MS, create, flush, numbered, settings
 
 
@@ -227,17 +227,17 @@ def test_an_inspection_names_every_damage_and_goes_on(tmp_path: Path) -> None:
         log.append([numbered(offset, timestamp=NOW_MS + offset)], NOW_MS)
     log.close()
     path = log.segments[0].path(".log")
-    reports = list(inspect.inspect_segment(Disk(), path, with_records=True))
+    reports = list(segment_report.inspect_segment(Disk(), path, with_records=True))
     assert [report.records[0].offset for report in reports] == list(range(20))
     assert not any(report.problems for report in reports)
-    assert list(inspect.inspect_indexes(Disk(), path)) == []
+    assert list(segment_report.inspect_indexes(Disk(), path)) == []
 
     size = reports[0].size
     data = bytearray(path.read_bytes())
     data[2 * size + 65] ^= 1
     data[5 * size : 5 * size + 8] = (3).to_bytes(8, "big")
     path.write_bytes(data + b"torn")
-    reports = list(inspect.inspect_segment(Disk(), path, with_records=True))
+    reports = list(segment_report.inspect_segment(Disk(), path, with_records=True))
     problems = {number: report.problems for number, report in enumerate(reports) if report.problems}
     assert set(problems) == {2, 5, 20}
     assert "checksum" in problems[2][0]
@@ -245,15 +245,15 @@ def test_an_inspection_names_every_damage_and_goes_on(tmp_path: Path) -> None:
     assert reports[20].header is None
 
     path.write_bytes(data[: 3 * size] + b"\xff" * 100)
-    last = list(inspect.inspect_segment(Disk(), path))[-1]
+    last = list(segment_report.inspect_segment(Disk(), path))[-1]
     assert (last.position, last.size, last.header) == (3 * size, 100, None)
     assert "no batch" in last.problems[0]
-    found = list(inspect.inspect_indexes(Disk(), path))
+    found = list(segment_report.inspect_indexes(Disk(), path))
     assert any(".index" in problem for problem in found)
     assert any(".timeindex" in problem for problem in found)
 
     entries = b"".join(number.to_bytes(4, "big") * 2 for number in (1, 9, 8, 20))
     log.segments[0].path(".index").write_bytes(entries)
-    assert any("ascending" in problem for problem in inspect.inspect_indexes(Disk(), path))
+    assert any("ascending" in problem for problem in segment_report.inspect_indexes(Disk(), path))
     log.segments[0].path(".index").write_bytes(b"odd")
-    assert any("multiple" in problem for problem in inspect.inspect_indexes(Disk(), path))
+    assert any("multiple" in problem for problem in segment_report.inspect_indexes(Disk(), path))

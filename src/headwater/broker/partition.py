@@ -27,7 +27,7 @@ from headwater.storage.flush.flush_task import FlushTask
 from headwater.storage.log import Log
 from headwater.storage.producers.state import NO_OFFSET, ProducerState
 from headwater.storage.producers.transaction_index import AbortedTransaction
-from headwater.storage.recovery.verification import UnverifiedRange, Verified
+from headwater.storage.recovery.verification import UnverifiedRange, VerifiedPart
 from headwater.storage.time_lookup import Lookup, TimestampOffset
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class Partition:
         verifying = asyncio.get_running_loop().run_in_executor(None, unverified.verify)
         verifying.add_done_callback(lambda verified: self._verified(unverified, verified))
 
-    def _verified(self, unverified: UnverifiedRange, verified: asyncio.Future[Verified]) -> None:
+    def _verified(self, unverified: UnverifiedRange, verified: asyncio.Future[VerifiedPart]) -> None:
         if not verified.cancelled():
             unverified.accept(verified.result())
             self._wake_watchers(is_stable_end_moved=True)

@@ -13,7 +13,7 @@ from headwater.cli.subcommands.log_verify import verify
 if TYPE_CHECKING:
     from headwater.protocol.batches.batch import BatchHeader
     from headwater.storage.disk import Disk
-    from headwater.storage.inspection.inspect import BatchReport
+    from headwater.storage.inspection.segment_report import BatchReport
 
 
 @click.group()
@@ -49,7 +49,7 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
     """Show the segment, and return how many problems were found."""
     from headwater.cli.rows.record_rows import row_writer
     from headwater.storage.disk import Disk
-    from headwater.storage.inspection.inspect import inspect_aborted, inspect_segment
+    from headwater.storage.inspection.segment_report import inspect_aborted, inspect_segment
 
     disk = Disk()
     write_row = None if format == "table" else row_writer(format, sys.stdout.buffer)
@@ -85,7 +85,7 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
 
 def _index_problems(disk: "Disk", file: Path) -> Sequence[str]:
     from headwater.storage import names
-    from headwater.storage.inspection.inspect import inspect_indexes
+    from headwater.storage.inspection.segment_report import inspect_indexes
 
     # A segment that is still being written may have no index files yet.
     if not all(file.with_suffix(suffix).exists() for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)):

@@ -75,9 +75,12 @@ def _show_table(families: "Sequence[Family]", *, has_prefix: bool) -> None:
         if len(samples) > ROWS_MAX and not has_prefix:
             rows.append({"name": family.name, "labels": f"{len(samples)} numbers; name it to see them", "value": None})
             continue
-        for each in samples:
-            rows.append({"name": family.name + each.suffix, "labels": _text(each.labels), "value": _exact(each.value)})
+        rows.extend(_row(family, each) for each in samples)
     show(rows, "table", ("name", "labels", "value"))
+
+
+def _row(family: "Family", sample: "Sample") -> dict[str, object]:
+    return {"name": family.name + sample.suffix, "labels": _text(sample.labels), "value": _exact(sample.value)}
 
 
 def _means(samples: "Sequence[Sample]") -> "list[Sample]":

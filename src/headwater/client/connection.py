@@ -17,7 +17,7 @@ from headwater.client.security.security import PLAINTEXT, Security
 from headwater.clock import Clock, SystemClock
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode, ProtocolError
-from headwater.protocol.buffer_pool import Buffers
+from headwater.protocol.buffer_pool import BufferPool
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.protocol.wire.codec import Request, Response, decode, encode_parts
 from headwater.protocol.wire.headers import read_response_header, write_request_header
@@ -81,7 +81,7 @@ class BrokerConnection:
         self._correlation_id = 0
         self._in_flight: deque[InFlightRequest[Any]] = deque()
         self._versions: Mapping[int, range] = {}
-        self._large_frames = Buffers()
+        self._large_frames = BufferPool()
         # Whether the broker answered anything but ApiVersions, which it answers also before authentication.
         self._was_answered = False
         self._socket = self._connect()

@@ -1,6 +1,6 @@
-"""Large buffers that serve the same purpose one after another: fresh memory costs more than to fill it.
+"""Large buffers that are used again and again: allocating fresh memory costs more than filling it.
 
-Law: a buffer is used again only when nobody holds a view of it any more, so whoever hands one out hands out a view.
+Law: a buffer is used again only when nobody holds a view of it, so its user must hand out views, never the buffer.
 """
 
 from typing import Final
@@ -9,15 +9,15 @@ KEPT_MAX: Final = 3
 BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-class Buffers:
-    """Keeps up to KEPT_MAX buffers: one is filled while the last is worked on and the one before it is on its way."""
+class BufferPool:
+    """Keeps up to KEPT_MAX buffers: one is filled while the last is decoded and the one before it is on its way."""
 
     def __init__(self) -> None:
         self._kept: list[bytearray] = []
 
     def get(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes, which hold anything. It is the caller's from the first view on, and until
-        then he may make it larger."""
+        """A buffer of at least `size` bytes with arbitrary contents. The pool may give it to others until the caller
+        takes a view of it; until then the caller may also enlarge it."""
         for buffer in self._kept:
             if len(buffer) >= size and _is_free(buffer):
                 return buffer
@@ -28,9 +28,9 @@ class Buffers:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Python refuses to change the size of what somebody has a view of."""
+    """Python refuses to resize a bytearray while there is a view of it."""
     try:
-        # Smaller first: all would be copied to where there is room for one more.
+        # Shrinks before it grows: growing first might copy the whole buffer to a larger allocation.
         buffer.append(buffer.pop())
     except (BufferError, IndexError):
         return False

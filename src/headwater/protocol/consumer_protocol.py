@@ -1,6 +1,6 @@
-"""What consumers tell each other through a classic group, which to the broker is bytes: subscriptions inside JoinGroup,
-assignments inside SyncGroup, each behind the version of its format. A newer version only adds fields at the end, so it
-is read as the newest that we know."""
+"""Messages that the consumers of a classic group exchange through the broker, which sees opaque bytes: subscriptions
+inside JoinGroup, assignments inside SyncGroup, each behind the version of its format. A newer version only adds fields
+at the end, so it is read as the newest version that we know."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Subscription(NamedTuple):
     user_data: bytes | None = None
     # From version 1 on.
     owned_partitions: Mapping[TopicName, Sequence[int]] = {}
-    # The one in which they were owned; from version 2 on.
+    # The generation in which the partitions were owned; from version 2 on.
     generation_id: int = NO_GENERATION
     # From version 3 on.
     rack_id: str | None = None
@@ -55,7 +55,7 @@ class ConsumerProtocolAssignment(Data, versions="0-3"):
 
 
 def read_version(data: bytes) -> int:
-    """The version to answer in: that of the bytes, or our newest if theirs is newer."""
+    """The version of the bytes, or our newest if theirs is newer."""
     if len(data) < _VERSION_BYTES:
         raise ProtocolError("what a consumer says to its group begins with a version of two bytes")
     version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
@@ -71,7 +71,7 @@ def read_subscription(data: bytes) -> Subscription:
         read.user_data,
         _by_topic(read.owned_partitions),
         read.generation_id,
-        # Consumers that know of no rack say so in either way.
+        # Consumers without a rack send null or an empty string.
         read.rack_id or None,
     )
 
@@ -101,7 +101,7 @@ def write_assignment(
 def _by_topic(listed: Iterable[TopicPartition]) -> Mapping[TopicName, Sequence[int]]:
     partitions: dict[TopicName, list[int]] = {}
     for each in listed:
-        # A topic may come more than once.
+        # A topic may be listed more than once.
         partitions.setdefault(TopicName(each.topic), []).extend(each.partitions)
     return partitions
 

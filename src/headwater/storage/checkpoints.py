@@ -1,5 +1,5 @@
 """Small text files that survive a restart, in Kafka's formats: offsets by partition, a partition's topic id, the mark
-of a clean shutdown, and who owns the data directory.
+of a clean shutdown, and the owner of the data directory.
 """
 
 import base64
@@ -21,7 +21,7 @@ _VERSION = "0"
 
 
 class DamagedCheckpoint(HeadwaterError):
-    """The file is not what was written; what it held must be found out in another way."""
+    """The file is not what was written. Its contents must be found in another way."""
 
 
 def encode(lines: Sequence[str]) -> bytes:
@@ -29,7 +29,7 @@ def encode(lines: Sequence[str]) -> bytes:
 
 
 def decode(data: bytes, path: Path, fields: int) -> list[list[str]]:
-    """The lines after version and count, each split into its `fields` words."""
+    """The lines after version and count, each split into `fields` words."""
     try:
         version, count, *lines = data.decode().splitlines()
         rows = [line.rsplit(" ", fields - 1) for line in lines]
@@ -62,15 +62,15 @@ def write_offsets(disk: Disk, path: Path, offsets: Mapping[TopicPartition, int])
 
 
 def mark_clean(disk: Disk, root: Path) -> None:
-    """Says that everything below `root` was flushed and closed, and that nothing needs recovery. Where logs end and
-    start is then taken from files that have no checksums in Kafka's format, so the mark has them."""
+    """Marks that everything below `root` was flushed and closed, so that the next start needs no recovery. That start
+    trusts the offset checkpoints, which have no checksum in Kafka's format: the mark holds their checksums."""
     checksums = {name: _checksum(disk, root / name) for name in (RECOVERY_POINTS, START_OFFSETS)}
     disk.replace_file(root / _CLEAN_SHUTDOWN, json.dumps({"version": 0, _CHECKSUMS: checksums}).encode())
 
 
 def take_clean_mark(disk: Disk, root: Path) -> Sequence[str] | None:
-    """Which checkpoints are not those of the last shutdown; None if that was not clean. The mark is gone, durably,
-    before anything is written."""
+    """Removes the mark, durably, before anything else is written. Returns the names of the checkpoints that are not as
+    the last shutdown left them; None if that was not clean."""
     path = root / _CLEAN_SHUTDOWN
     if not disk.exists(path):
         return None

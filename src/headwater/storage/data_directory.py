@@ -1,6 +1,6 @@
-"""The directory that holds all of one broker's data: who owns it, which partitions are in it, where recovery begins.
+"""The directory with all data of one broker: its owner, its partitions, and where recovery begins.
 
-One process at a time. The mark of a clean stop is taken away before anything is written and put back last.
+One process at a time may use it. The mark of a clean stop is removed before anything is written, and put back last.
 """
 
 import base64
@@ -28,11 +28,11 @@ THREADS_MAX = 16
 
 
 class DataDirectoryInUse(HeadwaterError):
-    """Another process has it."""
+    """Another process has locked it."""
 
 
 class WrongNode(HeadwaterError):
-    """The directory belongs to a broker of another number."""
+    """The directory belongs to a broker with another node id."""
 
 
 class DataDirectory:
@@ -53,7 +53,7 @@ class DataDirectory:
             self.is_new = owner is None and not any(self.partitions_found())
             rotten = checkpoints.take_clean_mark(self._disk, root)
             self.is_clean = rotten is not None
-            # What the files hold, here and after each time they are written.
+            # The contents of the two files.
             self._recovery_points: Mapping[TopicPartition, int] = self._read_offsets(RECOVERY_POINTS, rotten)
             self._start_offsets: Mapping[TopicPartition, int] = self._read_offsets(START_OFFSETS, rotten)
             self._remove_leftovers()
@@ -75,7 +75,7 @@ class DataDirectory:
         return self._owner.get("cluster.id", "")
 
     def claim(self) -> None:
-        """Writes down whose it is: the last step of a first start, so that from then on what is missing was lost."""
+        """Records the owner, as the last step of a first start: from then on a missing file is a lost file."""
         if not self._is_claimed:
             checkpoints.write_properties(self._disk, self.root / META_PROPERTIES, self._owner)
             self._is_claimed = True
@@ -86,7 +86,7 @@ class DataDirectory:
                 raise DamagedCheckpoint(f"{name} is not what was written")
             return checkpoints.read_offsets(self._disk, self.root / name)
         except DamagedCheckpoint as error:
-            # Both are shortcuts: without them more is scanned, and records that were deleted may come back.
+            # The broker can do without: it scans more, and records before a lost start offset may come back.
             logger.error("%s: every log is verified from its beginning", error)
             self.is_clean = False
             return {}
@@ -107,7 +107,7 @@ class DataDirectory:
     def create_partitions(
         self, identities: Sequence[TopicPartition], config: TopicConfig, topic_id: TopicId, now_ms: int
     ) -> list[Log]:
-        """Durable when it returns: whoever knows of these partitions will find them. An OSError leaves none of them."""
+        """Durable when it returns, so that the catalog may name these partitions. An OSError leaves none of them."""
         self._forget_offsets(identities)
         logs: list[Log] = []
         made: list[Path] = []
@@ -130,9 +130,9 @@ class DataDirectory:
     def open_partition(
         self, identity: TopicPartition, config: TopicConfig, now_ms: int, *, is_deletable: bool = True
     ) -> Log:
-        """One that cannot be opened is out of service, and the others are not: a new one in its place would look like
-        success, and lose what a person may still restore. One whose records nobody may delete starts where its files
-        do, whatever a checkpoint that has rotted says."""
+        """A log that cannot be opened is offline, and the others are not: a new one in its place would look like
+        success, and lose what a person may still restore. A log whose records nobody may delete (`is_deletable` is
+        false) starts where its files do, even if a rotten checkpoint names another start offset."""
         directory = self._directory(identity)
         recovery_point = self.recovery_point(identity)
         start_offset = self._start_offsets.get(identity, 0) if is_deletable else 0
@@ -158,11 +158,11 @@ class DataDirectory:
         )
 
     def recovery_point(self, identity: TopicPartition) -> int:
-        """Everything before it has been on disk."""
+        """Everything before this offset was on disk when the checkpoint was written."""
         return self._recovery_points.get(identity, 0)
 
     def set_aside(self, identity: TopicPartition) -> Path:
-        """Data that nobody claims is never deleted, only moved out of the way."""
+        """Moves data of a topic that the catalog does not know out of the way. It is never deleted."""
         directory = self._directory(identity)
         target = directory.with_name(names.directory_aside(directory.name, names.DIRECTORY_STRAY))
         self._disk.rename(directory, target)
@@ -179,13 +179,13 @@ class DataDirectory:
         self._recovery_points = points
 
     def write_start_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        # Most logs start at 0, which need not be said, and then cannot rot.
+        # Most logs start at 0: an entry that is left out cannot rot.
         moved = {identity: offset for identity, offset in offsets.items() if offset > 0}
         checkpoints.write_offsets(self._disk, self.root / START_OFFSETS, moved)
         self._start_offsets = moved
 
     def _forget_offsets(self, identities: Collection[TopicPartition]) -> None:
-        """Both files go by name, and what they say of a deleted topic is not true of the next one of that name."""
+        """The files know partitions by name: offsets of a deleted topic would be taken for those of its namesake."""
         gone = set(identities)
         if not gone.isdisjoint(self._recovery_points):
             self.write_recovery_points({one: at for one, at in self._recovery_points.items() if one not in gone})
@@ -193,7 +193,7 @@ class DataDirectory:
             self.write_start_offsets({one: at for one, at in self._start_offsets.items() if one not in gone})
 
     def close(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Closes every log; only if all of them could be closed does the next start skip recovery."""
+        """Closes every log. The next start skips recovery only if all of them could be closed."""
         failed = [identity for identity, log in logs.items() if log.failure is not None]
 
         def close(item: tuple[TopicPartition, Log]) -> None:
@@ -215,12 +215,12 @@ class DataDirectory:
         self._lock.close()
 
     def volume_bytes(self) -> tuple[int, int]:
-        """Size of the file system, and what of it can still be written."""
+        """The size of the file system, and how many bytes can still be written to it."""
         return self._disk.volume_bytes(self.root)
 
 
 def partitions_in(disk: Disk, root: Path) -> Iterable[TopicPartition]:
-    """Directories of partitions, by their names and what is in them; whatever else there is belongs to others."""
+    """Directories of partitions, told by their names and their `partition.metadata`. Others are left alone."""
     for name in sorted(disk.list(root)):
         identity = names.partition_of(name)
         if (
@@ -232,12 +232,12 @@ def partitions_in(disk: Disk, root: Path) -> Iterable[TopicPartition]:
 
 
 def _for_each(items: Sequence[T], work: Callable[[T], None]) -> None:
-    """In threads where there are many: each waits for the disk, which serves many at once in about the time of one."""
+    """In threads where there are several items: a disk serves many requests at once in about the time of one."""
     if len(items) <= 1:
         for item in items:
             work(item)
         return
-    # Imported here because many starts and stops do without it, and because their time is counted.
+    # Imported here because many starts and stops do without it, and their time counts.
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     with ThreadPoolExecutor(THREADS_MAX) as threads:

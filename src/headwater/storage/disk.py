@@ -1,6 +1,6 @@
 """The only module that touches the file system, so that a test can record every write and inject every fault.
 
-Writes are whole or an OSError. Nothing is durable before a `sync_` of the file, and of the directory that names it.
+A write is whole or raises OSError. A file is durable after a `sync_` of it and of the directory that names it.
 """
 
 import errno
@@ -19,11 +19,11 @@ _WARMED_BYTES: Final = 1 << 20
 
 
 class File:
-    """An open file. It closes when the last reference goes, so a deleted segment never breaks a reader."""
+    """An open file. It closes with its last reference, so that deleting a segment never breaks a reader of it."""
 
     __slots__ = ("__weakref__", "_descriptor", "_second_descriptor", "path")
 
-    # The system call itself, one name for tests to replace: a disk that fills up writes less than it was given.
+    # The system call itself. Tests replace it: a disk that fills up writes less than it was given.
     _write_vector = staticmethod(os.pwritev)
 
     def __init__(self, path: Path, flags: int) -> None:
@@ -35,7 +35,7 @@ class File:
         self.close()
 
     def close(self) -> None:
-        """For those who cannot wait for the last reference. Reading on is an error."""
+        """For callers that cannot wait until the last reference is gone. Reading after it is an error."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -45,9 +45,9 @@ class File:
         return self._descriptor
 
     def second_opening(self) -> int:
-        """The descriptor of another opening of the same file: each is told for itself of a write that failed."""
+        """A descriptor with an open file description of its own: Linux reports a writeback error once to each."""
         if self._second_descriptor < 0:
-            # Not by its path, which may have changed.
+            # Not by its path, which may have changed since.
             self._second_descriptor = os.open(f"/proc/self/fd/{self._descriptor}", os.O_RDONLY | os.O_CLOEXEC)
         return self._second_descriptor
 
@@ -77,22 +77,22 @@ class File:
         return filled
 
     def pread_resident(self, length: int, position: int) -> bytes | None:
-        """The bytes if all of them are in memory; None if the disk would have to be asked."""
+        """The bytes if all of them are in the page cache; None if they would have to be read from the disk."""
         try:
             return self._pread_now(length, position)
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 return None
-            # A file system that cannot tell (tmpfs, overlays): a few bytes are read sooner than a thread is asked.
+            # The file system cannot tell (tmpfs, overlays). Reading these few bytes is quicker than asking a thread.
             data = self.pread(length, position)
             return data if len(data) == length else None
 
     def is_resident(self, position: int, length: int) -> bool:
-        """Whether the range is most likely in memory: its first and last byte are."""
+        """Whether the range is most likely in the page cache: its first and its last byte are."""
         try:
             ends = self._pread_now(1, position), self._pread_now(1, position + length - 1)
         except OSError:
-            # Not in memory, or a file system that cannot tell.
+            # Not in the page cache, or a file system that cannot tell.
             return False
         return None not in ends
 
@@ -102,12 +102,12 @@ class File:
         return bytes(data) if count == length else None
 
     def warm(self, position: int, length: int) -> None:
-        """Brings the range into memory, for as long as that takes."""
+        """Reads the range into the page cache. Blocks for as long as the disk takes."""
         for start in range(position, position + length, _WARMED_BYTES):
             os.pread(self._descriptor, min(_WARMED_BYTES, position + length - start), start)
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
-        """One gathered write, continued after short ones until all is written or the system says why not."""
+        """One gathered write. Continues after short writes until all is written or a call raises."""
         length = sum(map(len, buffers))
         if len(buffers) <= _VECTOR_MAX:
             written = self._write_vector(self._descriptor, buffers, position)
@@ -128,7 +128,7 @@ class File:
         return os.fstat(self._descriptor).st_size
 
     def map(self) -> mmap.mmap | bytes:
-        """The whole file, read-only, for a file that no longer changes."""
+        """The whole file, read-only. For files that no longer change."""
         size = self.size()
         return mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ) if size else b""
 
@@ -147,7 +147,7 @@ class Disk:
         return os.path.exists(path)
 
     def is_directory(self, path: Path) -> bool:
-        """A directory itself, not a link to one."""
+        """True for a directory itself, not for a link to one."""
         return os.path.isdir(path) and not os.path.islink(path)
 
     def size(self, path: Path) -> int:
@@ -161,7 +161,7 @@ class Disk:
             file.close()
 
     def write_file(self, path: Path, data: bytes) -> None:
-        """Not durable before `sync_file` and `sync_directory`, and after a crash perhaps half there."""
+        """Not durable before `sync_file` and `sync_directory`: a crash may leave a part of it."""
         file = self.open(path, create=True)
         try:
             file.truncate(0)
@@ -170,7 +170,7 @@ class Disk:
             file.close()
 
     def replace_file(self, path: Path, data: bytes) -> None:
-        """Durable and atomic: after a crash there is the old file or the new one, whole."""
+        """Durable and atomic: a crash leaves the whole old file or the whole new one."""
         temporary = path.with_name(path.name + TEMPORARY)
         file = self.open(temporary, create=True)
         try:
@@ -186,7 +186,7 @@ class Disk:
         os.rename(source, target)
 
     def remove(self, path: Path) -> None:
-        """Fine if it is gone already: removal is often the second attempt at one that a crash cut short."""
+        """Ignores a missing file: a removal often repeats one that a crash cut short."""
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -196,13 +196,13 @@ class Disk:
         os.makedirs(path, exist_ok=True)
 
     def remove_tree(self, path: Path) -> None:
-        # Imported here because only a deletion needs it, and because start-up time is counted.
+        # Imported here because only a deletion needs it, and start-up time counts.
         import shutil  # noqa: PLC0415
 
         shutil.rmtree(path)
 
     def volume_bytes(self, path: Path) -> tuple[int, int]:
-        """Size of the file system that holds `path`, and what of it can still be written."""
+        """The size of the file system that holds `path`, and how many bytes can still be written to it."""
         volume = os.statvfs(path)
         return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
@@ -221,7 +221,7 @@ class Disk:
             file.close()
 
     def lock_directory(self, path: Path) -> File:
-        """Held for as long as the file is referenced. BlockingIOError: another process has it."""
+        """The lock is held for as long as the file is referenced. BlockingIOError: another process holds it."""
         file = self.open(path / ".lock", create=True)
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -232,7 +232,7 @@ class Disk:
 
 
 def _remainder(buffers: Sequence[Buffer], written: int) -> list[Buffer]:
-    """The next vector to write when the first `written` bytes of all buffers are done."""
+    """The next vector to write, after the first `written` bytes of all buffers."""
     vector: list[Buffer] = []
     for buffer in buffers:
         if written >= len(buffer):

@@ -1,6 +1,6 @@
-"""Leader epochs: at which offset each leader began to write. Followers and consumers learn from it where logs differ.
+"""Leader epochs: the offset at which each leader began to write. They tell followers and consumers where logs part.
 
-Kept in `leader-epoch-checkpoint`, which names an epoch before a batch of it is written: no crash gives one twice.
+An epoch is in `leader-epoch-checkpoint`, durably, before its first batch is written, so that none is used twice.
 """
 
 from bisect import bisect_right
@@ -40,14 +40,14 @@ class LeaderEpochs:
         return self._starts
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` begins at `start_offset`. Entries that contradict it are gone."""
+        """`epoch` begins at `start_offset`. Removes entries that contradict it."""
         if epoch < 0 or (epoch == self.latest and start_offset >= self._starts[-1].start_offset):
             return
         kept = [start for start in self._starts if start.epoch < epoch and start.start_offset < start_offset]
         self._replace([*kept, EpochStart(epoch, start_offset)])
 
     def end_offset(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The latest known epoch up to `epoch`, and where it ended, as OffsetForLeaderEpoch answers."""
+        """The latest known epoch up to `epoch`, and its end offset, as OffsetForLeaderEpoch answers."""
         if epoch != NO_EPOCH and epoch == self.latest:
             return EpochEnd(epoch, log_end_offset)
         if epoch < 0 or epoch > self.latest:
@@ -67,11 +67,15 @@ class LeaderEpochs:
             self._replace([start for start in self._starts if start.start_offset < offset])
 
     def truncate_start(self, offset: int) -> None:
-        """The log now begins at `offset`: the epoch that was being written there begins there."""
+        """The log now begins at `offset`, and so does the epoch of the record at that offset."""
         number = bisect_right(self._starts, offset, key=lambda start: start.start_offset)
         if number > 1 or (number == 1 and self._starts[0].start_offset < offset):
             first = EpochStart(self._starts[number - 1].epoch, offset)
             self._replace([first, *self._starts[number:]])
+
+    def mark_unwritten(self) -> None:
+        """The file has other epochs: the next `write` replaces it."""
+        self.is_changed = True
 
     def write(self, disk: Disk, directory: Path) -> None:
         """Durable when it returns."""

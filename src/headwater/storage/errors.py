@@ -1,4 +1,4 @@
-"""What storage refuses, by the error code that a Kafka client is told."""
+"""Errors of storage, with the error codes that Kafka clients are told."""
 
 import errno
 
@@ -16,7 +16,7 @@ class DiskFull(HeadwaterError):
 
 
 class LogFailed(HeadwaterError):
-    """The disk refused in a way that leaves its contents unknown. The log takes nothing more until it is reopened."""
+    """The disk failed in a way that leaves its contents unknown. The log takes no append until it is reopened."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 

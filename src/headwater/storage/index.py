@@ -1,8 +1,8 @@
 """Sparse indexes of a segment: offset to position, and timestamp to offset, in Kafka's formats.
 
-An entry is a hint, a lower bound from which to walk; whoever follows one checks it against the batch it leads to.
-Entries of an active segment live in memory and reach the file only through a flush (never through a shared mapping:
-a full disk would kill the process); those of a closed segment are read through a mapping opened on first use.
+An entry is a hint: a lower bound from which to walk the batches, checked against the batch that it leads to. Entries of
+an active segment live in memory and reach the file only through a flush (never through a shared memory mapping, where a
+full disk would kill the process with SIGBUS). Those of a sealed segment are read through a mapping made on first use.
 """
 
 import mmap
@@ -24,7 +24,7 @@ Entries: TypeAlias = bytes | bytearray | mmap.mmap
 
 
 class DamagedIndex(Exception):
-    """The file cannot be what was written; its segment is scanned to build it anew."""
+    """The file is not what was written. The index is rebuilt by a scan of its segment."""
 
 
 class OffsetEntry(NamedTuple):
@@ -38,11 +38,11 @@ class TimeEntry(NamedTuple):
 
 
 class Index:
-    """What all kinds share: entries of one size, in ascending order, in memory or in a file."""
+    """Entries of one size, in ascending order, in memory or in a file."""
 
     __slots__ = ("_disk", "_entries", "base_offset", "path", "revision", "written_bytes")
     entry: ClassVar[Struct]
-    # Whether a segment may be without the file. Where one is always due, a missing one is known to be lost.
+    # Whether a segment may have no such file. Where every segment has one, a missing file is a lost file.
     is_optional: ClassVar[bool] = False
 
     def __init__(self, disk: Disk, path: Path, base_offset: int, *, is_new: bool) -> None:
@@ -50,9 +50,9 @@ class Index:
         self.path = path
         self.base_offset = base_offset
         self._entries: Entries | None = bytearray() if is_new else None
-        # How much of the file is known to be right; the rest of it is replaced by the next flush.
+        # How much of the file is known to be right; the next flush replaces the rest.
         self.written_bytes = _NEVER_WRITTEN
-        # Counts how often entries were taken back, so that a flush under way does not vouch for what replaced them.
+        # Counts how often entries were removed: a flush that was planned before has not written what replaced them.
         self.revision = 0
 
     @property
@@ -69,35 +69,35 @@ class Index:
 
     @property
     def pending_bytes(self) -> int:
-        """How much there is in memory that a flush has not written yet. A file that must be made at all counts."""
+        """Bytes in memory that no flush has written yet. At least 1 where the file itself is still to be created."""
         return 0 if self._entries is None else len(self._entries) - self.written_bytes
 
     def __len__(self) -> int:
         return len(self.entries) // self.entry.size
 
     def pending(self) -> tuple[int, bytes]:
-        """Where in the file the unwritten entries go, and those entries."""
+        """The file position of the unwritten entries, and those entries."""
         start = max(self.written_bytes, 0)
         return start, bytes(self.entries[start:])
 
     def release(self) -> None:
-        """Lets go of what can be read again from the file."""
+        """Frees the entries, if all of them can be read again from the file."""
         if self.pending_bytes == 0:
             self._entries = None
 
     def reset(self) -> None:
-        """Starts again with no entry; the next flush replaces the file."""
+        """Drops all entries; the next flush replaces the file."""
         self._entries = bytearray()
         self.written_bytes = _NEVER_WRITTEN
         self.revision += 1
 
     def is_ascending(self) -> bool:
-        """Checks every entry: for files that a crash may have left half written."""
+        """Checks every entry, for files that a crash may have left half written."""
         columns = list(zip(*self.entry.iter_unpack(self.entries), strict=True))
         return all(all(map(lt, column, column[1:])) for column in columns)
 
     def _column(self, column: int) -> Callable[[int], int]:
-        """One field of the entry at a number, for a binary search."""
+        """A function from an entry's number to one of its fields, as the key of a binary search."""
         entries, unpack_from, size = self.entries, self.entry.unpack_from, self.entry.size
         return lambda number: unpack_from(entries, number * size)[column]
 
@@ -140,7 +140,7 @@ class OffsetIndex(Index):
         return OffsetEntry(self.base_offset + relative_offset, position)
 
     def lookup(self, offset: int) -> OffsetEntry | None:
-        """The last entry at or before `offset`; None: walk from the segment's beginning."""
+        """The last entry at or before `offset`; None: walk from the beginning of the segment."""
         return self._last(bisect_right(range(len(self)), offset - self.base_offset, key=self._column(0)))
 
     def lookup_position(self, position: int) -> OffsetEntry | None:
@@ -148,7 +148,7 @@ class OffsetIndex(Index):
         return self._last(bisect_right(range(len(self)), position, key=self._column(1)))
 
     def truncate(self, position: int) -> None:
-        """Forgets the batches that begin at `position` or after it."""
+        """Removes the entries of batches that begin at `position` or after it."""
         self._cut(bisect_right(range(len(self)), position - 1, key=self._column(1)))
 
     def _last(self, number: int) -> OffsetEntry | None:
@@ -160,7 +160,7 @@ class TimeIndex(Index):
     entry = _TIME_ENTRY
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Takes a new maximum only: a timestamp that was seen already says nothing."""
+        """Adds an entry only for a new maximum: a lookup asks for the first batch that is late enough."""
         last = self.last()
         if timestamp > (NO_TIMESTAMP if last is None else last.timestamp):
             self._append(timestamp, offset - self.base_offset)
@@ -174,10 +174,10 @@ class TimeIndex(Index):
         return self.at(count - 1) if count else None
 
     def lookup(self, timestamp: int) -> TimeEntry | None:
-        """The last entry whose timestamp is before `timestamp`: no earlier batch has one as late as that."""
+        """The last entry whose timestamp is before `timestamp`: no batch up to that one is as late."""
         number = bisect_right(range(len(self)), timestamp - 1, key=self._column(0))
         return self.at(number - 1) if number else None
 
     def truncate(self, offset: int) -> None:
-        """Forgets entries at `offset` or after it."""
+        """Removes the entries at `offset` or after it."""
         self._cut(bisect_right(range(len(self)), offset - 1 - self.base_offset, key=self._column(1)))

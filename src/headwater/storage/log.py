@@ -28,7 +28,7 @@ from headwater.storage.flush.backlog import FlushBacklog
 from headwater.storage.flush.flush_task import FlushTask
 from headwater.storage.producers.aborted_transactions import AbortedTransactions
 from headwater.storage.producers.states import Duplicate, ProducerStates
-from headwater.storage.recovery.loaded import Loaded, new_segment
+from headwater.storage.recovery.log_contents import LogContents, new_segment
 from headwater.storage.recovery.replay import load_producers, recall_producers
 from headwater.storage.recovery.verification import UnverifiedRange
 from headwater.storage.roll_policy import is_full, is_old
@@ -63,38 +63,38 @@ class Log:
     )
 
     def __init__(
-        self, disk: Disk, directory: Path, config: TopicConfig, loaded: Loaded, report: Callable[[str], None]
+        self, disk: Disk, directory: Path, config: TopicConfig, contents: LogContents, report: Callable[[str], None]
     ) -> None:
         self.disk = disk
         self.directory = directory
         self._config = config
         self._report = report
-        self.segments: Sequence[Segment] = loaded.segments
-        self.active = loaded.segments[-1]
-        self.start_offset = loaded.start_offset
-        self.end_offset = loaded.end_offset
-        self.flushed_offset = loaded.flushed_offset
-        # Where compaction has not been yet.
-        self.first_dirty_offset = loaded.first_dirty_offset
-        # How often the end was cut back: what was planned before is not installed after.
+        self.segments: Sequence[Segment] = contents.segments
+        self.active = contents.segments[-1]
+        self.start_offset = contents.start_offset
+        self.end_offset = contents.end_offset
+        self.flushed_offset = contents.flushed_offset
+        # Compaction has not been at this offset and behind it.
+        self.first_dirty_offset = contents.first_dirty_offset
+        # Counts how often the end was cut back: tasks that were planned before a cut are not installed after it.
         self.truncations = 0
-        self.producers: ProducerStates = loaded.producers
-        self.aborted = AbortedTransactions(loaded.segments, loaded.snapshots, report)
-        self.epochs: LeaderEpochs = loaded.epochs
-        self.is_recovered = loaded.is_recovered
+        self.producers: ProducerStates = contents.producers
+        self.aborted = AbortedTransactions(contents.segments, contents.snapshots, report)
+        self.epochs: LeaderEpochs = contents.epochs
+        self.is_recovered = contents.is_recovered
         self.failure: str | None = None
-        # A clean start leaves the batches before this offset unread. The first retry that it cannot place needs them.
-        self._recall_offset = None if loaded.is_recovered else loaded.end_offset
-        self._snapshots = loaded.snapshots
+        # A clean start reads no batch before this offset; the first retry that the snapshot cannot place needs them.
+        self._recall_offset = None if contents.is_recovered else contents.end_offset
+        self._snapshots = contents.snapshots
         sealed = [
             segment
-            for segment in loaded.segments[:-1]
-            if segment.next_offset > loaded.flushed_offset or segment.has_pending_entries
+            for segment in contents.segments[:-1]
+            if segment.next_offset > contents.flushed_offset or segment.has_pending_entries
         ]
-        self._backlog = FlushBacklog(disk, directory, loaded.snapshots, sealed, loaded.directories_unsynced)
+        self._backlog = FlushBacklog(disk, directory, contents.snapshots, sealed, contents.directories_unsynced)
 
     def sync_creation(self) -> None:
-        """Makes a new log durable, but for its name in the directory above, which the caller syncs once for all."""
+        """Makes a new log durable, except for its name: the caller syncs the directory above once for all new logs."""
         for name in (names.PARTITION_METADATA, names.LEADER_EPOCHS):
             self.disk.sync_file(self.directory / name)
         self.disk.sync_directory(self.directory)
@@ -132,8 +132,8 @@ class Log:
     # -- writing
 
     def append(self, batches: Sequence[tuple[BatchHeader, Buffer]], now_ms: int) -> None:
-        """Batches with their offsets, the first at `end_offset`. All of them are written, or none is and the log is as
-        before (DiskFull) or out of service (LogFailed)."""
+        """Writes batches that have their offsets, the first at `end_offset`. Either all of them are written, or none is
+        and the log is as before (DiskFull) or out of service (LogFailed)."""
         if self.failure is not None:
             raise LogFailed(self.failure)
         end_offset = self.end_offset
@@ -155,11 +155,12 @@ class Log:
             self._write(batches[start:] if start else batches)
         except OSError as error:
             if epochs is not self.epochs:
-                epochs.is_changed, self.epochs = True, epochs
+                self.epochs = epochs
+                epochs.mark_unwritten()
             self._undo(end_offset, error)
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader begins to write at the end. On disk when it returns; DiskFull leaves the epochs as they were."""
+        """A leader begins to write at the end. Durable when it returns; DiskFull leaves the epochs as they were."""
         if self.failure is not None:
             raise LogFailed(self.failure)
         try:
@@ -237,9 +238,9 @@ class Log:
         self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool, is_verified: bool = False
     ) -> FileRange | UnverifiedRange:
         """Whole batches from the one that holds `offset`, or the next where compaction removed it, before
-        `limit_offset`. With `first_batch_whole` the first is given even if it is larger than `bytes_max`. With
-        `is_verified` no batch is given that an earlier process wrote and this one has not verified: where `offset` is
-        among those, the result is the range to verify before the read is tried again."""
+        `limit_offset`. With `first_batch_whole` the first may be larger than `bytes_max`. With `is_verified` the result
+        has no batch of an earlier process that is not verified yet: where the first would be such a batch, the result
+        is the range to verify before the read is tried again."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         active = self.active
@@ -267,12 +268,12 @@ class Log:
     # -- flushing
 
     def flush_task(self) -> FlushTask | None:
-        """What must reach the disk for everything appended so far to survive; None if it has."""
+        """What must reach the disk so that everything appended so far survives; None if all of it has."""
         if self.flushed_offset == self.end_offset and not self._backlog.sealed:
             return None
         is_due = self._backlog.is_checkpoint_due(self.active, len(self.producers))
         if is_due:
-            # Without the snapshot recovery reads more, and that is all.
+            # Without the snapshot recovery reads more; nothing else depends on it.
             with suppress(OSError):
                 self._write_snapshot()
         return self._backlog.plan(self.active, self.end_offset, self.truncations, with_active_indexes=is_due)
@@ -292,18 +293,19 @@ class Log:
 
     @property
     def recovery_point(self) -> int:
-        """From where recovery has to read: what is not on disk, or not yet known to an index that it has to trust."""
+        """Where recovery has to start: before batches that are not on disk, and before markers of aborted transactions
+        that their index, which it trusts, does not have on disk."""
         return min(self.flushed_offset, self.aborted.durable_before)
 
     # -- removing
 
     def expire(self, now_ms: int, limit_offset: int) -> Garbage:
-        """Removes what retention no longer keeps, all of it before `limit_offset`, the high watermark."""
+        """Removes the segments that retention no longer keeps, none beyond `limit_offset`, the high watermark."""
         if self.failure is not None:
             return Garbage(self.disk)
         self._backlog.add_rebuilt(self.segments[:-1])
         for segment in self.segments:
-            segment.rest()
+            segment.close_if_idle()
         count = retention.expired_count(
             self.segments, self._config, start_offset=self.start_offset, limit_offset=limit_offset, now_ms=now_ms
         )
@@ -312,7 +314,7 @@ class Log:
         return self._drop_head(count)
 
     def advance_start(self, offset: int) -> Garbage:
-        """Makes everything before `offset` unreadable; segments that hold nothing else are removed."""
+        """Makes everything before `offset` unreadable, and removes the segments that hold nothing else."""
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         self.start_offset = offset
@@ -331,7 +333,7 @@ class Log:
             raise self._failed(f"removal failed: {error}") from error
 
     def truncate_to(self, offset: int) -> Garbage:
-        """Takes back everything at `offset` and after it, as a follower does whose leader has something else there."""
+        """Removes everything at `offset` and after it, as a follower does whose leader has other records there."""
         if self.failure is not None:
             raise LogFailed(self.failure)
         if offset >= self.end_offset:
@@ -346,7 +348,7 @@ class Log:
             raise self._failed(f"truncation failed: {error}") from error
 
     def _cut_back(self, offset: int) -> list[Path]:
-        """Makes `offset` the end again. Gives the files that no longer belong to the log, newest segment first."""
+        """Makes `offset` the end again. Returns the files that no longer belong to the log, newest segment first."""
         kept, paths = removal.cut_back(self.segments, offset)
         self._use(kept)
         self._backlog.add_directory()
@@ -360,32 +362,26 @@ class Log:
     def install(self, task: "CleaningTask") -> Garbage:
         """Puts the cleaned segments in the place of those they were made from. Segments that were removed since the
         task was planned stay removed."""
-        is_current = self.failure is None and task.truncations == self.truncations and bool(task.replacements)
-        segments, discarded = list(self.segments), list[Path]()
+        if self.failure is not None or task.truncations != self.truncations or not task.replacements:
+            unused = [path for one in task.replacements for path in swap.cleaned_files(one.replaced[0])]
+            return Garbage(self.disk, unused)
         try:
-            if is_current:
-                # Older snapshots may know of open transactions whose markers are gone now.
-                for path in self._snapshots.cut_before(task.replacements[-1].next_offset):
-                    self.disk.remove(path)
-            for replacement in task.replacements:
-                if is_current and replacement.replaced[0] in segments:
-                    discarded += swap.replace(segments, replacement)
-                else:
-                    discarded += task.cleaned_paths(replacement.replaced[0])
+            # Older snapshots may know of open transactions whose markers are gone now.
+            for path in self._snapshots.cut_before(task.replacements[-1].next_offset):
+                self.disk.remove(path)
+            segments, discarded = swap.install(self.segments, task.replacements)
         except OSError as error:
             raise self._failed(f"installing a compacted segment failed: {error}") from error
-        if not is_current:
-            return Garbage(self.disk, discarded)
         self._use(segments)
         self.first_dirty_offset = max(self.first_dirty_offset, task.first_dirty_offset)
         checkpoint = checkpoints.encode([str(self.first_dirty_offset)])
         return Garbage(self.disk, discarded, checkpoint=(self.directory / names.CLEANER_CHECKPOINT, checkpoint))
 
     def delete(self) -> Garbage:
-        """The directory gets a name that is no partition's; readers keep the files that they have open."""
+        """Renames the directory to a name that is no partition's; readers keep the files that they have open."""
         self.fail("the log is deleted")
         if not self.disk.is_directory(self.directory):
-            return Garbage(self.disk)  # it was lost before, or is something of another's
+            return Garbage(self.disk)  # it was lost before, or something else has the name
         tree = self.directory.with_name(names.directory_aside(self.directory.name, names.DIRECTORY_DELETED))
         self.disk.rename(self.directory, tree)
         return Garbage(self.disk, tree=tree)
@@ -393,7 +389,7 @@ class Log:
     # -- producers
 
     def check_sequence(self, header: BatchHeader) -> Duplicate | None:
-        """As `ProducerStates.check`, with every batch known that it goes by."""
+        """As `ProducerStates.check`, which it repeats once with the batches that a clean start left unread."""
         try:
             return self.producers.check(header)
         except Refusal as refusal:
@@ -405,13 +401,13 @@ class Log:
             return self.producers.check(header)
 
     def end_transaction(self, header: BatchHeader, marker: Marker, now_ms: int) -> None:
-        """Takes in a marker that has its offset and is about to be appended."""
+        """Accounts for a marker that has its offset and is about to be appended."""
         aborted = self.producers.end_transaction(header, marker, now_ms)
         if aborted is not None:
             self.aborted.stage(aborted)
 
     def rebuild_producers(self) -> None:
-        """Gives back the sequences of batches, and the ends of transactions, that were staged but never written."""
+        """Undoes the effects of staged batches and markers that were never written: sequences, ends of transactions."""
         self.aborted.drop_staged()
         before = self.producers
         if before.truncate(self.end_offset):
@@ -423,7 +419,7 @@ class Log:
     # -- the end
 
     def close(self, *, clean: bool = True) -> None:
-        """Everything on disk, and a snapshot at the end, so that the next `open` has nothing to read."""
+        """Flushes everything and writes a snapshot at the end, so that the next start has nothing to read."""
         if clean and self.failure is None:
             try:
                 self._write_snapshot()

@@ -11,8 +11,8 @@ from headwater.storage.disk import Disk
 from headwater.storage.epochs import EpochStart, LeaderEpochs
 from headwater.storage.log import Log
 from headwater.storage.producers.snapshot_files import SnapshotFiles
-from headwater.storage.recovery.loaded import Loaded, new_segment
 from headwater.storage.recovery.loader import Loader
+from headwater.storage.recovery.log_contents import LogContents, new_segment
 from headwater.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ def create_log(disk: Disk, directory: Path, config: TopicConfig, *, topic_id: To
     disk.write_file(directory / names.LEADER_EPOCHS, epochs.encode())
     active = new_segment(disk, directory, 0, config, now_ms=now_ms, report=logger.warning)
     unsynced = [directory, directory.parent]
-    loaded = Loaded([active], SnapshotFiles(disk, directory), epochs=epochs, directories_unsynced=unsynced)
-    return Log(disk, directory, config, loaded, logger.warning)
+    contents = LogContents([active], SnapshotFiles(disk, directory), epochs=epochs, directories_unsynced=unsynced)
+    return Log(disk, directory, config, contents, logger.warning)
 
 
 def open_log(
@@ -44,10 +44,10 @@ def open_log(
     """`clean`: the log was closed, and `recovery_point` is its end; no record is read. Otherwise everything behind the
     recovery point is verified, cut at the first batch that is not whole, and flushed before anybody reads it."""
     loader = Loader(disk, directory, config, now_ms, report)
-    loaded = loader.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
-    log = Log(disk, directory, config, loaded, report)
-    for segment in loaded.segments:
-        segment.distrust()
+    contents = loader.load(clean=clean, recovery_point=recovery_point, start_offset=start_offset)
+    log = Log(disk, directory, config, contents, report)
+    for segment in contents.segments:
+        segment.mark_unverified()
     if log.is_recovered:
         log.flush(with_active_indexes=False)
     return log
@@ -59,7 +59,7 @@ def offline_log(
     """In place of a log that cannot be opened. It touches no file, and keeps the offsets that checkpoints name."""
     segment = Segment(disk, directory, 0, now_ms=0, interval_bytes=config.index_interval_bytes, report=lambda _: None)
     snapshots = SnapshotFiles(disk, directory)
-    loaded = Loaded([segment], snapshots, start_offset=start_offset, flushed_offset=flushed_offset)
-    log = Log(disk, directory, config, loaded, logger.warning)
+    contents = LogContents([segment], snapshots, start_offset=start_offset, flushed_offset=flushed_offset)
+    log = Log(disk, directory, config, contents, logger.warning)
     log.fail(reason)
     return log

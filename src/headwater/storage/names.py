@@ -14,8 +14,8 @@ SNAPSHOT: Final = ".snapshot"
 INDEXES: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 SEGMENT_FILES: Final = (LOG, *INDEXES)
 
-# A file with one of these suffixes is on its way: out of the log, being compacted, or about to replace what it was
-# compacted from.
+# A file with one of these suffixes is in transition: removed from the log, written by compaction, about to replace the
+# segments that it was compacted from, or about to replace a file of the same name.
 DELETED: Final = ".deleted"
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
@@ -25,7 +25,7 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 
-# A directory with one of these endings is no partition: on its way out, or set aside for a person to look at.
+# A directory with one of these endings is no partition: it is being deleted, or set aside for a person to look at.
 DIRECTORY_DELETED: Final = "-delete"
 DIRECTORY_STRAY: Final = "-stray"
 _NAME_BYTES_MAX: Final = 255
@@ -40,7 +40,7 @@ def partition_of(name: str) -> TopicPartition | None:
 
 
 def directory_aside(name: str, ending: str) -> str:
-    """A name that nothing else has. Of a long one the end is left out, because file systems have a limit."""
+    """A unique name that begins with `name`, which is cut short where file systems would refuse the length."""
     unique = f".{uuid4().hex}{ending}"
     return name[: _NAME_BYTES_MAX - len(unique)] + unique
 
@@ -54,7 +54,7 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 def offset_of(name: str, suffix: str) -> int | None:
-    """The offset that `name` carries if it is a file of that kind."""
+    """The offset in `name`, if it is the name of a file of that kind."""
     digits = name.removesuffix(suffix)
     if digits == name or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
         return None

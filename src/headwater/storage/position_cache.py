@@ -1,6 +1,6 @@
-"""Where batches of a segment lie, as far as that is remembered, so that a read needs neither an index nor a header.
+"""Remembered positions of batches in a segment, so that most reads need neither an index nor a batch header.
 
-Two kinds are: the newest batches, for consumers at the tail; and where reads ended, for consumers that read on.
+It has the newest batches, for consumers at the tail, and where reads ended, for consumers that read on from there.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,15 +14,15 @@ class PositionCache:
     __slots__ = ("_ends", "_last_end", "_tail_offsets", "_tail_positions")
 
     def __init__(self) -> None:
-        # Last offsets and positions of the newest batches; nothing lies between them that is not here.
+        # Last offsets and positions of the newest batches, without gaps.
         self._tail_offsets: list[int] = []
         self._tail_positions: list[int] = []
-        # Positions at which reads ended, by the first offset of the batch there; and the last of these.
+        # Positions at which reads ended, by the first offset of the batch there; and the latest of these.
         self._ends: dict[int, int] = {}
         self._last_end = (-1, -1)
 
     def note_batch(self, last_offset: int, position: int) -> None:
-        """Takes in the batch that is now the newest."""
+        """Adds the newest batch."""
         offsets = self._tail_offsets
         offsets.append(last_offset)
         self._tail_positions.append(position)
@@ -51,7 +51,7 @@ class PositionCache:
         return self._ends.get(offset)
 
     def start_before(self, position: int) -> int | None:
-        """Where the last batch begins that begins at or before `position`."""
+        """The position of the last batch that begins at or before `position`."""
         tail = self._tail_positions
         return tail[bisect_right(tail, position) - 1] if tail and position >= tail[0] else None
 

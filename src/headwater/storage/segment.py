@@ -1,6 +1,6 @@
 """One segment: a `.log` file of batches, the two sparse indexes that find them, and the transactions aborted in it.
 
-The last segment of a log is active and takes appends; the others are sealed and never change.
+The last segment of a log is active and takes appends. The others are sealed and never change.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from headwater.storage.index import DamagedIndex, Index, OffsetEntry, OffsetInde
 from headwater.storage.position_cache import PositionCache
 from headwater.storage.producers.transaction_index import AbortedTransaction, TransactionIndex
 from headwater.storage.recovery import scan
-from headwater.storage.recovery.verification import UnverifiedRange, Verification, Verified
+from headwater.storage.recovery.verification import UnverifiedRange, Verification, VerifiedPart
 
 T = TypeVar("T")
 
@@ -69,13 +69,13 @@ class Segment:
         self._extension = extension
         self.base_offset = base_offset
         self.size = size
-        # Where the last batch ends: compaction leaves at least the header of that one.
+        # The offset after the last batch. Compaction keeps that batch, if need be without its records.
         self.next_offset = base_offset if next_offset is None else next_offset
         self.is_sealed = is_sealed
         self.created_ms = now_ms
         self.offset_index = OffsetIndex(disk, self.path(names.OFFSET_INDEX), base_offset, is_new=is_new)
         self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX), base_offset, is_new=is_new)
-        # None: no transaction was aborted here.
+        # The index of transactions that were aborted here; None if none was.
         self.aborted = self._transaction_index(is_new=False) if has_aborted else None
         self._report = report
         self.interval_bytes = interval_bytes
@@ -90,7 +90,7 @@ class Segment:
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
 
     def successor(self, size: int, next_offset: int, *, has_aborted: bool) -> "Segment":
-        """The sealed segment that compaction left in this one's place."""
+        """The sealed segment that compaction has put in this one's place."""
         return Segment(
             self.disk,
             self.directory,
@@ -116,11 +116,11 @@ class Segment:
         return file
 
     def is_in(self, found: FileRange) -> bool:
-        """Whether that is a range of this segment's file."""
+        """Whether it is a range of this segment's file."""
         return found.file is self._file
 
-    def rest(self) -> None:
-        """Closes the files of a sealed segment that was not read since the last call: few of many ever are."""
+    def close_if_idle(self) -> None:
+        """Closes the files of a sealed segment that was not read since the last call: of many segments few are read."""
         if self.is_sealed and not self._was_read:
             self._release()
         self._was_read = False
@@ -145,7 +145,7 @@ class Segment:
             last = self._usable(self.time_index.last)
             if last is not None and not self._is_true(last):
                 self.rebuild_indexes(f"{self.time_index.path.name} does not match its segment")
-            if self._max_time is None:  # no index was built anew meanwhile
+            if self._max_time is None:  # no index was rebuilt meanwhile
                 self._max_time = last or TimeEntry(NO_TIMESTAMP, self.base_offset)
         return self._max_time
 
@@ -170,14 +170,14 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """For retention: a segment whose records have no time is as old as we know it to be."""
+        """For retention. A segment whose records have no timestamp counts from its creation."""
         timestamp = self.max_time.timestamp
         return timestamp if timestamp >= 0 else self.created_ms
 
     # -- writing
 
     def append(self, batch_list: Sequence[tuple[BatchHeader, Buffer]]) -> None:
-        """One gathered write. On an OSError the file may have grown; the segment has not."""
+        """One gathered write. After an OSError the file may have grown, and the segment has not."""
         position = self.size
         file = self._file
         if file is None:
@@ -188,7 +188,7 @@ class Segment:
             position += header.batch_length + LOG_OVERHEAD
 
     def note(self, header: BatchHeader, position: int) -> None:
-        """Takes in a batch whose bytes are in the file."""
+        """Accounts for a batch whose bytes are in the file."""
         last_offset = header.base_offset + header.last_offset_delta
         size = header.batch_length + LOG_OVERHEAD
         max_time = self._max_time
@@ -204,6 +204,7 @@ class Segment:
                 self._indexed_time = self.max_time
                 self.time_index.append(*self._indexed_time)
             self._unindexed_bytes = 0
+            # With room for one more entry of each, and for the last entry of the time index.
             self.next_index_bytes = max(self.offset_index.size_bytes + 8, self.time_index.size_bytes + 24)
         self._unindexed_bytes += size
         self.size = position + size
@@ -211,7 +212,7 @@ class Segment:
         self._positions.note_batch(last_offset, position)
 
     def note_aborted(self, aborted: AbortedTransaction) -> None:
-        """Takes in the end of a transaction whose marker is in the file."""
+        """Accounts for an aborted transaction whose marker is in the file."""
         if self.aborted is None:
             self.aborted = self._transaction_index(is_new=True)
         self.aborted.append(aborted)
@@ -220,16 +221,16 @@ class Segment:
         return TransactionIndex(self.disk, self.path(names.TRANSACTION_INDEX), self.base_offset, is_new=is_new)
 
     def seal(self) -> None:
-        """No append follows. The time index gets its last word, so that its end tells the segment's latest time."""
+        """Ends the appends. The time index gets a last entry, so that its end tells the segment's latest timestamp."""
         self.note_max_time()
         self.is_sealed = True
-        # From now on it is synced once more at most.
+        # It is synced once more at most, so the second descriptor is no longer worth keeping.
         if self._file is not None:
             self._file.close_second_opening()
         self._positions.forget()
 
     def unseal(self) -> None:
-        """The segments after it are gone: appends continue here."""
+        """Makes the segment active again: the segments after it are gone."""
         self.is_sealed = False
         self._file = None
 
@@ -237,18 +238,18 @@ class Segment:
         self.time_index.append(*self.max_time)
 
     def truncate(self, offset: int) -> None:
-        """Drops the batches at `offset` and after it, and one that holds it in its middle."""
+        """Drops the batches at `offset` and after it, and a batch that holds it in its middle."""
         self.next_offset = self.cut(self.locate(offset))
 
     def cut(self, position: int) -> int:
-        """Cuts the file at `position`, a batch's beginning, and makes the segment the one that takes appends. Gives
-        the offset after the last batch that is left."""
+        """Cuts the file at `position`, where a batch begins, and makes the segment active. Returns the offset after the
+        last batch that is left."""
         self.unseal()
         self.file.truncate(position)
         return self.rewind(position)
 
     def rewind(self, position: int) -> int:
-        """Forgets what is known about the bytes from `position` on. Gives the offset after the last batch before it."""
+        """Forgets all about the bytes from `position` on. Returns the offset after the last batch before it."""
         self._usable(lambda: (self.offset_index.truncate(position), self.time_index.entries))
         last = self.offset_index.at(len(self.offset_index) - 1) if len(self.offset_index) else None
         start = 0 if last is None else last.position
@@ -265,14 +266,14 @@ class Segment:
             if header.max_timestamp > self._max_time.timestamp:
                 self._max_time = TimeEntry(header.max_timestamp, header.last_offset)
         if self.aborted is not None:
-            # One that turns out to be damaged stays so, until the log builds it anew.
+            # A damaged index stays as it is until the log rebuilds it.
             with suppress(DamagedIndex):
                 self.aborted.truncate(next_offset)
         self.verification.cut(next_offset, position)
         return next_offset
 
     def end_offset_at(self, position: int) -> int:
-        """The offset after the last batch that begins before `position`, or a later one, where none begins between."""
+        """The offset after the last batch that begins before `position`, or any later offset before the next batch."""
         if position == self.size:
             return self.next_offset
         remembered = self._positions.end_offset_at(position)
@@ -286,11 +287,11 @@ class Segment:
 
     # -- verification
 
-    def distrust(self) -> None:
+    def mark_unverified(self) -> None:
         """All that the segment holds now was written by an earlier process, and is verified before a client gets it."""
         self.verification = Verification(self.next_offset, self.size)
 
-    def accept(self, unverified: UnverifiedRange, verified: Verified) -> None:
+    def accept(self, unverified: UnverifiedRange, verified: VerifiedPart) -> None:
         """Takes the result of a verification, unless the file was cut or replaced meanwhile."""
         if self.verification.accept(unverified, verified) and verified.problem is not None:
             self._report(f"{self.path(names.LOG).name} is damaged: {verified.problem}; see `headwater log verify`")
@@ -343,7 +344,7 @@ class Segment:
         return self.size
 
     def _boundary(self, start: int, cut: int) -> int:
-        """The last end of a batch at or before `cut`, for a batch that begins at `start`."""
+        """The last batch boundary at or before `cut`, and at or after the boundary `start`."""
         remembered = self._positions.start_before(cut)
         if remembered is not None:
             return max(start, remembered)
@@ -356,7 +357,7 @@ class Segment:
         return self.size
 
     def batch_start(self, position: int) -> int:
-        """Where some batch at or before `position` begins."""
+        """The beginning of some batch at or before `position`."""
         entry = self._checked(lambda: self.offset_index.lookup_position(position))
         return 0 if entry is None else entry.position
 
@@ -377,7 +378,7 @@ class Segment:
         try:
             for position, header in scan.headers(self.file, 0, size):
                 if not self.next_offset <= header.base_offset <= header.last_offset < next_offset:
-                    # An index that believed it would lead past records that are there.
+                    # An index entry with these offsets would lead readers past records that exist.
                     raise CorruptBatch(f"{self.path(names.LOG).name} has wrong offsets at position {position}")
                 self.note(header, position)
             if self.is_sealed:
@@ -386,17 +387,18 @@ class Segment:
             self._positions.forget()
             raise
         finally:
-            # What is damaged does not end the segment: appends go where they went.
+            # A damaged batch does not end the segment: appends go on where they ended.
             self.next_offset, self.size = next_offset, size
 
     @property
     def index_bytes(self) -> int:
-        """The size of the larger of the two."""
+        """The size of the larger of the offset index and the time index."""
         return self._usable(lambda: max(self.offset_index.size_bytes, self.time_index.size_bytes))
 
     @property
     def indexes(self) -> Sequence[Index]:
-        """In the order in which they are written: who begins at an entry of the last trusts the others before it."""
+        """In the order in which a flush writes them: recovery starts at an entry of the offset index, and trusts that
+        the others know everything before it."""
         if self.aborted is None:
             return self.time_index, self.offset_index
         return self.time_index, self.aborted, self.offset_index
@@ -411,7 +413,7 @@ class Segment:
         self._indexed_time = None
 
     def _usable(self, lookup: Callable[[], T]) -> T:
-        """What an index says, after building it anew if its file turns out to be damaged."""
+        """The result of `lookup`, after rebuilding the indexes if a file turns out to be damaged."""
         try:
             return lookup()
         except DamagedIndex as damage:
@@ -419,6 +421,7 @@ class Segment:
             return lookup()
 
     def _checked(self, lookup: Callable[[], OffsetEntry | None]) -> OffsetEntry | None:
+        """As `_usable`; rebuilds also where the entry does not match the batch that it leads to."""
         entry = self._usable(lookup)
         if entry is None or self.holds(entry):
             return entry
@@ -426,7 +429,7 @@ class Segment:
         return lookup()
 
     def holds(self, entry: OffsetEntry) -> bool:
-        """Whether the batch that an index entry leads to is the one it speaks of."""
+        """Whether the batch at the entry's position ends with the entry's offset."""
         return self._last_offset_at(entry.position) == entry.offset
 
     def _last_offset_at(self, position: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Finds offsets by time. Planned on the loop with the indexes alone; `run` decodes batches and belongs in a thread."""
+"""Finds offsets by time. Planned on the loop from the indexes alone; `run` decodes batches and belongs in a thread."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class TimestampOffset(NamedTuple):
 
 
 class Lookup:
-    """The first record at or after `timestamp` and at or after `start_offset`, in the ranges captured up front."""
+    """Searches ranges, captured on the loop, for the first record at or after `timestamp` and `start_offset`."""
 
     __slots__ = ("_ranges", "_start_offset", "_timestamp")
 
@@ -51,13 +51,13 @@ def plan_lookup(segments: Sequence[Segment], timestamp: int, *, start_offset: in
         and segment.base_offset < limit_offset
         and segment.max_time.timestamp >= timestamp
     ]
-    # The first has the record, unless all of its late ones lie before the start offset; then the second has it.
+    # The first has the record, unless all of its records that late lie before the start offset; then the second has it.
     ranges = [segment.range_since(timestamp, limit_offset) for segment in candidates[:2]]
     return Lookup(ranges, timestamp, start_offset)
 
 
 def plan_latest(segments: Sequence[Segment], start_offset: int) -> Lookup:
-    """The record with the latest timestamp of all: the first, if there are several."""
+    """The record with the latest timestamp of all; the first, if several have it."""
     visible = [segment for segment in segments if segment.size and segment.next_offset > start_offset]
     latest = max(visible, key=lambda segment: segment.max_time.timestamp, default=None)
     if latest is None:

@@ -24,8 +24,8 @@ from headwater.protocol.wire.schema import (
     TEXT,
     Array,
     Kind,
-    Nested,
-    Prefixed,
+    NestedStruct,
+    PrefixedBytes,
     Request,
     Scalar,
     Struct,
@@ -144,7 +144,7 @@ class Forger:
         match kind:
             case Scalar():
                 out += self._scalar(kind, name)
-            case Prefixed():
+            case PrefixedBytes():
                 self._prefixed(out, kind, flexible=flexible, nullable=nullable)
             case Array():
                 is_null = nullable and self._chance.random() < 0.1
@@ -152,7 +152,7 @@ class Forger:
                 self._length(out, "i", count, flexible=flexible)
                 for _ in range(count):
                     self._value(out, kind.element, version, name, flexible=flexible)
-            case Nested():
+            case NestedStruct():
                 is_null = nullable and self._chance.random() < 0.3
                 if nullable:
                     out += struct.pack(">b", -1 if is_null else self._chance.choice([1, -5, 127]) if self._lie() else 1)
@@ -177,7 +177,7 @@ class Forger:
             number = chance.choice([1 << (bits - 1), (1 << (bits - 1)) - 1, chance.getrandbits(bits)])
         return (number & ((1 << bits) - 1)).to_bytes(bits // 8, "big")
 
-    def _prefixed(self, out: bytearray, kind: Prefixed, *, flexible: bool, nullable: bool) -> None:
+    def _prefixed(self, out: bytearray, kind: PrefixedBytes, *, flexible: bool, nullable: bool) -> None:
         if nullable and self._chance.random() < 0.15:
             self._length(out, kind.length_format, -1, flexible=flexible)
             return

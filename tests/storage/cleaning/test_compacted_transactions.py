@@ -9,7 +9,7 @@ from headwater.protocol.batches.batch import BatchHeader
 from headwater.storage import names
 from headwater.storage.cleaning import compaction
 from headwater.storage.disk import Disk
-from headwater.storage.inspection import inspect
+from headwater.storage.inspection import segment_report
 from headwater.storage.log import Log
 from tests.support.storage.builders import NOW_MS, create, fill, flush, names_in, record, reopen, settings, staged
 from tests.support.storage.transactions import Writer, read_committed, stable
@@ -44,7 +44,7 @@ def headers(log: Log) -> list[BatchHeader]:
     return [
         report.header
         for segment in log.segments
-        for report in inspect.inspect_segment(Disk(), segment.path(".log"))
+        for report in segment_report.inspect_segment(Disk(), segment.path(".log"))
         if report.header is not None
     ]
 

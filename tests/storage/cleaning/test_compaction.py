@@ -13,7 +13,7 @@ from headwater.protocol.batches.records import Record
 from headwater.storage.cleaning import compaction
 from headwater.storage.cleaning.offset_map import OffsetMap
 from headwater.storage.disk import Disk
-from headwater.storage.inspection import inspect
+from headwater.storage.inspection import segment_report
 from headwater.storage.log import Log
 from tests.support.storage.builders import (
     NOW_MS,
@@ -67,7 +67,7 @@ def headers(log: Log) -> list[BatchHeader]:
     return [
         report.header
         for segment in log.segments
-        for report in inspect.inspect_segment(Disk(), segment.path(".log"))
+        for report in segment_report.inspect_segment(Disk(), segment.path(".log"))
         if report.header is not None
     ]
 
@@ -254,7 +254,7 @@ def test_small_segments_are_merged(tmp_path: Path) -> None:
     again = reopen(log)
     assert pairs(again) == pairs(log)
     for segment in again.segments[:-1]:
-        assert list(inspect.inspect_indexes(Disk(), segment.path(".log"))) == []
+        assert list(segment_report.inspect_indexes(Disk(), segment.path(".log"))) == []
 
 
 def test_what_does_not_fit_into_memory_is_left_for_the_next_time(tmp_path: Path) -> None:
@@ -415,4 +415,4 @@ def test_a_segment_of_many_writes_is_whole(tmp_path: Path) -> None:
     seal(log)
     assert clean(log)
     assert offsets(log) == list(range(10, 60))
-    assert list(inspect.inspect_indexes(Disk(), log.segments[0].path(".log"))) == []
+    assert list(segment_report.inspect_indexes(Disk(), log.segments[0].path(".log"))) == []

@@ -295,7 +295,7 @@ def test_a_segment_that_rests_reads_its_entries_again(tmp_path: Path) -> None:
     before = kept(log)
     for _ in range(2):
         for segment in log.segments:
-            segment.rest()
+            segment.close_if_idle()
     assert kept(log) == before
 
 

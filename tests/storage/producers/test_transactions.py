@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from headwater.protocol.batches.records import Record
 from headwater.storage.cleaning import compaction
 from headwater.storage.disk import Disk
-from headwater.storage.inspection import inspect
+from headwater.storage.inspection import segment_report
 from headwater.storage.log import Log
 from tests.support.storage.builders import NOW_MS, create, flush, reopen, settings
 from tests.support.storage.transactions import Writer, read_committed
@@ -305,7 +305,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
                 if segment.aborted is not None and not segment.aborted.is_damaged:
                     found = {
                         report.header.base_offset
-                        for report in inspect.inspect_segment(Disk(), segment.path(".log"))
+                        for report in segment_report.inspect_segment(Disk(), segment.path(".log"))
                         if report.header is not None and report.header.is_control
                     }
                     aborted = self.log.aborted.within(segment.base_offset, segment.next_offset)

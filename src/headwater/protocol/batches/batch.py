@@ -1,6 +1,6 @@
-"""Record batches of format v2: the header's view, the checksum, and what a broker may change without touching a record.
+"""Record batches of format v2: header, checksum, and the changes that a broker makes without decoding records.
 
-Law: base offset and leader epoch lie before the checksum's range, so that an append patches them and copies nothing.
+Law: base offset and leader epoch lie before the range of the checksum, so an append patches them and copies nothing.
 """
 
 import struct
@@ -18,7 +18,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 _NewHeader: TypeAlias = "Callable[[type[BatchHeader], Iterable[Any]], BatchHeader]"
 
 HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12  # base offset and batch length, which the length itself does not count
+LOG_OVERHEAD: Final = 12  # base offset and batch length, which the batch length does not count
 MAGIC: Final = 2
 
 NO_TIMESTAMP: Final = -1
@@ -40,8 +40,8 @@ _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
-# What no client may set.
-_BROKERS_OWN = _LOG_APPEND_TIME | _CONTROL
+# Attributes that no client may set.
+_BROKER_ATTRIBUTES = _LOG_APPEND_TIME | _CONTROL
 
 _new_tuple: "_NewHeader" = tuple.__new__  # pyright: ignore[reportUnknownVariableType]
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -100,7 +100,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones; the field that holds it is otherwise the base timestamp."""
+        """When compaction may drop the batch's tombstones. It takes the place of the base timestamp."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
     @property
@@ -123,21 +123,21 @@ class Marker(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Asks only that 61 bytes are there: `verify` says whether the header speaks the truth."""
+    """Checks only that there are 61 bytes; `verify` checks the rest."""
     if len(buffer) - position < HEADER_SIZE:
         _refuse_old_format(buffer, position)
         raise InvalidRecord(f"{len(buffer) - position} bytes are too few for a batch header of {HEADER_SIZE}")
-    # As _make does, without counting the fields again.
+    # As _make, which would also count the fields.
     return _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
 
 
 def with_position(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
-    """The header as `patch` leaves it; the same as _replace, in a fraction of the time."""
+    """The header after `patch`. The same as _replace, in a fraction of the time."""
     return _new_tuple(BatchHeader, (base_offset, header.batch_length, leader_epoch, *header[3:]))
 
 
 def verify(batch: Buffer, header: BatchHeader) -> None:
-    """`batch` must be exactly one whole batch, unharmed; `header` is what `read_header` gave for it."""
+    """Checks that `batch` is exactly one whole, undamaged batch with this header."""
     if header.magic != MAGIC:
         _refuse_old_format(batch, 0)
         raise CorruptBatch(f"magic {header.magic} is no record batch's")
@@ -152,7 +152,7 @@ def verify(batch: Buffer, header: BatchHeader) -> None:
 
 
 def verify_produced(header: BatchHeader) -> None:
-    """What a client's header may not claim, refused by Kafka's codes. The records themselves are not looked at."""
+    """Refuses what a client's header may not claim, with Kafka's codes. Records are not read."""
     if header.base_offset != 0:
         raise InvalidRecord(f"base offset of a produced batch is {header.base_offset}, not 0")
     count = header.record_count
@@ -163,7 +163,7 @@ def verify_produced(header: BatchHeader) -> None:
     attributes = header.attributes
     if attributes & _CODEC_MASK > _CODEC_MAX:
         raise UnsupportedCodec(header.codec)
-    if attributes & _BROKERS_OWN:
+    if attributes & _BROKER_ATTRIBUTES:
         if header.is_control:
             raise InvalidRecord("clients are not allowed to write control records")
         raise InvalidRecord("a producer may not set the timestamp type LogAppendTime", code=ErrorCode.INVALID_TIMESTAMP)
@@ -177,26 +177,26 @@ def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) ->
 
 
 def set_log_append_time(batch: bytearray | memoryview, timestamp_ms: int) -> None:
-    """From now on `timestamp_ms` is the timestamp of every record: readers take it from the header."""
+    """Makes `timestamp_ms` the timestamp of every record: readers then take it from the header."""
     attributes: int = _INT16.unpack_from(batch, _ATTRIBUTES_POSITION)[0]
     _INT16.pack_into(batch, _ATTRIBUTES_POSITION, attributes | _LOG_APPEND_TIME)
     set_max_timestamp(batch, timestamp_ms)
 
 
 def set_max_timestamp(batch: bytearray | memoryview, timestamp_ms: int) -> None:
-    """Corrects a client that named another maximum than its records have: lookups by time rely on it."""
+    """Corrects a header whose maximum is not that of its records: lookups by time rely on it."""
     _INT64.pack_into(batch, _MAX_TIMESTAMP_POSITION, timestamp_ms)
     _seal(batch)
 
 
 def iterate(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Whole batches in order, unverified. A partial last one ends the walk: a fetch may cut it off anywhere."""
+    """Whole batches in order, unverified. Stops at a partial batch: a fetch may cut the last one off anywhere."""
     view = memoryview(buffer)
     position, end = 0, len(view)
     while end - position >= HEADER_SIZE:
         header = read_header(view, position)
         if header.size < HEADER_SIZE:
-            # Without this a negative or zero length would walk backwards, or forever.
+            # A negative or zero length would walk backwards or for ever.
             raise _too_small(header)
         if header.size > end - position:
             return
@@ -205,7 +205,7 @@ def iterate(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def payload(batch: Buffer, header: BatchHeader, bytes_max: int) -> Buffer:
-    """The records' bytes, decompressed if need be; more than `bytes_max` of them are refused."""
+    """The bytes of the records, decompressed if need be. More than `bytes_max` of them are refused."""
     stored = memoryview(batch)[HEADER_SIZE:]
     return compression.decompress(header.codec, stored, bytes_max) if header.codec else stored
 
@@ -237,10 +237,10 @@ def build(
     delete_horizon_ms: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytearray:
-    """One whole batch. Offsets are the records' own and may have gaps; `last_offset_delta` may lie beyond the last.
+    """One whole batch. Records keep their offsets, which may have gaps; `last_offset_delta` may lie beyond the last.
 
-    A batch without records is what compaction leaves behind to keep a producer's last sequence; it is not compressed,
-    and `max_timestamp` is all it knows about time.
+    Compaction leaves batches without records, which keep a producer's last sequence. They are not compressed, and
+    `max_timestamp` is the only time in them.
     """
     base_timestamp = batch_records[0].timestamp if batch_records else NO_TIMESTAMP
     if delete_horizon_ms is not None:
@@ -297,7 +297,7 @@ def complete(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> None:
-    """Makes a whole batch, in place, of records that are encoded already, behind room for the header."""
+    """Fills in the header, in place, before records that are encoded already behind room for it."""
     if codec:
         _compress(batch, codec, level)
     _HEADER.pack_into(
@@ -321,7 +321,7 @@ def complete(
 
 
 def with_payload(batch: Buffer, stored: Buffer, codec: int) -> bytearray:
-    """The same batch with its records stored otherwise: `stored` is what they are in that codec."""
+    """The same batch with another codec: `stored` has its records in that codec."""
     rebuilt = bytearray(batch[:HEADER_SIZE])
     rebuilt += stored
     attributes: int = _INT16.unpack_from(rebuilt, _ATTRIBUTES_POSITION)[0]
@@ -376,7 +376,7 @@ def read_marker(record: Record) -> Marker | None:
 
 
 def _refuse_old_format(buffer: Buffer, position: int) -> None:
-    # Messages of the formats before v2 are whole and valid, only no longer taken, and may be shorter than our header.
+    # Messages of older formats are valid but no longer accepted, and may be shorter than a header of v2.
     magic_at = position + _MAGIC_POSITION
     if magic_at < len(buffer) and buffer[magic_at] < MAGIC:
         raise InvalidRecord(f"message format {buffer[magic_at]} is not accepted, only {MAGIC}")

@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from headwater.protocol.batches.memory cimport Bytes
 
 
-# memcpy, because a view may begin anywhere: it becomes one load or store.
+# memcpy, because a view may begin at any address: it compiles to one load or store.
 cdef inline int get_int32(Bytes source, Py_ssize_t index) noexcept:
     cdef int32_t value
     memcpy(&value, source + 4 * index, 4)

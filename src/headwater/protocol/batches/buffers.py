@@ -1,6 +1,6 @@
-"""Numbers and bytes inside Arrow's buffers, done in C by the compiled `columns` and `rows`; `buffers.pxd` is that side.
+"""Numbers and bytes in Arrow's buffers. `buffers.pxd` is the same in C, for the compiled `columns` and `rows`.
 
-Law: a caller has checked every index and length before it calls. Numbers are in the machine's order, as Arrow's are.
+Law: callers check every index and length before they call. Numbers have the machine's byte order, as in Arrow.
 """
 
 import struct
@@ -30,7 +30,7 @@ def copy(target: bytearray, position: int, source: bytes, start: int, length: in
 
 
 def resize(buffer: bytearray, size: int) -> None:
-    """Bytes that are added hold anything until they are written: in C they are not cleared."""
+    """Added bytes are undefined until they are written: in C they are not cleared."""
     if size < len(buffer):
         del buffer[size:]
     else:
@@ -38,7 +38,7 @@ def resize(buffer: bytearray, size: int) -> None:
 
 
 def increment(target: bytearray, index: int) -> int:
-    """Counts up a 32-bit number, and gives what it was before."""
+    """Increments a 32-bit number and returns its old value."""
     value = _INT32.unpack_from(target, 4 * index)[0]
     _INT32.pack_into(target, 4 * index, value + 1)
     return value

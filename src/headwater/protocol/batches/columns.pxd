@@ -1,4 +1,4 @@
-# C types for columns.py, which stays plain Python. Names and order are those of the source.
+# C types for columns.py, which stays plain Python. Names and their order are those in the source.
 
 cimport cython
 
@@ -11,7 +11,7 @@ cdef Py_ssize_t _RECORD_SIZE_MIN, _INT32_SIZE, _INT64_SIZE, _ROOM_MIN, _BAD
 
 
 @cython.final
-cdef class _Growing:
+cdef class _BytesBuilder:
     cdef object reused
     cdef bytearray data
     cdef bytearray offsets
@@ -38,7 +38,7 @@ cdef class _Growing:
 cdef class ColumnBuilder:
     cdef bint _has_key, _has_value, _has_offset, _has_timestamp, _has_headers
     cdef Py_ssize_t _bytes_max, _number_room, _received, _row_count
-    cdef _Growing _keys, _values, _lists, _header_keys, _header_values
+    cdef _BytesBuilder _keys, _values, _lists, _header_keys, _header_values
     cdef bytearray _offsets
     cdef bytearray _timestamps
 
@@ -48,15 +48,15 @@ cdef class ColumnBuilder:
         append_time_ms, long long first_offset, long long end_offset,
     ) except -1
 
-    @cython.locals(lists=_Growing)
+    @cython.locals(lists=_BytesBuilder)
     cpdef object take(self)
 
     cdef void _clear(self)
 
-    @cython.locals(growing=_Growing)
+    @cython.locals(builder=_BytesBuilder)
     cdef int _mark(self) except -1
 
-    @cython.locals(growing=_Growing)
+    @cython.locals(builder=_BytesBuilder)
     cdef int _rewind(self, Py_ssize_t row_count) except -1
 
     cdef int _reserve(self, Py_ssize_t row_count) except -1
@@ -72,7 +72,7 @@ cdef class ColumnBuilder:
         bint is_append_time, long long append_time, long long first_offset, long long end_offset,
     ) except -1
 
-    @cython.locals(keys=_Growing, values=_Growing, length=cython.longlong, shown=bytes)
+    @cython.locals(keys=_BytesBuilder, values=_BytesBuilder, length=cython.longlong, shown=bytes)
     cdef int _push_headers(self, Bytes data, Py_ssize_t position, Py_ssize_t end, long long count) except -1
 
 

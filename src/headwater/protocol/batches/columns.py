@@ -1,7 +1,7 @@
 """The records of many batches as columns in Arrow's layout, without an object per record.
 
-Compiles like `records`: `columns.pxd` gives the C types. Law: the walk stays inside the payload whatever the bytes say,
-what is held is bounded by what was received, and a payload that is refused leaves no trace.
+Compiles like `records`: `columns.pxd` gives the C types. Law: the walk stays inside the payload for any input, memory
+is bounded by the bytes received, and a payload that is refused leaves no trace.
 """
 
 from typing import Final, NamedTuple, TypeAlias
@@ -24,7 +24,7 @@ _INT64_SIZE = 8
 _ROOM_MIN = 1024
 _MICROSECONDS = 1000
 _MILLISECONDS_MAX = (2**63 - 1) // 1000
-_BAD = -1  # in place of a position: what is there is no record
+_BAD = -1  # in place of a position: the bytes there are no record
 
 
 class BytesColumn(NamedTuple):
@@ -37,7 +37,7 @@ class BytesColumn(NamedTuple):
 
 
 class LongColumn(NamedTuple):
-    """64-bit numbers; times are microseconds since 1970."""
+    """64-bit numbers. Times are microseconds since 1970."""
 
     validity: Buffer | None
     data: Buffer
@@ -45,7 +45,7 @@ class LongColumn(NamedTuple):
 
 
 class HeadersColumn(NamedTuple):
-    """The headers of row n are keys and values from offsets[start + n] up to the next; null where there is none."""
+    """The headers of row n are keys and values from offsets[start + n] up to the next offset; null if it has none."""
 
     validity: Buffer | None
     offsets: Buffer
@@ -55,7 +55,7 @@ class HeadersColumn(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Rows to read or to write; a column that was not asked for, or is not there, is None."""
+    """Rows to read or to write. A column that was not asked for, or does not exist, is None."""
 
     row_count: int
     key: BytesColumn | None = None
@@ -65,20 +65,20 @@ class Columns(NamedTuple):
     headers: HeadersColumn | None = None
 
 
-class _Growing:
-    """Byte strings that are added at the end, or the lengths of lists; room is doubled when it runs out."""
+class _BytesBuilder:
+    """A growing column of byte strings, or of the lengths of lists. Its room doubles when it runs out."""
 
     def __init__(self) -> None:
-        self.reused = buffer_pool.Buffers()
+        self.reused = buffer_pool.BufferPool()
         self.data_room = 0
         self.clear()
 
     def clear(self) -> None:
         if self.data_room > buffer_pool.BYTES_MAX:
-            self.reused = buffer_pool.Buffers()
+            self.reused = buffer_pool.BufferPool()
             self.data_room = 0
         self.data = self.reused.get(0)
-        # The next rows will need about as much room as the last.
+        # The next column will need about as much room as the last.
         if self.data_room > len(self.data):
             buffers.resize(self.data, self.data_room)
         self.data_room = len(self.data)
@@ -94,7 +94,7 @@ class _Growing:
         self.marked_null_count = self.null_count
 
     def rewind(self) -> None:
-        """Forgets the rows since `mark`."""
+        """Removes the rows since `mark`."""
         for row in range(self.marked_row_count, self.row_count):
             self.validity[row >> 3] |= 1 << (row & 7)
         self.row_count = self.marked_row_count
@@ -102,7 +102,7 @@ class _Growing:
         self.null_count = self.marked_null_count
 
     def push(self, source: bytes, start: int, length: int) -> None:
-        """A negative length is null."""
+        """Adds bytes; a negative length adds null."""
         if length < 0:
             self._push_null()
         else:
@@ -113,7 +113,7 @@ class _Growing:
             self._push_size(length)
 
     def push_list(self, length: int) -> None:
-        """An empty list is null, as Spark's Kafka source shows a record without headers."""
+        """An empty list becomes null, as in Spark's Kafka source for a record without headers."""
         if length == 0:
             self._push_null()
         else:
@@ -129,7 +129,7 @@ class _Growing:
         if self.row_count == self.row_room:
             self.row_room = max(2 * self.row_room, _ROOM_MIN)
             buffers.resize(self.offsets, _INT32_SIZE * (self.row_room + 1))
-            # Every row counts as valid until it is null, so that columns without nulls cost nothing.
+            # All rows are valid until one is null, so that columns without nulls cost nothing.
             self.validity.extend(b"\xff" * (self.row_room // 8 - len(self.validity)))
         self.size += length
         self.row_count += 1
@@ -155,7 +155,7 @@ class _Growing:
 
 
 class ColumnBuilder:
-    """Collects the records of one partition's batches; only the columns that are asked for are built."""
+    """Collects records from the batches of one partition. Builds only the columns that are asked for."""
 
     def __init__(
         self,
@@ -173,11 +173,11 @@ class ColumnBuilder:
         self._has_timestamp = timestamp
         self._has_headers = headers
         self._bytes_max = bytes_max
-        self._keys = _Growing()
-        self._values = _Growing()
-        self._lists = _Growing()
-        self._header_keys = _Growing()
-        self._header_values = _Growing()
+        self._keys = _BytesBuilder()
+        self._values = _BytesBuilder()
+        self._lists = _BytesBuilder()
+        self._header_keys = _BytesBuilder()
+        self._header_values = _BytesBuilder()
         self._clear()
 
     @property
@@ -186,7 +186,7 @@ class ColumnBuilder:
 
     @property
     def byte_count(self) -> int:
-        """What the columns hold so far: callers take them long before they reach `bytes_max`."""
+        """The size of the columns so far: callers take them long before they reach `bytes_max`."""
         number_columns = self._has_offset + self._has_timestamp
         return (
             self._keys.byte_count()
@@ -207,10 +207,10 @@ class ColumnBuilder:
         first_offset: int,
         end_offset: int,
     ) -> int:
-        """Adds the records from `first_offset` up to `end_offset` and gives their number.
+        """Adds the records from `first_offset` up to `end_offset` and returns their number.
 
-        `append_time_ms`, if given, is the timestamp of every one. What `records.decode` refuses is refused by the same
-        error. A time that microseconds cannot express becomes the last one that they can.
+        `append_time_ms`, if given, is the timestamp of each. Payloads that `records.decode` refuses are refused with
+        the same error. A time that microseconds cannot express becomes the latest, or earliest, that they can.
         """
         if self._received + len(payload) > self._bytes_max:
             raise OverflowError(f"columns of more than {self._bytes_max} bytes: take those that are there first")
@@ -228,7 +228,7 @@ class ColumnBuilder:
                 )
             )
             if not is_sound:
-                # The walk here knows only good and bad; what exactly is wrong is told by the walk that makes records.
+                # The walk here only tells good from bad. The walk that creates records says what is wrong.
                 records.decode(payload, count, base_offset, base_timestamp)
                 raise AssertionError("records and columns disagree about a payload")
         except BaseException:
@@ -240,7 +240,7 @@ class ColumnBuilder:
         return added
 
     def take(self) -> Columns:
-        """The columns so far; the builder is empty again, and what it gave away is no longer its own."""
+        """The columns so far. The builder is empty again and does not touch them any more."""
         headers = None
         if self._has_headers:
             lists = self._lists
@@ -267,12 +267,12 @@ class ColumnBuilder:
         self._number_room = self._row_count = self._received = 0
 
     def _mark(self) -> None:
-        for growing in (self._keys, self._values, self._lists, self._header_keys, self._header_values):
-            growing.mark()
+        for builder in (self._keys, self._values, self._lists, self._header_keys, self._header_values):
+            builder.mark()
 
     def _rewind(self, row_count: int) -> None:
-        for growing in (self._keys, self._values, self._lists, self._header_keys, self._header_values):
-            growing.rewind()
+        for builder in (self._keys, self._values, self._lists, self._header_keys, self._header_values):
+            builder.rewind()
         self._row_count = row_count
 
     def _reserve(self, row_count: int) -> None:
@@ -294,7 +294,7 @@ class ColumnBuilder:
         first_offset: int,
         end_offset: int,
     ) -> bool:
-        """Whether all was well; if not, some rows may have been added."""
+        """False: the payload is bad, and some rows may have been added."""
         size = len(payload)
         self._reserve(count)
         data = memory.borrow(payload)
@@ -304,7 +304,7 @@ class ColumnBuilder:
             if position < 0 or length < _RECORD_SIZE_MIN - 1 or length > size - position:
                 return False
             end = position + length
-            # What is bad passes through the reads that follow it, so that one look at the end is enough.
+            # Reads pass a bad position on, so that one check at the end is enough.
             timestamp_delta, position = _varint(data, position + 1, end, 10)
             offset_delta, position = _varint(data, position, end, 5)
             key_length, key_at = _length(data, position, end)
@@ -348,7 +348,7 @@ class ColumnBuilder:
             if _is_ascii(data, position, length):
                 keys.push(data, position, length)
             else:
-                # Kafka stores any bytes as a key and shows what is no UTF-8 with replacements, which are longer.
+                # Kafka decodes header keys with replacements for invalid UTF-8, which are longer.
                 shown = data[position : position + length].decode("utf-8", "replace").encode()
                 if keys.size + len(shown) > self._bytes_max:
                     raise OverflowError(f"header keys of more than {self._bytes_max} bytes")
@@ -363,7 +363,7 @@ def _in_microseconds(milliseconds: int) -> int:
 
 
 def _varint(data: bytes, position: int, end: int, width: int) -> tuple[int, int]:
-    """A zigzag number of at most `width` bytes and the position after it; a bad position is handed on."""
+    """A zigzag number of at most `width` bytes and the position after it. A bad position is passed on."""
     if position < 0:
         return 0, _BAD
     value = 0
@@ -382,7 +382,7 @@ def _varint(data: bytes, position: int, end: int, width: int) -> tuple[int, int]
 
 
 def _length(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """The length of a field that follows and fits, and where it starts; negative for null."""
+    """The length of a field that fits, negative for null, and the position of its bytes."""
     length, position = _varint(data, position, end, 5)
     if length > end - position:
         return 0, _BAD
@@ -390,7 +390,7 @@ def _length(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def _skip_headers(data: bytes, position: int, end: int, count: int) -> int:
-    # A header takes two bytes at least: a greater count is refused before it costs a loop.
+    # A header takes at least two bytes: a larger count is refused before it costs a loop.
     if count < 0 or count > (end - position) // 2:
         return _BAD
     for _ in range(count):

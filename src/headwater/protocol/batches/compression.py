@@ -1,6 +1,6 @@
 """Kafka's compression codecs.
 
-Law: output is bounded before it is allocated, for a batch of 1 KiB may claim to hold 1 GiB.
+Law: output is bounded before it is allocated, because a batch of 1 KiB may claim to hold 1 GiB.
 """
 
 from enum import IntEnum
@@ -16,7 +16,7 @@ __all__ = ["FRAMES_MAX", "Buffer", "Codec", "DecompressedTooLarge", "Unsupported
 
 
 class Codec(IntEnum):
-    """The codec's number in a batch's attributes; the lower-case name is the one in settings, and of its module."""
+    """The codec's number in a batch's attributes. Its name in lower case is that in settings, and of its module."""
 
     NONE = 0
     GZIP = 1
@@ -52,9 +52,9 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
-    """More than `bytes_max` bytes, or bytes that are not what the codec writes, are refused.
+    """Refuses output of more than `bytes_max` bytes, and input that the codec cannot have written.
 
-    The checksum has already vouched for the bytes, so that a retry would not help: the code is not CORRUPT_MESSAGE.
+    The checksum of the input was right, so a retry would not help: the error code is not CORRUPT_MESSAGE.
     """
     if codec == Codec.NONE:
         if len(data) > bytes_max:

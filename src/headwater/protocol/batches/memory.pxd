@@ -8,7 +8,7 @@ cdef inline bint compiled() noexcept:
     return True
 
 
-# The caller's typed view keeps the buffer in place for as long as it uses the pointer.
+# The caller's typed view keeps the buffer in place while it uses the pointer.
 cdef inline Bytes borrow(const unsigned char[::1] payload) noexcept:
     return &payload[0]
 

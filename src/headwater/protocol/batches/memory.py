@@ -1,6 +1,6 @@
-"""The three things that the compiled `records` does in C and the pure one in Python; `memory.pxd` holds the C side.
+"""The three operations that differ between the compiled `records` and the pure one; `memory.pxd` has them in C.
 
-Law: a caller has checked every position and length before it calls.
+Law: callers check every position and length before they call.
 """
 
 from typing import TypeAlias
@@ -13,7 +13,7 @@ def compiled() -> bool:
 
 
 def borrow(payload: Buffer) -> bytes:
-    """The payload as something to index and slice: a pointer into it in C, here a copy whose slices are bytes."""
+    """The payload, to be indexed and sliced: in C a pointer into it, here a copy whose slices are bytes."""
     return bytes(payload)
 
 

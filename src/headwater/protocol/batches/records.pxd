@@ -1,4 +1,4 @@
-# C types for records.py, which stays plain Python. Names and order are those of the source.
+# C types for records.py, which stays plain Python. Names and their order are those in the source.
 
 cimport cython
 

@@ -1,7 +1,7 @@
 """The records inside a batch: a varint-framed sequence, walked without trusting any length in it.
 
-The same source also compiles to an extension: `records.pxd` gives it C types, and `COMPILED` tells which one runs.
-Law: the walk stays inside the payload whatever the bytes say, and nothing is allocated on a claim alone.
+The same source also compiles to an extension: `records.pxd` gives it C types, and `COMPILED` says which of the two
+runs. Law: the walk stays inside the payload for any input, and no memory is allocated for a size that is only claimed.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _INT32_MAX = 2**31 - 1
 _NO_TIMESTAMP = -1
 _RECORD_SIZE_MIN = 7  # length, attributes, timestamp, offset, key, value and header count of one byte each
 
-# What can be wrong with a record, as the position that a walk gives in place of the next one.
+# The faults of a record, which a walk returns in place of the next position.
 _CUT_OFF = -1
 _VARINT_TOO_LONG = -2
 _RECORD_LENGTH = -3
@@ -47,7 +47,7 @@ _FAULTS = {
 
 
 class InvalidRecord(CorruptBatch):
-    """Records that contradict their batch or their topic; `index` is the first bad one, -1 if none is to blame."""
+    """Records that contradict their batch or topic. `index` is the first bad record, -1 if there is no single one."""
 
     def __init__(self, message: str, index: int = -1, code: ErrorCode = ErrorCode.INVALID_RECORD) -> None:
         super().__init__(message if index < 0 else f"record {index} {message}")
@@ -56,7 +56,7 @@ class InvalidRecord(CorruptBatch):
 
 
 class Record:
-    """One record. A value: nothing changes it once it is made."""
+    """One record. A value object: it is never changed."""
 
     __slots__ = ("headers", "key", "offset", "timestamp", "value")
 
@@ -93,7 +93,7 @@ class Record:
 def decode(
     payload: Buffer, count: int, base_offset: int, base_timestamp: int, log_append_time_ms: int | None = None
 ) -> list[Record]:
-    """All records; `log_append_time_ms`, if given, is the timestamp of every one."""
+    """All records; `log_append_time_ms`, if given, is the timestamp of each."""
     _check_claims(len(payload), count, base_offset, base_timestamp)
     data = memory.borrow(payload)
     end = len(payload)
@@ -136,10 +136,10 @@ def validate(
     timestamp_min: int = -_BASE_MAX,
     timestamp_max: int = _BASE_MAX,
 ) -> int:
-    """Walks every record, makes none, and gives the greatest timestamp, or -1 where no record has one.
+    """Checks every record without creating any. Returns the greatest timestamp, or -1 if no record has one.
 
-    Offset deltas must be 0, 1, 2 as a producer writes them; with `sparse` they need only rise, as compaction leaves
-    them. A record without timestamp (-1) is within any limits.
+    Offset deltas must be 0, 1, 2 and so on, as producers write them. With `sparse` they only have to rise, as
+    compaction leaves them. A record without timestamp (-1) is within any limits.
     """
     return _validate(payload, count, keys_required, sparse, base_timestamp, timestamp_min, timestamp_max)
 
@@ -178,9 +178,9 @@ def _validate(
 
 
 def encode(records: Sequence[Record], base_offset: int, base_timestamp: int, reserve: int = 0) -> bytearray:
-    """The payload, after `reserve` bytes that are left free for a batch header."""
+    """The payload, behind `reserve` free bytes for a batch header."""
     _check_claims(0, 0, base_offset, base_timestamp)
-    # Our own list, so that what is measured in the first round is what is written in the second.
+    # A list of our own: the records written in the second round are those measured in the first.
     measured = list(records)
     blocks: list[bytes] = []
     size = reserve
@@ -208,14 +208,14 @@ def encode(records: Sequence[Record], base_offset: int, base_timestamp: int, res
 
 
 def _walk(data: bytes, position: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """One record: the next position, the two deltas, then where key, value and headers lie and their sizes."""
+    """One record: the next position, the two deltas, then positions and sizes of key, value and headers."""
     length, position = _varint(data, position, end, 5)
     if position < 0:
         return _failed(position)
     if length < _RECORD_SIZE_MIN - 1 or length > end - position:
         return _failed(_RECORD_LENGTH)
     end = position + length
-    # A fault passes through the reads that follow it, so that one look at the end sees the first.
+    # Reads pass a fault on, so that one check at the end finds the first.
     timestamp_delta, position = _varint(data, position + 1, end, 10)
     offset_delta, position = _varint(data, position, end, 5)
     key_length, key_at = _length(data, position, end)
@@ -240,7 +240,7 @@ def _failed(fault: int) -> tuple[int, int, int, int, int, int, int, int, int]:
 
 
 def _varint(data: bytes, position: int, end: int, width: int) -> tuple[int, int]:
-    """A zigzag number of at most `width` bytes and the position after it; a fault as position is handed on."""
+    """A zigzag number of at most `width` bytes and the position after it. A fault as `position` is passed on."""
     if position < 0:
         return 0, position
     value = 0
@@ -263,7 +263,7 @@ def _varint(data: bytes, position: int, end: int, width: int) -> tuple[int, int]
 
 
 def _length(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """The length of a field that follows and fits, and where it starts; negative for null."""
+    """The length of a field that fits, negative for null, and the position of its bytes."""
     length, position = _varint(data, position, end, 5)
     if length > end - position:
         return 0, _FIELD_LENGTH
@@ -271,7 +271,7 @@ def _length(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def _skip_headers(data: bytes, position: int, end: int, count: int) -> int:
-    # A header takes two bytes at least: a greater count is refused before it costs a loop.
+    # A header takes at least two bytes: a larger count is refused before it costs a loop.
     if count < 0 or count > (end - position) // 2:
         return _HEADER_COUNT
     for _ in range(count):
@@ -289,7 +289,7 @@ def _decode_headers(data: bytes, position: int, end: int, count: int) -> Headers
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         length, position = _length(data, position, end)
-        # Kafka stores any bytes as a key and shows what is no UTF-8 with replacements.
+        # Kafka stores any bytes as a header key, and decodes them with replacements for invalid UTF-8.
         key = data[position : position + length].decode("utf-8", "replace")
         length, position = _length(data, position + length, end)
         headers.append((key, None if length < 0 else data[position : position + length]))

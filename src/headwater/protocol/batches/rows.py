@@ -1,7 +1,7 @@
-"""Rows in Arrow's layout become records of a batch: which partition each belongs to, and the bytes of many at once.
+"""Rows in Arrow's layout become records of a batch: assigns rows to partitions, and encodes many rows at once.
 
-The way back from `columns`, compiled as that is. Law: every offset and index in the given buffers is checked before it
-is followed.
+The inverse of `columns`, and compiled like it. Law: every offset and index in the buffers is checked before it is
+followed.
 """
 
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ _MULTIPLIER = 0x5BD1E995
 
 
 class EncodedRows(NamedTuple):
-    """Records with offsets from 0, after room for a batch header, which `batch.complete` writes."""
+    """Records with offsets from 0, behind room for a batch header, which `batch.complete` fills in."""
 
     batch: bytearray
     row_count: int
@@ -34,7 +34,7 @@ class EncodedRows(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """The rows of one partition are those at [start, stop) of the order that `group_rows` gives."""
+    """The rows of one partition: [start, stop) in the order that `group_rows` returns."""
 
     partition: int
     start: int
@@ -44,9 +44,9 @@ class RowGroup(NamedTuple):
 def group_rows(
     partitions: Buffer, partition_count: int, selection: Buffer | None = None
 ) -> tuple[bytearray, list[RowGroup]]:
-    """The rows sorted by their partition, each partition's in the order they had, and where each partition's lie.
+    """Row numbers sorted by partition, in a stable order, and the range of each partition among them.
 
-    With a selection, `partitions` has one number for each row in it, and the rows in the answer are the selected ones.
+    With a selection, `partitions` has one number for each selected row, and the result has the selected rows.
     """
     _check_partition_count(partition_count)
     row_count = len(partitions) // _INT32_SIZE
@@ -79,10 +79,7 @@ def group_rows(
 
 
 class RowEncoder:
-    """Rows whose buffers were checked once, to be partitioned and encoded in any selection.
-
-    A selection holds row numbers of 32 bits each.
-    """
+    """Partitions and encodes rows, whose buffers it checks once. A selection has row numbers of 32 bits."""
 
     def __init__(self, columns: Columns) -> None:
         row_count = columns.row_count
@@ -94,14 +91,14 @@ class RowEncoder:
         self._times = _Times(columns.timestamp, row_count)
         headers = columns.headers
         lists = None if headers is None else BytesColumn(headers.validity, headers.offsets, b"", headers.start)
-        # What the lists hold is counted in headers, not in bytes: they end where the last one says.
+        # The lists are measured in headers, not in bytes: the last offset is the number of headers.
         self._lists = _Strings(lists, row_count, "headers", is_list=True)
         header_count = self._lists.end
         self._header_keys = _Strings(None if headers is None else headers.keys, header_count, "header keys")
         self._header_values = _Strings(None if headers is None else headers.values, header_count, "header values")
 
     def partition_rows(self, partition_count: int, *, keyless: int = -1, selection: Buffer | None = None) -> bytearray:
-        """Each row's partition by its key, as Kafka's Java client has it, in 32 bits; `keyless` where it has none."""
+        """Each row's partition in 32 bits: by its key, as in Kafka's Java client, or `keyless` without one."""
         _check_partition_count(partition_count)
         return self._partition_rows(
             partition_count, keyless, b"" if selection is None else selection, selection is None
@@ -117,11 +114,9 @@ class RowEncoder:
         stop: int | None = None,
         reserve: int = batch.HEADER_SIZE,
     ) -> EncodedRows:
-        """The rows from `start` up to `stop` of the selection, or of all, as many as fit into `bytes_max`.
-
-        At least one: whether a single row is too large is the broker's to say. Rows without timestamp get
-        `timestamp_ms`.
-        """
+        """The rows from `start` up to `stop` of the selection, or of all rows: as many as fit into `bytes_max`, but at
+        least one, because only the broker decides whether a single row is too large. Rows without timestamp get
+        `timestamp_ms`."""
         row_count = self._row_count if selection is None else len(selection) // _INT32_SIZE
         stop = row_count if stop is None else stop
         if not 0 <= start < stop <= row_count:
@@ -219,7 +214,7 @@ class RowEncoder:
 
 
 class _Strings:
-    """A column of byte strings, or of lists, whose offsets are in order and inside its data."""
+    """A column of byte strings, or of lists, whose offsets were checked to be in order and inside its data."""
 
     def __init__(self, column: BytesColumn | None, row_count: int, name: str, is_list: bool = False) -> None:
         self.is_absent = column is None or row_count == 0
@@ -252,7 +247,7 @@ class _Strings:
         self.end = previous
 
     def find(self, row: int) -> tuple[int, int]:
-        """Position and length, which is negative for null."""
+        """Position and length; the length is negative for null."""
         if self.is_absent:
             return 0, _NULL
         index = self.start + row
@@ -288,7 +283,7 @@ class _Times:
             return default_ms
         microseconds = buffers.get_int64(self.data, index)
         milliseconds = microseconds // _MICROSECONDS
-        # C divides towards zero, Python downwards.
+        # C rounds a quotient towards zero, Python downwards.
         return milliseconds - 1 if milliseconds * _MICROSECONDS > microseconds else milliseconds
 
 

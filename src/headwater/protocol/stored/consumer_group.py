@@ -1,4 +1,4 @@
-"""A consumer group (KIP-848): the group, its members, what each shall have, and what each has."""
+"""A consumer group (KIP-848): the group, its members, the target assignment and the current one of each member."""
 
 from uuid import UUID
 

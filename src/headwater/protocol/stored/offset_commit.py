@@ -1,6 +1,6 @@
-"""A committed offset: v1 alone has a time of expiry, v3 adds the leader epoch, v4 is flexible and adds the topic's id.
+"""A committed offset: only v1 has an expiry time, v3 adds the leader epoch, v4 is flexible and adds the topic's id.
 
-Every commit writes one for each partition, so that the newest version is also packed by hand, in a third of the time.
+A commit writes one for each partition, so the newest version is also packed by hand, in a third of the codec's time.
 """
 
 import struct
@@ -11,7 +11,7 @@ from headwater.protocol.stored.record import Key, write_value
 from headwater.protocol.wire.codec import Data, field, int32, int64
 
 _PACKED_VERSION: Final = 4
-# Where a varint takes more than one byte.
+# From this value on a varint takes more than one byte.
 _LENGTH_SHORT: Final = 128
 _pack_group_length = struct.Struct(">hh").pack
 _pack_topic_length = struct.Struct(">h").pack

@@ -1,6 +1,6 @@
-"""How Kafka stores messages in the records of its internal topics: behind an int16, the key as well as the value.
+"""Messages in the keys and values of records of internal topics, as Kafka stores them: each behind an int16.
 
-The key's says what the record is about, the value's is the version of the value.
+That of a key is the type of the record; that of a value is the version of the value.
 """
 
 from typing import ClassVar, TypeVar
@@ -16,7 +16,7 @@ ValueT = TypeVar("ValueT", bound=Data)
 
 
 class Key(Data):
-    """Has one version for ever: compaction compares keys by their bytes."""
+    """Has one version only, for ever: compaction compares keys by their bytes."""
 
     record_type: ClassVar[int]
 

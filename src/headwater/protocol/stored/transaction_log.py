@@ -1,13 +1,13 @@
-"""A transactional id and its transaction: v1 is flexible, and all that came later is in tagged fields.
+"""A transactional id and its transaction: v1 is flexible, and all later additions are tagged fields.
 
-Kafka knows the last epoch only while it runs, and afterwards refuses a client that repeats its request. Here it is
-stored as well, under a tag that Kafka skips; and so is the batch that an application published last.
+Kafka has the last producer epoch only in memory, so after a restart it refuses a client that repeats its request. Here
+it is stored as well, under a tag that Kafka skips, and so is the batch that an application published last.
 """
 
 from headwater.protocol.stored.record import Key
 from headwater.protocol.wire.codec import Data, Struct, field, int8, int16, int32, int64
 
-# Far from those of Kafka, which are given out from 0 on.
+# Far from Kafka's tags, which are assigned from 0 on.
 _LAST_PRODUCER_EPOCH_TAG, _PUBLISHED_BATCH_ID_TAG = 10_000, 10_001
 
 

@@ -1,4 +1,4 @@
-"""Messages to bytes and back. A reader and a writer are compiled for each message and version when first used."""
+"""Decodes and encodes messages. A reader and a writer are compiled for each message and version on first use."""
 
 from typing import Any, TypeVar
 
@@ -47,7 +47,7 @@ M = TypeVar("M", bound=Message)
 
 
 def decode(message: type[M], version: int, buffer: ReadableBuffer, position: int = 0, *, exact: bool = True) -> M:
-    """The message that fills `buffer` from `position` to its end; anything else raises ProtocolError. With `exact` off,
+    """The message that fills `buffer` from `position` to its end; other bytes raise ProtocolError. Without `exact`,
     bytes behind the message are ignored, as Kafka's broker ignores them: librdkafka's Metadata request has some."""
     read = message.__readers__.get(version)
     if read is None:
@@ -57,7 +57,7 @@ def decode(message: type[M], version: int, buffer: ReadableBuffer, position: int
 
 
 def encode_parts(message: Message, version: int, out: bytearray) -> list[Any]:
-    """Appends to `out`, the first part. Records that are not bytes-like are parts themselves, in their place."""
+    """Appends to `out`, the first part. Records that are not bytes-like (file ranges) become parts of their own."""
     write = message.__writers__.get(version)
     if write is None:
         _check_version(type(message), version)

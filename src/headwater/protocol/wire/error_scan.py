@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeAlias
 
-from headwater.protocol.wire.python_source import Source
-from headwater.protocol.wire.schema import Array, Nested, Response, Struct
+from headwater.protocol.wire.python_source import PythonSource
+from headwater.protocol.wire.schema import Array, NestedStruct, Response, Struct
 
 ErrorScan: TypeAlias = Callable[[Response], Sequence[int]]
 
@@ -18,7 +18,7 @@ _SUFFIX = "error_code"
 
 @cache
 def error_scan(response: type[Response]) -> ErrorScan:
-    source = Source()
+    source = PythonSource()
     with source.block("def scan(message):"):
         source.emit("found = ()")
         _scan(source, response, "message")
@@ -26,13 +26,13 @@ def error_scan(response: type[Response]) -> ErrorScan:
     return source.function("scan", f"errors of {response.__name__}")
 
 
-def _scan(source: Source, struct: type[Struct], expression: str) -> None:
+def _scan(source: PythonSource, struct: type[Struct], expression: str) -> None:
     for field in struct.__fields__:
         value = f"{expression}.{field.name}"
         if field.name.endswith(_SUFFIX):
             with source.block(f"if {value}:"):
                 source.emit(f"found += ({value},)")
-        elif isinstance(field.kind, Array) and isinstance(field.kind.element, Nested):
+        elif isinstance(field.kind, Array) and isinstance(field.kind.element, NestedStruct):
             nested = field.kind.element.struct
             if _has_errors(nested):
                 item = source.name("item")
@@ -45,7 +45,7 @@ def _has_errors(struct: type[Struct]) -> bool:
         field.name.endswith(_SUFFIX)
         or (
             isinstance(field.kind, Array)
-            and isinstance(field.kind.element, Nested)
+            and isinstance(field.kind.element, NestedStruct)
             and _has_errors(field.kind.element.struct)
         )
         for field in struct.__fields__

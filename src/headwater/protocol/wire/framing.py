@@ -1,7 +1,7 @@
-"""Length-prefixed frames out of a byte stream, without I/O: receive into `space()`, take `next_frame()`.
+"""Length-prefixed frames from a byte stream, sans I/O: receive into `space()`, then take `next_frame()`.
 
-A frame is a slice of the one buffer, valid until `space()` is called again. The buffer grows with the bytes that really
-arrived, never with what a frame merely announces.
+A frame is a slice of the connection's one buffer, valid until `space()` is called again. The buffer grows with the
+bytes that have arrived, never with the size that a frame announces.
 """
 
 from struct import Struct
@@ -11,17 +11,17 @@ from headwater.errors import ProtocolError
 
 SIZE_PREFIX_BYTES = 4
 # A busy connection keeps a buffer of up to this size between frames, so that bulk data arrives in few, large reads. It
-# keeps a larger one for as long as its frames need it: memory that is taken anew for each costs more than to fill it.
+# keeps a larger one for as long as its frames need it: allocating memory for each frame costs more than filling it.
 RETAINED_BYTES_MAX = 1 << 20
 
 _read_size = Struct(">i").unpack_from
 
 
 class Memory(Protocol):
-    """A budget that all connections share. What a buffer holds beyond its idle size is taken from it.
+    """A memory budget that all connections share. Buffers take from it what they hold beyond their idle size.
 
-    Frames grow as their bytes arrive, so they could all be half read when it is used up: one `taker` at a time may go
-    on beyond the limit, so that there is always one which can be finished.
+    Frames take memory as their bytes arrive, so all of them could be half read when the budget is used up. To rule out
+    that deadlock, one `taker` at a time may exceed the limit and finish its frame.
     """
 
     def take(self, size: int, taker: object) -> bool: ...
@@ -57,7 +57,7 @@ class FrameReader:
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of a frame that has begun but is not whole yet."""
+        """Bytes that have arrived of a frame that is not complete yet."""
         return self._end - self._start
 
     @property
@@ -65,7 +65,7 @@ class FrameReader:
         return len(self._buffer)
 
     def space(self) -> memoryview | None:
-        """Where the next bytes go, or None while the memory budget has no room for the frame that has begun."""
+        """Where to receive the next bytes; None while the memory budget has no room for the frame that has begun."""
         if self._start == self._end:
             self._rewind()
             if not self._was_filled:
@@ -78,8 +78,8 @@ class FrameReader:
             if wanted > len(self._buffer) and not self._make_room(wanted):
                 return None
         if wanted > RETAINED_BYTES_MAX // 4:
-            # Stop at the end of a large frame: the one behind it then begins at the front, with nothing to move.
-            # Smaller ones are read together, which saves more than it costs to move the last.
+            # Stop at the end of a large frame: the next one then begins at the front, and nothing has to be moved.
+            # Small frames are read together: that saves more than it costs to move the last, incomplete one.
             return memoryview(self._buffer)[self._end : self._start + wanted]
         return memoryview(self._buffer)[self._end :]
 
@@ -106,7 +106,7 @@ class FrameReader:
         return memoryview(self._buffer)[start + SIZE_PREFIX_BYTES : self._start]
 
     def relax(self) -> None:
-        """Gives memory back; called when the connection has been quiet for a while."""
+        """Gives memory back. To be called when the connection has been quiet for a while."""
         if self._start == self._end and len(self._buffer) > self._idle_bytes:
             self._replace(self._idle_bytes)
             self._give_back()
@@ -117,7 +117,7 @@ class FrameReader:
         self._give_back()
 
     def _wanted_bytes(self) -> int:
-        """Size of the frame that has begun, as far as it is known. `next_frame` has refused one that is too large."""
+        """Size of the frame that has begun, as far as it is known. `next_frame` has refused any that is too large."""
         if self._end - self._start < SIZE_PREFIX_BYTES:
             return SIZE_PREFIX_BYTES
         return SIZE_PREFIX_BYTES + int(_read_size(self._buffer, self._start)[0])
@@ -130,8 +130,8 @@ class FrameReader:
             self._give_back()
 
     def _widen(self) -> None:
-        """The last read was cut short by the buffer, not by the socket: larger reads cost fewer system calls, and what
-        arrives together is written together."""
+        """Doubles a buffer that the last read has filled: larger reads cost fewer system calls, and batches that arrive
+        together are written together."""
         self._was_filled = False
         if len(self._buffer) < RETAINED_BYTES_MAX and not self._memory.is_scarce():
             self._grow(len(self._buffer) * 2)
@@ -143,10 +143,10 @@ class FrameReader:
         self._start, self._end = 0, held
 
     def _make_room(self, wanted: int) -> bool:
-        """Memory is taken as the bytes arrive: what a frame announces costs nothing."""
+        """Takes memory as the bytes arrive, so that a frame which only announces its size costs nothing."""
         if self._end < len(self._buffer):
             return True
-        # Frames of about the same size share a buffer, because it is as large as the next power of two.
+        # A power of two, so that the buffer also fits other frames of about this size.
         return self._grow(min(1 << (wanted - 1).bit_length(), len(self._buffer) * 2))
 
     def _grow(self, capacity: int) -> bool:

@@ -1,7 +1,7 @@
-"""Request and response headers, both sides: what stands between a frame's length and the message itself.
+"""Request and response headers, for broker and client: the bytes between a frame's length and the message.
 
-Header versions follow from the API's: flexible versions add tagged fields, except to the response of ApiVersions, which
-a client must be able to read before it knows what the broker speaks.
+The header's version follows from the API's: flexible versions add tagged fields, except to the response of ApiVersions,
+which a client must be able to read before it knows the broker's versions.
 """
 
 import struct
@@ -29,7 +29,7 @@ class RequestHeader(NamedTuple):
 def read_request_header(buffer: ReadableBuffer, flexible_from: Mapping[int, int | None]) -> RequestHeader:
     """Reads the header of a frame without its length; `flexible_from` gives each API's first flexible version.
 
-    The header of an API that is not in the mapping is read as inflexible: such a request is refused by its key anyway.
+    The header of an API that is not in the mapping is read as inflexible: its request is refused anyway.
     """
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(buffer)
@@ -45,7 +45,7 @@ def read_request_header(buffer: ReadableBuffer, flexible_from: Mapping[int, int 
             raise ValueError("the client id has a negative length")
         first_flexible = flexible_from.get(api_key)
         if first_flexible is not None and api_version >= first_flexible:
-            # Clients send no tags here, so that the general case is worth a call of its own.
+            # Clients send no tags here, so only the general case pays for a call.
             position = _skip_tags(buffer, position) if buffer[position] else position + 1
         return RequestHeader(api_key, api_version, correlation_id, client_id, position)
     except (struct.error, IndexError):

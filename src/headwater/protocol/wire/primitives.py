@@ -1,7 +1,7 @@
-"""Unsigned varints and tagged fields: what the compact encodings of Kafka's flexible versions are made of.
+"""Unsigned varints and tagged fields, the building blocks of Kafka's flexible versions.
 
-A read past the end raises IndexError, anything else that is malformed ValueError; who reads a message knows its name
-and turns both into one ProtocolError.
+A read past the end raises IndexError, and other malformed bytes raise ValueError. The reader of the message turns both
+into a ProtocolError with the name of the message.
 """
 
 from typing import TypeAlias
@@ -18,7 +18,7 @@ def read_unsigned_varint(buffer: ReadableBuffer, position: int) -> tuple[int, in
 
 
 def continue_unsigned_varint(buffer: ReadableBuffer, position: int, first: int) -> tuple[int, int]:
-    """Reads on after a first byte that announced more; readers take that byte together with the fields before it."""
+    """Reads on after `first`, which has its high bit set; readers unpack that byte along with the fields before it."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -39,7 +39,7 @@ def write_unsigned_varint(out: bytearray, value: int) -> None:
 
 
 def skip_tagged_fields(buffer: ReadableBuffer, position: int, count: int) -> int:
-    """The position after `count` tagged fields, none of which we know."""
+    """The position after `count` unknown tagged fields."""
     limit = len(buffer)
     for _ in range(count):
         _, position = read_unsigned_varint(buffer, position)

@@ -1,7 +1,7 @@
 """Compiles a declared message and a version into one straight-line function that reads it.
 
-Neighbouring values of fixed width, with the length or count that follows them, become a single unpack. Every length is
-checked against the bytes that are there before anything is sliced or looped over.
+Neighbouring values of fixed width, and the length or count that follows them, become a single unpack. Every length is
+checked against the bytes that are left before anything is sliced or looped over.
 """
 
 import struct
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from headwater.errors import ProtocolError
 from headwater.protocol.wire.primitives import continue_unsigned_varint, read_unsigned_varint, skip_tagged_fields
-from headwater.protocol.wire.python_source import Source
+from headwater.protocol.wire.python_source import PythonSource
 from headwater.protocol.wire.schema import (
     BYTES,
     IDENTIFIER,
@@ -23,8 +23,8 @@ from headwater.protocol.wire.schema import (
     Field,
     Kind,
     Message,
-    Nested,
-    Prefixed,
+    NestedStruct,
+    PrefixedBytes,
     Scalar,
     Struct,
 )
@@ -32,7 +32,7 @@ from headwater.protocol.wire.schema import (
 
 @lru_cache(maxsize=4096)
 def _identifier(raw: bytes) -> UUID:
-    # Building a UUID costs more than reading the rest of a small request, and clients repeat the same few topics.
+    # LRU: building a UUID costs more than reading the rest of a small request, and clients repeat the same few topics.
     return UUID(bytes=raw)
 
 
@@ -42,19 +42,19 @@ def _scalars(letter: str, count: int) -> Callable[..., tuple[Any, ...]]:
 
 
 def size_min(kind: Kind, version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a value can take; never 0, so that a count is always bounded by the bytes behind it."""
+    """The fewest bytes that a value can take; never 0, so that the bytes left always bound a count."""
     match kind:
         case Scalar():
             return kind.size
-        case Prefixed():
+        case PrefixedBytes():
             return 1 if flexible else struct.calcsize(kind.length_format)
         case Array():
             return 1 if flexible else 4
-        case Nested():
+        case NestedStruct():
             total = 1 if flexible else 0
             for field in kind.struct.__fields__:
                 if version in field.versions and version not in field.tagged:
-                    is_nullable_struct = isinstance(field.kind, Nested) and version in field.nullable
+                    is_nullable_struct = isinstance(field.kind, NestedStruct) and version in field.nullable
                     total += 1 if is_nullable_struct else size_min(field.kind, version, flexible=flexible)
             return max(1, total)
 
@@ -64,7 +64,7 @@ def has_records(struct_class: type[Struct]) -> bool:
         match kind:
             case Array():
                 return holds(kind.element)
-            case Nested():
+            case NestedStruct():
                 return has_records(kind.struct)
             case _:
                 return kind is RECORDS
@@ -73,11 +73,11 @@ def has_records(struct_class: type[Struct]) -> bool:
 
 
 def compile_reader(message: type[Message], version: int) -> Callable[..., Any]:
-    """A function of a buffer and a position that gives the message, or raises ProtocolError."""
+    """A function of a buffer and a position that returns the message or raises ProtocolError."""
     return _ReaderSource(message, version).compile()
 
 
-class _ReaderSource(Source):
+class _ReaderSource(PythonSource):
     """In the generated code `b` is the buffer, `p` the position in it and `limit` its end."""
 
     def __init__(self, message: type[Message], version: int) -> None:
@@ -95,14 +95,14 @@ class _ReaderSource(Source):
         self.version = version
         self.flexible = message.is_flexible(version)
         self.shares_input = has_records(message)
-        # Values that the next unpack will read: a letter for each, and where to store it.
+        # The values of the next unpack: a format letter for each, and where to store it.
         self.run: list[tuple[str, str]] = []
         self.after_run: list[str] = []
 
     def compile(self) -> Callable[..., Any]:
         title = f"{self.message.__name__} v{self.version}"
         with self.block("def read(buffer, p, exact):"):
-            # Bytes are the fastest to read from, but records are handed on as a view of the caller's own buffer.
+            # Bytes are the fastest to read from, but records are passed on as a view of the caller's buffer.
             kind = "memoryview" if self.shares_input else "bytes"
             self.emit(f"b = buffer if type(buffer) is {kind} else {kind}(buffer)")
             self.emit("limit = len(b)")
@@ -175,7 +175,7 @@ class _ReaderSource(Source):
                 self.emit(f"p = {end}")
 
     def take_room(self, count: str, what: str) -> None:
-        """Two bytes are enough for a tagged field that nobody knows, too, and for the work of passing over it."""
+        """Counts unknown tagged fields, too: each takes only two bytes, and work to skip it."""
         if self.message.elements_max is not None:
             self.emit(f"room -= {count}")
             self.refuse_if("room < 0", f"more than {self.message.elements_max} {what}")
@@ -194,15 +194,15 @@ class _ReaderSource(Source):
                     self.after_run.append(f"{target} = identifier({raw})")
                 else:
                     self.run.append((kind.format, target))
-            case Prefixed():
+            case PrefixedBytes():
                 self.prefixed(kind, target, label, nullable=nullable)
             case Array():
                 self.array(kind.element, target, label, nullable=nullable)
-            case Nested():
+            case NestedStruct():
                 self.nested(kind.struct, target, nullable=nullable)
 
     def length(self, letter: str) -> str:
-        """The name that holds a length or a count, -1 for null."""
+        """Reads a length or a count into a variable, -1 for null. Returns its name."""
         length = self.name("length")
         if self.flexible:
             self.run.append(("B", length))
@@ -214,7 +214,7 @@ class _ReaderSource(Source):
             self.flush()
         return length
 
-    def prefixed(self, kind: Prefixed, target: str, label: str, *, nullable: bool) -> None:
+    def prefixed(self, kind: PrefixedBytes, target: str, label: str, *, nullable: bool) -> None:
         length = self.length(kind.length_format)
         self.emit(f"end = p + {length}")
         if kind is TEXT and self.flexible:
@@ -260,7 +260,7 @@ class _ReaderSource(Source):
         elements, item = self.name("elements"), self.name("item")
         self.emit(f"{target} = {elements} = []")
         with self.block(f"for _ in range({count}):"):
-            if isinstance(element, Nested):
+            if isinstance(element, NestedStruct):
                 self.struct(element.struct, item)
             else:
                 self.value(None, element, item, label)

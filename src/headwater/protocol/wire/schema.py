@@ -1,9 +1,9 @@
 """How a message is declared: a class with typed fields, each with the versions that carry it.
 
-Classes are frozen for the type checker only, because a guard at run time would cost more than decoding does. Default
-structures are therefore shared, and must not be changed in place.
+Classes are frozen for the type checker only: a guard at run time would cost more than decoding does. Default structures
+are shared between messages, so they must not be changed in place.
 
-What a declaration says is resolved when it is first asked for: most messages are never sent, and start-up time counts.
+A declaration is resolved on first use: most messages are never sent, and start-up time counts.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,11 +25,11 @@ from uuid import UUID
 VERSION_MAX = 32767
 ALL_VERSIONS = "0+"
 
-# An element of two bytes becomes an object fifty times as large, and work for its handler. No client needs as many in
-# one message; what a broker answers may have more.
+# Bounds what a request can cost: an element of two bytes becomes an object fifty times as large, and work for a
+# handler. No client needs this many in one request. Responses may have more.
 ELEMENTS_MAX = 100_000
 
-# Also where the length could say more: what is read in one version is written in others, and stored.
+# Also in versions whose length could be larger: a text that is read in one version is stored, and written in others.
 TEXT_BYTES_MAX = 32767
 
 
@@ -41,8 +41,8 @@ class Scalar(NamedTuple):
     default: object = 0
 
 
-class Prefixed(NamedTuple):
-    """Bytes behind a length: text, bytes or records. `length_format` is the length's form in inflexible versions."""
+class PrefixedBytes(NamedTuple):
+    """Bytes behind a length: text, bytes or records. `length_format` is that of the length in inflexible versions."""
 
     length_format: str
     default: object
@@ -52,17 +52,17 @@ class Array(NamedTuple):
     element: "Kind"
 
 
-class Nested(NamedTuple):
+class NestedStruct(NamedTuple):
     struct: "type[Struct]"
 
 
-Kind: TypeAlias = Scalar | Prefixed | Array | Nested
+Kind: TypeAlias = Scalar | PrefixedBytes | Array | NestedStruct
 
 BOOL = Scalar("?", 1, False)
 IDENTIFIER = Scalar("16s", 16, UUID(int=0))
-TEXT = Prefixed("h", "")
-BYTES = Prefixed("i", b"")
-RECORDS = Prefixed("i", None)
+TEXT = PrefixedBytes("h", "")
+BYTES = PrefixedBytes("i", b"")
+RECORDS = PrefixedBytes("i", None)
 
 int8 = Annotated[int, Scalar("b", 1)]
 int16 = Annotated[int, Scalar("h", 2)]
@@ -72,8 +72,8 @@ uint16 = Annotated[int, Scalar("H", 2)]
 uint32 = Annotated[int, Scalar("I", 4)]
 float64 = Annotated[float, Scalar("d", 8, 0.0)]
 
-# Reading gives a memoryview of the input. Writing takes bytes-like objects, and anything else that has a length (a
-# range of a file, say), which is handed on unencoded. No one type says both.
+# Reading returns a memoryview of the input. Writing takes bytes-like objects, and any other object that has a length
+# (such as a range of a file), which it passes on unencoded. No type expresses both.
 Records = Annotated[Any, RECORDS]
 
 _PLAIN_KINDS: dict[object, Kind] = {bool: BOOL, str: TEXT, bytes: BYTES, UUID: IDENTIFIER}
@@ -82,7 +82,7 @@ UNSET = object()
 
 
 class Field(NamedTuple):
-    """One field of a structure, as its declaration resolves."""
+    """One field of a structure, resolved from its declaration."""
 
     name: str
     kind: Kind
@@ -109,12 +109,12 @@ def field(
     tagged: str | None = None,
     default: object = UNSET,
 ) -> Any:
-    """What the annotation alone does not say; `nullable` narrows the versions in which an `X | None` may be null."""
+    """Adds to an annotation; `nullable` narrows the versions in which an `X | None` may be null."""
     return _FieldOptions(versions, nullable, tag, tagged, default)
 
 
 def parse_versions(text: str) -> range:
-    """`"3"`, `"0-4"`, `"3+"` or `"none"`, as Kafka's own definitions write it."""
+    """Parses `"3"`, `"0-4"`, `"3+"` or `"none"`, as in Kafka's own definitions."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
@@ -134,17 +134,17 @@ def _resolve(annotation: Any) -> tuple[Kind, bool]:
     if origin is list:
         return Array(_resolve(get_args(annotation)[0])[0]), False
     if isinstance(annotation, StructType):
-        return Nested(cast("type[Struct]", annotation)), False
+        return NestedStruct(cast("type[Struct]", annotation)), False
     return _PLAIN_KINDS[annotation], False
 
 
 def _default_of(kind: Kind) -> object:
     match kind:
-        case Scalar() | Prefixed():
+        case Scalar() | PrefixedBytes():
             return kind.default
         case Array():
             return []
-        case Nested():
+        case NestedStruct():
             return kind.struct()
 
 
@@ -169,14 +169,14 @@ def _declare(name: str, annotation: object, value: object) -> Field:
 
 
 def _compile_init(fields: Iterable[Field]) -> Callable[..., None]:
-    """`__init__` as straight-line code, since every message passes through it."""
+    """`__init__` as straight-line code, because every message passes through it."""
     parameters = ["self"]
     stores: list[str] = []
     names: dict[str, Any] = {"UNSET": UNSET}
     for declared in fields:
         name = declared.name
         if isinstance(declared.default, list):
-            # A list is filled after construction, so that each message needs its own.
+            # Lists are filled after construction, so each message needs its own.
             parameters.append(f"{name}=UNSET")
             stores.append(f"    self.{name} = [] if {name} is UNSET else {name}")
         else:
@@ -191,7 +191,7 @@ def _compile_init(fields: Iterable[Field]) -> Callable[..., None]:
 
 
 def _first_init(self: "Struct", **values: Any) -> None:
-    """Stands in for the `__init__` of a class until it is first called, and puts the compiled one in its place."""
+    """The `__init__` of a class until its first call, which replaces it by the compiled one."""
     struct = type(self)
     compiled = struct.__init__ = _compile_init(struct.__fields__)
     compiled(self, **values)
@@ -201,8 +201,8 @@ def _first_init(self: "Struct", **values: Any) -> None:
 class StructType(type):
     """Turns annotations into slots, fields and methods.
 
-    `field` is no field specifier to the checker on purpose: whatever is assigned then counts as a default, so that a
-    field absent from some versions need not be given, while a bare annotation must be.
+    `field` is on purpose not declared as a field specifier to the type checker. Any assigned value then counts as a
+    default: a field that some versions lack may be left out, while a bare annotation must be given.
     """
 
     _declared: dict[str, tuple[Any, object]]
@@ -216,7 +216,7 @@ class StructType(type):
             if get_origin(annotation) is not ClassVar
         }
         for attribute in declared:
-            # Such a slot would hide what `Message` says of the class.
+            # The slot would hide an attribute of `Message`.
             if any(hasattr(base, attribute) for base in bases):
                 raise TypeError(f"{name}.{attribute} has the name of an attribute that every message has")
         namespace["__slots__"] = tuple(declared)
@@ -247,11 +247,11 @@ class Struct(metaclass=StructType):  # noqa: PLW1641 (its lists may change, so t
 
 
 class Message(Struct):
-    """A structure that is read and written on its own, in one of its versions."""
+    """A structure that is encoded on its own, in one of its versions."""
 
     versions: ClassVar[range]
     flexible_from: ClassVar[int | None]
-    # What is read may have as many, in all its arrays together; None where the number of its bytes is bound enough.
+    # The most elements of all arrays of a decoded message together; None where the bound on its bytes is enough.
     elements_max: ClassVar[int | None] = None
     __readers__: ClassVar[dict[int, Callable[..., Any]]]
     __writers__: ClassVar[dict[int, Callable[..., None]]]
@@ -273,7 +273,7 @@ class Data(Message):
 
 
 class ApiMessage(Message):
-    """One half of an API: the request or the response with that key."""
+    """One half of an API: the request or the response with its key."""
 
     api_key: ClassVar[int] = -1
 

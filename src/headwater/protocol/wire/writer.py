@@ -1,7 +1,7 @@
 """Compiles a declared message and a version into one straight-line function that writes it.
 
-Neighbouring values of fixed width become a single pack, together with short arrays of numbers among them, whose format
-is looked up by their lengths. What a caller passes in is trusted: a value that does not fit its field is our own bug.
+Neighbouring values of fixed width become a single pack, together with short arrays of numbers among them: their lengths
+select the format. The caller's values are trusted: one that does not fit its field is our own bug.
 """
 
 import struct
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from headwater.protocol.wire.primitives import write_unsigned_varint
-from headwater.protocol.wire.python_source import Source
+from headwater.protocol.wire.python_source import PythonSource
 from headwater.protocol.wire.schema import (
     IDENTIFIER,
     RECORDS,
@@ -20,8 +20,8 @@ from headwater.protocol.wire.schema import (
     Field,
     Kind,
     Message,
-    Nested,
-    Prefixed,
+    NestedStruct,
+    PrefixedBytes,
     Scalar,
     Struct,
 )
@@ -36,7 +36,7 @@ def _scalars(letter: str, count: int) -> Callable[..., bytes]:
 
 
 def _packers(template: str, bias: int) -> Callable[..., Callable[..., bytes]]:
-    """Packs by the counts in front of the arrays: `bias` is what the encoding adds to a count, null being below it."""
+    """Selects a pack by the counts of arrays; `bias` is what the encoding adds to a count, so a null array has less."""
 
     @lru_cache(maxsize=1024)
     def pack_for(*counts: int) -> Callable[..., bytes]:
@@ -46,7 +46,7 @@ def _packers(template: str, bias: int) -> Callable[..., Callable[..., bytes]]:
 
 
 class _Item(NamedTuple):
-    """One argument of a pack. A varint packs as one byte when it is short; an array is unpacked behind its count."""
+    """One argument of a pack. A short varint is packed as one byte; an array is unpacked behind its count."""
 
     letter: str
     expression: str
@@ -55,11 +55,11 @@ class _Item(NamedTuple):
 
 
 def compile_writer(message: type[Message], version: int) -> Callable[..., None]:
-    """A function of a message, the bytearray to append to, and the list of parts whose last one that is."""
+    """A function of a message, the bytearray to append to, and the list of parts whose last part is that bytearray."""
     return _WriterSource(message, version).compile()
 
 
-class _WriterSource(Source):
+class _WriterSource(PythonSource):
     def __init__(self, message: type[Message], version: int) -> None:
         super().__init__(varint=write_unsigned_varint, scalars=_scalars, BYTES_LIKE=(bytes, bytearray, memoryview))
         self.message = message
@@ -129,7 +129,7 @@ class _WriterSource(Source):
             self.tagged_fields(sorted(tagged, key=lambda field: field.tag or 0), source)
 
     def tagged_fields(self, fields: list[Field], source: str) -> None:
-        # A zero byte needs no argument: it closes a structure for free.
+        # A pad byte needs no argument: it ends the structure at no cost.
         no_tags = _Item("x", "")
         if not fields:
             self.run.append(no_tags)
@@ -141,7 +141,7 @@ class _WriterSource(Source):
             self.emit(f"{value} = {source}.{field.name}")
             differs = f"{value} != {default}"
             if isinstance(field.default, Struct | UUID):
-                # Their comparison is a call, which the shared default is spared.
+                # Comparing these is a call; the shared default does without.
                 differs = f"{value} is not {default} and {differs}"
             self.emit(f"{is_present} = {differs}")
             present[is_present] = field, value
@@ -169,18 +169,18 @@ class _WriterSource(Source):
     def value(self, kind: Kind, source: str, *, nullable: bool) -> None:
         match kind:
             case Scalar():
-                # `UUID.bytes` is this too, behind one more call.
+                # The same as `UUID.bytes`, with one call less.
                 expression = f"{source}.int.to_bytes(16, 'big')" if kind is IDENTIFIER else source
                 self.run.append(_Item(kind.format, expression))
-            case Prefixed():
+            case PrefixedBytes():
                 self.prefixed(kind, source, nullable=nullable)
             case Array():
                 self.array(kind.element, source, nullable=nullable)
-            case Nested():
+            case NestedStruct():
                 self.nested(kind.struct, source, nullable=nullable)
 
     def length(self, value: str, letter: str, *, nullable: bool, empty: str, encoded: str = "") -> _Item:
-        """Emits what computes the length of `value`, which null makes empty."""
+        """Emits the computation of the length of `value`, and makes a null value empty."""
         length = self.name("length")
         bias = " + 1" if self.flexible else ""
         if nullable:
@@ -197,7 +197,7 @@ class _WriterSource(Source):
             self.emit(f"{length} = len({value}){bias}")
         return _Item("B" if self.flexible else letter, length, is_varint=self.flexible)
 
-    def prefixed(self, kind: Prefixed, source: str, *, nullable: bool) -> None:
+    def prefixed(self, kind: PrefixedBytes, source: str, *, nullable: bool) -> None:
         value = self.name("value")
         self.emit(f"{value} = {source}")
         encoded = f"{value}.encode()" if kind is TEXT else ""
@@ -223,7 +223,7 @@ class _WriterSource(Source):
         self.flush()
         item = self.name("item")
         with self.block(f"for {item} in {values}:"):
-            if isinstance(element, Nested):
+            if isinstance(element, NestedStruct):
                 self.struct(element.struct, item)
             else:
                 self.value(element, item, nullable=False)

@@ -1,4 +1,4 @@
-"""What compaction leaves of one batch: all of it, some of its records, its header alone, or nothing."""
+"""What compaction keeps of a batch: all of it, some of its records, its header alone, or nothing."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from headwater.storage.recovery.scan import DECOMPRESSED_BYTES_MAX
 
 
 class LastBatches:
-    """By which batch of the log each known producer is remembered: its last data, or else the marker with its epoch."""
+    """The batch that each known producer is remembered by: its last data batch, or else the marker with its epoch."""
 
     def __init__(self, producers: ProducerStates) -> None:
         self._offsets = {state.producer_id: state.last_offset for state in producers if state.batches}
@@ -35,8 +35,8 @@ class BatchFilter:
     delete_retention_ms: int
 
     def filter(self, header: BatchHeader, batch: memoryview, *, is_last: bool) -> bytes | bytearray | None:
-        """The bytes to keep. A batch that a producer wrote last keeps its header, for the sequence number that it has;
-        so does the last batch of all."""
+        """The bytes to keep. The last batch of a producer keeps at least its header, for its sequence number, and so
+        does the last batch of all."""
         is_last = is_last or header in self.last_batches
         if header.is_control:
             return self._filter_marker(header, batch, is_last=is_last)
@@ -50,15 +50,15 @@ class BatchFilter:
             return _without_records(header) if is_last else None
         delete_horizon_ms = header.delete_horizon_ms
         if delete_horizon_ms is None and any(record.value is None for record in kept):
-            # From now on readers have `delete.retention.ms` to see that the key is deleted.
+            # From now on consumers have `delete.retention.ms` to see the tombstone.
             delete_horizon_ms = self.now_ms + self.delete_retention_ms
         elif len(kept) == len(records):
             return bytes(batch)
         return _with_records(header, kept, delete_horizon_ms)
 
     def _filter_marker(self, header: BatchHeader, batch: memoryview, *, is_last: bool) -> bytes | bytearray | None:
-        """A marker stays for `delete.retention.ms` after the last batch of its transaction is gone: whoever has read
-        such a batch is to see how it ended. It never loses its record, which tells the producer's epoch."""
+        """A marker stays for `delete.retention.ms` after the last batch of its transaction is gone: a consumer that has
+        read such a batch is to see how the transaction ended. Its record stays, too, for the epoch of the producer."""
         horizon_ms = header.delete_horizon_ms
         marker = read_marker(batch, header)
         if marker is not None and not self.transactions.end(header, marker) and horizon_ms is None:

@@ -1,7 +1,7 @@
-"""Follows the transactions that compaction walks through: whose data was aborted, and which markers are still needed.
+"""Follows transactions through the batches that compaction reads: which data was aborted, which markers are needed.
 
-A marker is needed while the log that is walked through holds a batch of its transaction. Everything that is walked
-through is decided, so whatever was not aborted was committed.
+A marker is needed while the log holds a batch of its transaction. Compaction reads only decided transactions, so each
+that was not aborted was committed.
 """
 
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ from headwater.storage.producers.transaction_index import AbortedTransaction
 
 class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        # The next to begin is the last.
+        # By first offset, descending: the next one to begin is at the end.
         self._coming = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
-        # By producer: what it is in the middle of.
+        # The aborted transactions that have begun and not ended, by producer.
         self._aborting: dict[int, AbortedTransaction] = {}
         self._with_batches: set[int] = set()
         self._needed: list[AbortedTransaction] = []
@@ -28,7 +28,7 @@ class CleanedTransactions:
         return header.producer_id in self._aborting
 
     def end(self, header: BatchHeader, marker: Marker) -> bool:
-        """Takes in a marker. Whether it is needed; if its transaction was aborted, that one's entry is as well."""
+        """Follows a marker. Returns whether it is needed; then the index entry of an aborted transaction is, too."""
         self._reach(header.last_offset)
         has_batches = header.producer_id in self._with_batches
         self._with_batches.discard(header.producer_id)
@@ -39,7 +39,7 @@ class CleanedTransactions:
         return has_batches
 
     def take_needed(self) -> list[AbortedTransaction]:
-        """Those whose entries are still needed, of the markers since the last call."""
+        """The aborted transactions whose index entries are still needed, of the markers since the last call."""
         needed, self._needed = self._needed, []
         return needed
 

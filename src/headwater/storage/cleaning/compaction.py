@@ -1,8 +1,8 @@
-"""Compaction: keeps the latest record of every key, and a deleted key's tombstone for a while.
+"""Compaction: keeps the latest record of every key, and the tombstone of a deleted key for a while.
 
-Planned on the loop, run in a thread, installed on the loop. Sealed and flushed segments before the last stable offset
-alone are touched, offsets stay, and the cleaned files count for nothing until they are installed. Aborted data is
-dropped and supersedes nothing.
+Planned on the loop, run in a thread, installed on the loop. It touches only sealed and flushed segments before the last
+stable offset. Offsets stay. The cleaned files do not belong to the log until they are installed. Records of aborted
+transactions are dropped and supersede nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from headwater.storage import names
 from headwater.storage.cleaning.batch_filter import BatchFilter, LastBatches
 from headwater.storage.cleaning.cleaned_transactions import CleanedTransactions
 from headwater.storage.cleaning.offset_map import OffsetMap
-from headwater.storage.cleaning.swap import Replacement
+from headwater.storage.cleaning.swap import Replacement, cleaned_files
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import DiskFull, is_disk_full
 from headwater.storage.flush import flush_task
@@ -33,8 +33,8 @@ _INT32_MAX: Final = 2**31 - 1
 _WRITE_BYTES: Final = 1024 * 1024
 
 
-class Source(NamedTuple):
-    """A segment to be cleaned. Its file was opened on the loop and outlives whatever retention does meanwhile."""
+class SourceSegment(NamedTuple):
+    """A segment to clean. Its file was opened on the loop, and stays open even if retention removes the segment."""
 
     segment: Segment
     file: File
@@ -42,7 +42,7 @@ class Source(NamedTuple):
 
 
 def plan(log: Log, now_ms: int, limit_offset: int) -> "CleaningTask | None":
-    """None if the log is clean enough. `limit_offset` is the last stable offset: nothing beyond it is looked at."""
+    """None if the log is clean enough. Nothing beyond `limit_offset`, the last stable offset, is cleaned."""
     config = log.config
     if "compact" not in config.cleanup_policy or log.failure is not None:
         return None
@@ -58,7 +58,7 @@ def plan(log: Log, now_ms: int, limit_offset: int) -> "CleaningTask | None":
         log.disk,
         log.directory,
         config,
-        [Source(segment, segment.file, segment.index_bytes) for segment in segments],
+        [SourceSegment(segment, segment.file, segment.index_bytes) for segment in segments],
         log.first_dirty_offset,
         log.truncations,
         now_ms,
@@ -85,7 +85,7 @@ def _is_too_young(segment: Segment, config: TopicConfig, now_ms: int) -> bool:
 
 
 def _is_overdue(dirty: Sequence[Segment], config: TopicConfig, now_ms: int) -> bool:
-    # The first batch of each segment is read for this, so it is not asked for nothing.
+    # This reads the first batch of each segment, so it is only done where the setting says so.
     latest = now_ms - config.max_compaction_lag_ms
     return latest > 0 and any(0 < segment.first_timestamp < latest for segment in dirty)
 
@@ -96,12 +96,12 @@ class _Cancelled(Exception):
 
 @dataclass(slots=True)
 class CleaningTask:
-    """One round of compaction over the closed segments of one log."""
+    """One round of compaction over sealed segments of one log."""
 
     disk: Disk
     directory: Path
     config: TopicConfig
-    sources: Sequence[Source]
+    sources: Sequence[SourceSegment]
     first_dirty_offset: int
     truncations: int
     now_ms: int
@@ -110,8 +110,8 @@ class CleaningTask:
     replacements: list[Replacement] = field(default_factory=list[Replacement])
 
     def run(self, memory_bytes_max: int, cancelled: Callable[[], bool]) -> None:
-        """Writes the `.cleaned` files. When cancelled, or on an error, none is left and nothing will be installed."""
-        groups: list[list[Source]] = []
+        """Writes the `.cleaned` files. When cancelled or after an error, none is left and nothing will be installed."""
+        groups: list[list[SourceSegment]] = []
         try:
             aborted = [one for entries in self.aborted for one in transaction_index.decode(entries)]
             offset_map, mapped_end = self._map(memory_bytes_max, aborted, cancelled)
@@ -135,16 +135,13 @@ class CleaningTask:
         finally:
             if not self.replacements:
                 for group in groups:
-                    for path in self.cleaned_paths(group[0].segment):
+                    for path in cleaned_files(group[0].segment):
                         self.disk.remove(path)
-
-    def cleaned_paths(self, segment: Segment) -> list[Path]:
-        return [segment.path(suffix + names.CLEANED) for suffix in names.SEGMENT_FILES]
 
     def _map(
         self, memory_bytes_max: int, aborted: Sequence[AbortedTransaction], cancelled: Callable[[], bool]
     ) -> tuple[OffsetMap, int]:
-        """The latest offsets of the dirty part, and how far they go: as many whole batches as there is memory for."""
+        """The latest offset of each key in the dirty part, and up to where it was read: as far as the memory lasts."""
         offset_map, mapped_end = OffsetMap(memory_bytes_max), self.first_dirty_offset
         dirty = [source for source in self.sources if source.segment.next_offset > self.first_dirty_offset]
         dirty_base = dirty[0].segment.base_offset
@@ -156,7 +153,7 @@ class CleaningTask:
                     if marker is not None:
                         transactions.end(header, marker)
                 elif not transactions.is_aborted(header) and header.next_offset > mapped_end:
-                    # The first batch is mapped whatever it takes, or a small memory would never get past it.
+                    # The first batch is always mapped, or compaction with little memory would never get past it.
                     is_first = mapped_end == self.first_dirty_offset
                     for record in batches.read_records(batch, header, DECOMPRESSED_BYTES_MAX):
                         if record.key is not None and not offset_map.put(record.key, record.offset, is_forced=is_first):
@@ -164,9 +161,9 @@ class CleaningTask:
                 mapped_end = max(mapped_end, header.next_offset)
         return offset_map, mapped_end
 
-    def _groups(self, mapped_end: int) -> list[list[Source]]:
-        """Neighbours that fit into one segment together, so that cleaning does not leave ever smaller ones."""
-        groups: list[list[Source]] = []
+    def _groups(self, mapped_end: int) -> list[list[SourceSegment]]:
+        """Groups neighbours that fit into one segment, so that cleaning does not leave ever smaller segments."""
+        groups: list[list[SourceSegment]] = []
         size = index_bytes = 0
         for source in self.sources:
             segment = source.segment
@@ -185,7 +182,7 @@ class CleaningTask:
             groups[-1].append(source)
         return groups
 
-    def _clean(self, group: Sequence[Source], keep: BatchFilter, cancelled: Callable[[], bool]) -> Replacement:
+    def _clean(self, group: Sequence[SourceSegment], keep: BatchFilter, cancelled: Callable[[], bool]) -> Replacement:
         end_offset = group[-1].segment.next_offset
         cleaned = Segment(
             self.disk,
@@ -202,7 +199,7 @@ class CleaningTask:
         pending_bytes = 0
         for source in group:
             for header, batch in _batches(source, cancelled):
-                # The end of the last batch is the end of all that is replaced, so it stays even when nothing else does.
+                # The last batch tells where the replaced segments ended, so it stays even if nothing else does.
                 kept = keep.filter(header, batch, is_last=header.next_offset == end_offset)
                 if kept is None:
                     continue
@@ -223,8 +220,8 @@ class CleaningTask:
         return Replacement(replaced, cleaned.size, end_offset, has_aborted=cleaned.aborted is not None)
 
 
-def _batches(source: Source, cancelled: Callable[[], bool]) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Verified, so that a damaged batch is never laundered into a valid one; it stops the cleaning."""
+def _batches(source: SourceSegment, cancelled: Callable[[], bool]) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Verified batches: a damaged one stops the cleaning, and is never rewritten with a valid checksum."""
     segment = source.segment
     scan = Scan(source.file, 0, segment.size, segment.base_offset, segment.next_offset)
     for _, header, batch in scan:

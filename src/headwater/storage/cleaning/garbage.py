@@ -1,4 +1,4 @@
-"""Files that no log names any more. The loop renamed them out of the way; any thread may remove them, whenever."""
+"""Files that belong to no log any more. The loop has renamed them; any thread may remove them at any time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ class Garbage:
     ) -> None:
         self._disk = disk
         self._files = files
-        # A note that may be written once the directory no longer names the files.
+        # A checkpoint to write once the directory, durably, no longer names the files.
         self._checkpoint = checkpoint
         self._tree = tree
 
@@ -30,7 +30,7 @@ class Garbage:
     def run(self) -> None:
         if self._files:
             try:
-                # What replaced these files must be on disk before they are gone.
+                # Write barrier: the renames of their successors must be on disk before these files are gone.
                 self._disk.sync_directory(self._files[0].parent)
                 if self._checkpoint is not None:
                     self._disk.replace_file(*self._checkpoint)
@@ -46,7 +46,7 @@ def discard(disk: Disk, paths: Sequence[Path]) -> Garbage:
     """Renames the files out of the log."""
     discarded: list[Path] = []
     for path in paths:
-        # Indexes that no flush has written yet have no file.
+        # An index that no flush has written yet has no file.
         if disk.exists(path):
             discarded.append(path.with_name(path.name + names.DELETED))
             disk.rename(path, discarded[-1])

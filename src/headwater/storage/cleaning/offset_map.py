@@ -1,4 +1,4 @@
-"""The latest offset of every key, in bounded memory: what compaction decides by."""
+"""The latest offset of every key, in bounded memory, by which compaction decides what stays."""
 
 from hashlib import blake2b
 from typing import Final
@@ -19,7 +19,7 @@ class OffsetMap:
         return len(self._offsets)
 
     def put(self, key: bytes, offset: int, *, is_forced: bool = False) -> bool:
-        """False: there is no room for one more key."""
+        """False: the map is full and the key is not in it."""
         digest = _digest(key)
         if len(self._offsets) >= self._keys_max and digest not in self._offsets and not is_forced:
             return False
@@ -31,5 +31,5 @@ class OffsetMap:
 
 
 def _digest(key: bytes) -> bytes:
-    # A short key stands for itself, and its length keeps it apart from every digest.
+    # A short key is its own digest; its length keeps it apart from all others.
     return key if len(key) < _DIGEST_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()

@@ -1,4 +1,4 @@
-"""Which of the oldest segments may go. Pure: it looks at what a segment says about itself and decides."""
+"""Which of the oldest segments may be deleted. Pure: it looks at what a segment says about itself and decides."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,7 +6,9 @@ from typing import Protocol
 from headwater.config.topic import TopicConfig
 
 
-class Aging(Protocol):
+class SegmentAge(Protocol):
+    """What a decision needs to know of a segment."""
+
     @property
     def base_offset(self) -> int: ...
     @property
@@ -18,11 +20,11 @@ class Aging(Protocol):
 
 
 def expired_count(
-    segments: Sequence[Aging], config: TopicConfig, *, start_offset: int, limit_offset: int, now_ms: int
+    segments: Sequence[SegmentAge], config: TopicConfig, *, start_offset: int, limit_offset: int, now_ms: int
 ) -> int:
     """How many segments, from the oldest, may be deleted: those before the start offset, then by size, then by age.
 
-    None that reaches `limit_offset` (the high watermark), and not the last one if it is empty.
+    Never a segment that reaches beyond `limit_offset` (the high watermark), nor the last one if it is empty.
     """
     deletable = _deletable_count(segments, limit_offset)
     count = 0
@@ -41,6 +43,6 @@ def expired_count(
     return count
 
 
-def _deletable_count(segments: Sequence[Aging], limit_offset: int) -> int:
+def _deletable_count(segments: Sequence[SegmentAge], limit_offset: int) -> int:
     count = sum(1 for segment in segments if segment.next_offset <= limit_offset)
     return count - 1 if count == len(segments) and segments[-1].size == 0 else count

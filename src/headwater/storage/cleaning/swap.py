@@ -1,8 +1,8 @@
-"""Puts a compacted segment in the place of those it was made from, so that a crash at any step is completed or undone.
+"""Puts a cleaned segment in the place of those it was made from. After a crash the swap is completed or undone.
 
-`.cleaned` files are whole but count for nothing. The rename of `<base>.log.cleaned` to `<base>.log.swap` decides: from
-then on the swap is what the log consists of. Indexes go before their `.log`, in and out: those beside an old `.log` are
-old, those without one are new.
+`.cleaned` files are whole and do not belong to the log. The rename of `<base>.log.cleaned` to `<base>.log.swap` is the
+commit: from then on the swap files are the log. Indexes are renamed before their `.log`, in and out, so that indexes
+beside an old `.log` are old, and indexes without one are new.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _INDEXES_FIRST: Final = tuple(reversed(names.SEGMENT_FILES))
 
 
 class Replacement(NamedTuple):
-    """A cleaned segment, whole on disk, and the segments whose place it takes."""
+    """A cleaned segment, whole on disk, and the segments that it replaces."""
 
     replaced: Sequence[Segment]
     size: int
@@ -26,8 +26,25 @@ class Replacement(NamedTuple):
     has_aborted: bool
 
 
-def replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
-    """Swaps the cleaned segment in, on disk and in the list. Returns the old files, renamed and ready to be removed."""
+def cleaned_files(segment: Segment) -> list[Path]:
+    """The names of the files that replace `segment`, and perhaps others after it."""
+    return [segment.path(suffix + names.CLEANED) for suffix in names.SEGMENT_FILES]
+
+
+def install(segments: Sequence[Segment], replacements: Sequence[Replacement]) -> tuple[list[Segment], list[Path]]:
+    """The segments of a log, with the cleaned ones in their places, and files that can be removed. Segments that were
+    removed from the log since the compaction was planned stay removed."""
+    installed, discarded = list(segments), list[Path]()
+    for replacement in replacements:
+        if replacement.replaced[0] in installed:
+            discarded += _replace(installed, replacement)
+        else:
+            discarded += cleaned_files(replacement.replaced[0])
+    return installed, discarded
+
+
+def _replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
+    """Returns the files of the segments that were replaced, renamed to be removed."""
     head, last = replacement.replaced[0], replacement.replaced[-1]
     place = slice(segments.index(head), segments.index(last) + 1)
     assert segments[place] == list(replacement.replaced), "only the head of a log is ever removed"
@@ -51,7 +68,7 @@ def _swap(disk: Disk, directory: Path, base_offset: int, replaced: Sequence[int]
 
 
 def finish_swaps(disk: Disk, directory: Path, files: Sequence[str]) -> list[int]:
-    """After a crash: completes the swaps that were decided. Gives their base offsets."""
+    """After a crash: completes the swaps that were committed. Returns their base offsets."""
     finished: list[int] = []
     for name in files:
         base_offset = names.offset_of(name, names.LOG + names.SWAP)
@@ -76,8 +93,8 @@ def _rename_all(disk: Disk, directory: Path, base_offset: int, extension: str, t
 
 
 def _end_offset(disk: Disk, path: Path, base_offset: int) -> int:
-    # A cleaned segment keeps the last batch of those it replaces, if need be without its records, so its own end
-    # tells which segments they were.
+    # A cleaned segment keeps the last batch of those it replaces, if need be without its records. So its end offset
+    # tells which segments those were.
     end_offset = base_offset + 1
     for _, header in scan.headers(disk.open(path), 0, disk.size(path)):
         end_offset = header.next_offset

@@ -1,7 +1,7 @@
 """A flush in three steps: planned on the loop, run in any thread, reported back on the loop.
 
-Order within a flush: the offset index after the others. Recovery starts at an offset entry and trusts that those know
-all that lies before it.
+Write barrier: the offset index of a segment is written after its other indexes. Recovery starts at an entry of the
+offset index and trusts that the others know everything before it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from headwater.storage.segment import Segment
 
 @dataclass(slots=True)
 class IndexChunk:
-    """Entries of one index that its file does not have yet."""
+    """The entries of one index that are not in its file yet."""
 
     index: Index
     start: int
@@ -40,7 +40,7 @@ class IndexChunk:
         self.is_written = True
 
     def install(self) -> None:
-        # Entries that were replaced since the flush was planned are still to be written.
+        # Entries that were replaced since the flush was planned still have to be written.
         if self.is_written and self.revision == self.index.revision:
             self.index.written_bytes = self.start + len(self.entries)
 
@@ -67,28 +67,28 @@ class FlushTask:
 
     @property
     def sole_file(self) -> File | None:
-        """The file whose sync is all there is to do, as it is for most flushes; None if there is more."""
+        """The only file to sync, if nothing else is to be done, as in most flushes; otherwise None."""
         if len(self.files) > 1 or self.chunks or self.snapshots or self.snapshots_stale or self.directories:
             return None
         return self.files[0]
 
     def run(self) -> None:
-        """An OSError leaves it unknown what is on disk: the log must fail, never try again."""
+        """After an OSError nobody knows what is on disk: the log must fail and must not try again."""
         for file in self.files:
             file.sync_data()
         for chunk in self.chunks:
             if not self.disk.exists(chunk.index.path.with_suffix(names.LOG)):
-                # Retention has removed the segment since the flush was planned.
+                # Retention has removed the segment since then.
                 continue
             try:
                 chunk.write(self.disk)
             except OSError as error:
-                # The entries stay in memory and are due again: a full disk is no reason to give up a log for an index.
+                # The entries stay in memory for the next flush: a full disk is no reason to fail a log for an index.
                 if not is_disk_full(error):
                     raise
                 break
         for path in self.snapshots:
-            # Retention may have removed it since the flush was planned.
+            # Retention may have removed it since then.
             with suppress(FileNotFoundError):
                 self.disk.sync_file(path)
         for directory in self.directories:

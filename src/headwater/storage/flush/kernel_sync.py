@@ -1,12 +1,12 @@
 """fdatasync in the kernel's own threads, through Linux AIO.
 
-The thread that waits for a disk takes the interpreter lock several times for each flush, which costs more CPU than the
-flush itself. Here a flush is one system call to submit and one to collect, both on the caller's thread; an eventfd
-becomes readable in between. Where a platform has none of this, `KernelSync()` raises OSError.
+A thread that waits for the disk takes the GIL several times per flush, which costs more CPU than the flush itself. Here
+a flush is one system call to submit and one to collect, both on the caller's thread; an eventfd becomes readable in
+between. On a platform without Linux AIO, `KernelSync()` raises OSError.
 
-The kernel's threads are not ours: where all cores are busy they have been seen to wait twenty seconds for one. Whoever
-cannot wait may sync the file himself meanwhile. A write that failed is told once to each opening of a file, and the
-kernel syncs through an opening of its own: neither takes the bad news from the other.
+The kernel's threads need a core, too: where all cores were busy they have been seen to wait twenty seconds for one. A
+caller that cannot wait may sync the file itself meanwhile. Linux reports a writeback error once per open file
+description, and the kernel syncs through a second one: neither sync takes the error from the other.
 """
 
 import ctypes
@@ -31,14 +31,14 @@ _EVENTS_MAX: Final = 64
 
 
 class KernelSync:
-    """Syncs that are under way, each known by a token of the caller's."""
+    """Submits syncs, each with a token that the caller chooses, and collects their results."""
 
     def __init__(self, pending_max: int) -> None:
         calls = _CALLS.get(platform.machine())
         if calls is None:
             raise OSError(errno.ENOSYS, "no system call numbers are known for this machine")
         self._setup_call, self._destroy_call, self._submit_call, self._collect_call = calls
-        # Neither call waits for anything, so the interpreter lock is kept.
+        # Neither call waits for anything, so PyDLL keeps the GIL.
         self._library = ctypes.PyDLL(None, use_errno=True)
         self._context = ctypes.c_ulong(0)
         self._request = ctypes.create_string_buffer(_REQUEST.size)
@@ -49,11 +49,11 @@ class KernelSync:
         self._ready = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def fileno(self) -> int:
-        """Readable when a sync has ended."""
+        """The descriptor that is readable when a sync has ended."""
         return self._ready
 
     def submit(self, file: File, token: int) -> None:
-        """An OSError means that nothing was begun."""
+        """Begins a sync; an OSError means that none was begun."""
         descriptor = file.second_opening()
         _REQUEST.pack_into(
             self._request, 0, token, 0, 0, _FDATASYNC, 0, descriptor, 0, 0, 0, 0, _SIGNAL_EVENTFD, self._ready
@@ -61,7 +61,7 @@ class KernelSync:
         self._call(self._submit_call, self._context, 1, self._requests)
 
     def collect(self) -> list[tuple[int, OSError | None]]:
-        """The syncs that have ended, and what was wrong with them."""
+        """The tokens of the syncs that have ended, each with its error or None."""
         try:
             os.eventfd_read(self._ready)
         except BlockingIOError:
@@ -76,7 +76,7 @@ class KernelSync:
                 return ended
 
     def close(self) -> None:
-        """Waits for what is under way."""
+        """Waits for the syncs that are under way."""
         self._call(self._destroy_call, self._context)
         os.close(self._ready)
 

@@ -1,4 +1,4 @@
-"""Reads every file of a data directory and says which are damaged, and which offsets that concerns. Changes nothing."""
+"""Reads every file of a data directory and reports damaged files and the offsets concerned. Changes nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import META_PROPERTIES, RECOVERY_POINTS, START_OFFSETS
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
-from headwater.storage.inspection.inspect import BatchReport, inspect_aborted, inspect_indexes, inspect_segment
+from headwater.storage.inspection.segment_report import BatchReport, inspect_aborted, inspect_indexes, inspect_segment
 from headwater.storage.producers import snapshot_format
 from headwater.storage.recovery.scan import ends_early
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is wrong with a file. In a log, the batches from `first_offset` up to before `next_offset` are not to be
-    had; None for the latter: nobody knows up to where."""
+    """What is wrong with a file. In a `.log` file, the batches from `first_offset` up to before `next_offset` are lost;
+    `next_offset` is None where the end of the damage is unknown."""
 
     path: Path
     problem: str
@@ -29,12 +29,12 @@ class Damage:
 
     @property
     def is_of_records(self) -> bool:
-        """Whether records are lost; everything else is made anew from them, or is a shortcut."""
+        """Whether records are lost. All other files are rebuilt from records, or a broker can do without them."""
         return self.position is not None
 
 
 def verify_directory(disk: Disk, root: Path) -> Iterator[Damage]:
-    """Of the files that all partitions share."""
+    """Reports the damage of the files that all partitions share."""
     for name in (RECOVERY_POINTS, START_OFFSETS):
         try:
             checkpoints.read_offsets(disk, root / name)
@@ -55,7 +55,7 @@ def verify_partition(disk: Disk, root: Path, partition: TopicPartition) -> Itera
     for number, path in enumerate(segments):
         following = names.offset_of(segments[number + 1].name, names.LOG) if number + 1 < len(segments) else None
         is_whole = True
-        # What is still written to was never compacted.
+        # The active segment was never compacted.
         synced_offset = _synced_offset(disk, root, partition) if following is None else 0
         for damage in _verify_segment(disk, path, partition, following, synced_offset):
             is_whole = False
@@ -71,13 +71,13 @@ def verify_partition(disk: Disk, root: Path, partition: TopicPartition) -> Itera
     try:
         LeaderEpochs.decode(disk.read_file(epochs), epochs)
     except FileNotFoundError:
-        pass  # made with the first epoch
+        pass  # it is written with the first epoch
     except HeadwaterError as error:
         yield Damage(epochs, str(error), partition)
 
 
 def segment_files(disk: Disk, directory: Path) -> Sequence[Path]:
-    """In the order of their offsets."""
+    """The `.log` files in the order of their offsets."""
     return _of_kind(disk, directory, names.LOG)
 
 
@@ -86,7 +86,7 @@ def _of_kind(disk: Disk, directory: Path, suffix: str) -> Sequence[Path]:
 
 
 def _synced_offset(disk: Disk, root: Path, partition: TopicPartition) -> int:
-    """Everything before it was on disk, unless it was deleted; 0 if nobody knows."""
+    """Everything before this offset was on disk, unless it was deleted; 0 if that is not known."""
     try:
         started, synced = (checkpoints.read_offsets(disk, root / name) for name in (START_OFFSETS, RECOVERY_POINTS))
     except HeadwaterError:
@@ -104,7 +104,7 @@ def _verify_segment(
         disk, path, with_records=True, limit_offset=following_offset, synced_offset=synced_offset
     ):
         if report.problems:
-            # Several in a row are one: where one ends and the next begins is not known.
+            # Several damaged batches in a row are reported as one: their boundaries are not known.
             damaged = damaged or report
         elif report.header is not None:
             if damaged is not None:
@@ -125,7 +125,7 @@ def _damage(
 
 def _verify_indexes(disk: Disk, path: Path, partition: TopicPartition, *, is_last: bool) -> Iterator[Damage]:
     problems = [*inspect_aborted(disk, path)[1]]
-    # A segment that is still written to gets its indexes with the first flush.
+    # The active segment gets its index files with the first flush.
     is_expected = not is_last or disk.exists(path.with_suffix(names.OFFSET_INDEX))
     if is_expected:
         problems += inspect_indexes(disk, path)

@@ -1,6 +1,6 @@
-"""Cuts a damaged log off where its damage begins, so that what is before it can be used again.
+"""Cuts a damaged log off where the damage begins, so that the part before it can be used again.
 
-Nothing is destroyed: what is cut off lies in a directory of its own, for a person to look at.
+Nothing is destroyed: the part that is cut off is kept in a directory of its own, for a person to look at.
 """
 
 from pathlib import Path
@@ -19,13 +19,13 @@ class Repair(NamedTuple):
     partition: TopicPartition
     # Where the log ends now.
     end_offset: int
-    # Where what was cut off is.
+    # The directory of the part that was cut off.
     kept_in: Path
 
 
 def cut_at(disk: Disk, root: Path, damage: Damage) -> Repair:
-    """`damage` is the first in its log. The next start verifies the log from its beginning, and builds anew whatever
-    belongs to it beside the records."""
+    """Cuts at `damage`, the first in its log. The next start verifies the log from its beginning, and rebuilds all its
+    other files from the records."""
     assert damage.partition is not None, "damage of records is somewhere"
     assert damage.position is not None
     assert damage.first_offset is not None
@@ -38,11 +38,11 @@ def cut_at(disk: Disk, root: Path, damage: Damage) -> Repair:
         _copy(disk, path, kept_in / path.name)
     disk.sync_directory(kept_in)
     disk.sync_directory(root)
-    # From here on the start that follows has to look at everything.
+    # From here on the next start has to verify everything.
     checkpoints.take_clean_mark(disk, root)
     for name in (RECOVERY_POINTS, START_OFFSETS):
         _forget(disk, root / name, damage.partition, keep_up_to=damage.first_offset)
-    # The last first: a crash in between leaves a log that ends earlier, not one with a hole.
+    # Newest first: a crash in between leaves a log that ends earlier, not one with a gap.
     for path in reversed(later):
         _remove_segment(disk, path)
     file = disk.open(damage.path, writable=True)
@@ -75,7 +75,7 @@ def _copy(disk: Disk, source: Path, target: Path) -> None:
 
 
 def _forget(disk: Disk, path: Path, partition: TopicPartition, *, keep_up_to: int) -> None:
-    """A checkpoint must not promise more than there is."""
+    """A checkpoint must not name an offset behind the new end of the log."""
     offsets = checkpoints.read_offsets(disk, path)
     if offsets.get(partition, 0) > keep_up_to:
         checkpoints.write_offsets(disk, path, {**offsets, partition: keep_up_to})

@@ -1,4 +1,4 @@
-"""The aborted transactions of a whole log: taken in with their markers, found by the range that somebody reads."""
+"""The aborted transactions of a whole log: added with their markers, and found by the range that a consumer reads."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -18,22 +18,22 @@ class AbortedTransactions:
     __slots__ = ("_all_segments", "_report", "_snapshots", "segments", "staged")
 
     def __init__(self, segments: Sequence[Segment], snapshots: SnapshotFiles, report: Callable[[str], None]) -> None:
-        # Ended by markers that are given their offsets but not written yet.
+        # Aborted by markers that have their offsets and are not written yet.
         self.staged: list[AbortedTransaction] = []
         self._snapshots = snapshots
         self._report = report
         self.refresh(segments)
 
     def refresh(self, segments: Sequence[Segment]) -> None:
-        """The log consists of other segments than before."""
+        """The log consists of other segments than before, or has one more."""
         self._all_segments = segments
-        # Those in which transactions were aborted: in most logs there is none.
+        # The segments in which transactions were aborted: none in most logs.
         self.segments = [segment for segment in segments if segment.aborted is not None]
 
     @property
     def durable_before(self) -> int:
-        """All whose markers lie before this offset are on disk. Recovery reads the segment that holds the others, even
-        if that is sealed by then: what its index does not name would count as committed."""
+        """All entries whose markers lie before this offset are on disk. Recovery reads the segment of the others, even
+        if it is sealed: a transaction that is missing in the index would count as committed."""
         pending = [index for segment in self.segments if (index := segment.aborted) is not None and index.pending_bytes]
         return min((index.first_pending_offset for index in pending), default=OFFSET_MAX)
 
@@ -46,7 +46,7 @@ class AbortedTransactions:
         self.staged.clear()
 
     def note_written(self, active: Segment) -> None:
-        """The active segment has grown, perhaps by markers that were staged."""
+        """The active segment has grown, perhaps by staged markers."""
         written = [aborted for aborted in self.staged if aborted.last_offset < active.next_offset]
         if not written:
             return
@@ -55,13 +55,13 @@ class AbortedTransactions:
             for aborted in written:
                 active.note_aborted(aborted)
         except DamagedIndex as damage:
-            # Built anew from the log, it knows the markers that were just written.
+            # Rebuilt from the log, it has the markers that were just written.
             self._rebuild(active, damage)
         if not self.segments or self.segments[-1] is not active:
             self.segments.append(active)
 
     def in_range(self, found: FileRange, offset: int) -> list[AbortedTransaction]:
-        """Those of which records may lie in what a read found from `offset` on."""
+        """The transactions that may have records in `found`, the result of a read from `offset` on."""
         if not self.segments or not found.length:
             return []
         segments = self._all_segments
@@ -70,7 +70,7 @@ class AbortedTransactions:
         return self.within(offset, segment.end_offset_at(found.position + found.length))
 
     def within(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those of which a record may lie in [offset, end_offset)."""
+        """The transactions that may have records in [offset, end_offset)."""
         found: list[AbortedTransaction] = []
         segments = self.segments
         for segment in segments[bisect_right(segments, offset, key=_next_offset) :]:
@@ -79,11 +79,11 @@ class AbortedTransactions:
         return found
 
     def stored_from(self, base_offset: int) -> list[bytes]:
-        """The entries of all segments from `base_offset` on, for whoever reads them elsewhere."""
+        """The entries of all segments from `base_offset` on, copied for a reader in another thread."""
         return [bytes(self._index(segment).entries) for segment in self.segments if segment.base_offset >= base_offset]
 
     def _index(self, segment: Segment) -> TransactionIndex:
-        """Usable: one that turns out to be damaged is built anew."""
+        """The segment's index, rebuilt if it turns out to be damaged."""
         index = segment.aborted
         assert index is not None
         try:

@@ -1,7 +1,7 @@
 """Which transactions of a log are undecided, and so how far a read_committed consumer may read.
 
-A transaction is open from its first batch to its marker, and decided once that marker lies below the high watermark.
-OpenTransactions begin in the order of their first offsets, so the first of those that are open is always at hand.
+A transaction is open from its first batch to its marker, and decided once its marker lies below the high watermark.
+Transactions begin in the order of their first offsets, so the first open one is found at once.
 """
 
 from bisect import bisect_left
@@ -12,27 +12,27 @@ from typing import NamedTuple
 from headwater.storage.producers.state import NO_OFFSET, ProducerState
 
 
-class Ended(NamedTuple):
-    """A marker that consumers do not see yet, and that may still be taken back."""
+class EndedTransaction(NamedTuple):
+    """A marker that consumers do not see yet: a truncation may still take it back."""
 
     marker_offset: int
-    first_offset: int  # of the transaction; none where the marker ended nothing
-    past: ProducerState  # as it was before the marker
+    first_offset: int  # of the transaction; NO_OFFSET where the marker ended none
+    past: ProducerState  # the state before the marker
 
 
 class OpenTransactions:
     __slots__ = ("decided_before", "ended", "open")
 
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
-        # Unlike a plain dictionary, an ordered one has its first key at hand however many before it are gone.
+        # First offsets. Unlike a dict, an OrderedDict finds its first key at once, however many before it were removed.
         self.open: OrderedDict[int, None] = OrderedDict()
-        self.ended: list[Ended] = []
-        # What markers before this offset have ended is not known any more.
+        self.ended: list[EndedTransaction] = []
+        # `ended` has no markers before this offset any more.
         self.decided_before = 0
         self.reopen(states)
 
     def reopen(self, states: Iterable[ProducerState]) -> None:
-        """Goes by what the states say is open."""
+        """Takes the open transactions from the states."""
         first_offsets = (state.current_txn_first_offset for state in states)
         self.open = OrderedDict.fromkeys(sorted(offset for offset in first_offsets if offset != NO_OFFSET))
 
@@ -40,14 +40,14 @@ class OpenTransactions:
         self.open[first_offset] = None
 
     def end(self, past: ProducerState, marker_offset: int) -> int:
-        """What the last stable offset is once the marker is decided, and all that lies before it."""
+        """Ends a transaction. Returns the last stable offset as of when everything up to the marker is decided."""
         self.open.pop(past.current_txn_first_offset, None)
-        self.ended.append(Ended(marker_offset, past.current_txn_first_offset, past))
+        self.ended.append(EndedTransaction(marker_offset, past.current_txn_first_offset, past))
         return next(iter(self.open), marker_offset + 1)
 
     def take_back(self, offset: int) -> list[ProducerState] | None:
-        """Markers at `offset` and after it never were. Gives the states before them, the earliest last; None: some may
-        be no longer known."""
+        """Takes back the markers at `offset` and after it. Returns the states before them, the earliest last; None:
+        some of the states are no longer known."""
         if offset < self.decided_before:
             return None
         past: list[ProducerState] = []
@@ -56,21 +56,21 @@ class OpenTransactions:
         return past
 
     def states_before(self, offset: int) -> list[ProducerState]:
-        """As `take_back` gives them, and nothing is taken back."""
+        """The states that `take_back` would return."""
         return [ended.past for ended in reversed(self.ended) if ended.marker_offset >= offset]
 
     def carry_over(self, earlier: "OpenTransactions", end_offset: int) -> None:
-        """These were read back from a log that ends at `end_offset`, which does not say what consumers see of it."""
+        """These were read from a log that ends at `end_offset`. What consumers see of it is known from `earlier`."""
         self.ended = [ended for ended in earlier.ended if ended.marker_offset < end_offset]
         self.decided_before = min(earlier.decided_before, end_offset)
 
     def stable_before(self, high_watermark: int) -> int:
-        """The last stable offset. Markers below the high watermark have decided their transactions."""
+        """Decides the transactions whose markers lie below the high watermark. Returns the last stable offset."""
         del self.ended[: bisect_left(self.ended, high_watermark, key=_marker_offset)]
         self.decided_before = high_watermark
         undecided = (one.first_offset for one in self.ended if one.first_offset != NO_OFFSET)
         return min(high_watermark, next(iter(self.open), high_watermark), min(undecided, default=high_watermark))
 
 
-def _marker_offset(ended: Ended) -> int:
+def _marker_offset(ended: EndedTransaction) -> int:
     return ended.marker_offset

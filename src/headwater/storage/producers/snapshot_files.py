@@ -1,4 +1,4 @@
-"""Which producer snapshots a log has: one at the base of each segment, and the newest, wherever that is."""
+"""The producer snapshots of a log: one at the base of each segment, and the newest one at any offset."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -33,7 +33,8 @@ class SnapshotFiles:
         return self.directory / names.file_name(offset, names.SNAPSHOT)
 
     def write(self, offset: int, states: Iterable[ProducerState], segment_base: int) -> None:
-        """The states at `offset`, for a flush to sync. One in the middle of the same segment is of no use any more."""
+        """Writes the states at `offset`; the next flush syncs the file. An older snapshot inside the same segment,
+        whose first offset is `segment_base`, is no longer needed."""
         newest = self.newest
         if newest == offset:
             return
@@ -45,12 +46,12 @@ class SnapshotFiles:
         self._unsynced.append(path)
 
     def read_newest(self) -> list[ProducerState]:
-        """DamagedSnapshot or FileNotFoundError: the caller decides whether to `forget_newest` it and look further."""
+        """Raises DamagedSnapshot or FileNotFoundError; the caller may then `forget_newest` and read the next older."""
         path = self.path(self._offsets[-1])
         return snapshot_format.decode(self._disk.read_file(path), path)
 
     def read_before(self, offset: int) -> tuple[Sequence[ProducerState], int] | None:
-        """The newest whole one at `offset` or before it, and where it was taken."""
+        """The states of the newest whole snapshot at `offset` or before it, and its offset."""
         for found in reversed(self._offsets):
             if found <= offset:
                 path = self.path(found)
@@ -70,12 +71,13 @@ class SnapshotFiles:
         return stale
 
     def cut_before(self, offset: int) -> list[Path]:
-        """Gives the files of those before `offset`, which no longer belong to the log."""
+        """Removes the snapshots before `offset` from the log. Returns their files."""
         gone = [found for found in self._offsets if found < offset]
         self._offsets = self._offsets[len(gone) :]
         return [self.path(found) for found in gone]
 
     def cut_after(self, offset: int) -> list[Path]:
+        """Removes the snapshots after `offset` from the log. Returns their files."""
         gone = [found for found in self._offsets if found > offset]
         self._offsets = self._offsets[: len(self._offsets) - len(gone)]
         return [self.path(found) for found in gone]

@@ -1,6 +1,6 @@
-"""Producer snapshots: Kafka's format v1, `<offset>.snapshot`, the states as they were when the log ended there.
+"""Producer snapshots in Kafka's format v1: `<offset>.snapshot` has the states when the log ended at that offset.
 
-Of each producer a snapshot holds the last batch only; the ones before it are recalled from the log itself.
+A snapshot has only the last batch of each producer; those before it are recalled from the log.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ _SEQUENCE_MASK: Final = 2**31 - 1
 
 
 class DamagedSnapshot(HeadwaterError):
-    """The file is not a whole snapshot; an older one and the log replace it."""
+    """The file is not a whole snapshot. The states are rebuilt from an older one and the log."""
 
 
 def encode(states: Iterable[ProducerState]) -> bytes:

@@ -1,4 +1,4 @@
-"""What is known about one producer: its epoch, its newest batches, and the transaction that it is in."""
+"""The state of one producer in a log: its epoch, its newest batches, and its open transaction."""
 
 from typing import Final, NamedTuple
 
@@ -33,8 +33,8 @@ class ProducerState:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.batches: list[ProducedBatch] = []  # the newest five, oldest first
-        self.last_timestamp = NO_TIMESTAMP  # when the broker last heard of it
-        self.coordinator_epoch = NO_COORDINATOR_EPOCH  # of the marker that came last
+        self.last_timestamp = NO_TIMESTAMP  # when the broker last heard from it
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH  # of its last marker
         self.current_txn_first_offset = NO_OFFSET
 
     @property
@@ -46,7 +46,7 @@ class ProducerState:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def is_open_at(self, offset: int) -> bool:
-        """Whether what was written there belongs to the transaction that is open."""
+        """Whether the producer's batch at `offset` belongs to the open transaction."""
         return self.current_txn_first_offset != NO_OFFSET and offset >= self.current_txn_first_offset
 
     def enter_epoch(self, producer_epoch: int) -> None:

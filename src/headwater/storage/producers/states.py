@@ -1,8 +1,8 @@
-"""What the log knows about each idempotent producer: its epoch, its newest batches, its transaction.
+"""What a log knows about each idempotent producer: its epoch, its newest batches, its transaction.
 
-`check` refuses, or recognises, a batch before it is appended; `update` takes it in. A batch sent again after a lost
-reply is recognised while it is among the producer's newest five; nothing else is ever taken for one that is in the log.
-Sequences count from 0 to 2^31-1 and on from 0; what the broker itself writes for a producer has none.
+`check` refuses a batch, or recognises a duplicate, before it is appended; `update` accounts for it. A batch that is
+sent again after a lost reply is recognised while it is among the producer's newest five; no other batch is ever taken
+for a duplicate. Sequences count from 0 to 2^31-1 and on from 0; the broker's own batches for a producer have none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,13 +16,13 @@ from headwater.storage.producers.transaction_index import AbortedTransaction
 
 BATCHES_REMEMBERED: Final = 5
 PRODUCER_EPOCH_MAX: Final = 2**15 - 1
-# Anybody may invent producers. Where there are more than this, half of them are forgotten: who was silent for longest.
+# Bounded: any client may invent producers. Beyond this many, the half that was silent for longest is evicted.
 PRODUCERS_MAX: Final = 100_000
 # From this version of the transaction protocol on (KIP-890) the end of each transaction raises its producer's epoch.
 VERSION_WITH_EPOCH_BUMP: Final = 2
 _SEQUENCE_MASK: Final = 2**31 - 1
 
-# What a duplicate is answered with: where the batch went the first time.
+# A duplicate is answered with the offsets that the batch got the first time.
 Duplicate = ProducedBatch
 
 
@@ -43,10 +43,10 @@ class ProducerStates:
         return self._states.get(producer_id)
 
     def check(self, header: BatchHeader) -> Duplicate | None:
-        """None: append it. A duplicate: it is in the log already. Anything else is refused as Kafka refuses it."""
+        """None: append it. Duplicate: the log has it already. Raises the Refusal of Kafka for any other batch."""
         state = self._states.get(header.producer_id)
         if state is None:
-            # Whoever is unknown, or was forgotten with its records or for its silence, may go on at any sequence.
+            # A producer that is unknown, or was forgotten with its records or by expiration, may use any sequence.
             return None
         if header.producer_epoch < state.producer_epoch:
             raise Refusal(
@@ -67,7 +67,7 @@ class ProducerStates:
         return None
 
     def update(self, header: BatchHeader, now_ms: int) -> None:
-        """Takes in a data batch that has its offset. A batch that is known already changes nothing."""
+        """Accounts for a data batch that has its offset. A batch that is known already changes nothing."""
         producer_id = header.producer_id
         if producer_id < 0 or header.is_control:
             return
@@ -88,8 +88,8 @@ class ProducerStates:
             self.transactions.begin(base_offset)
 
     def check_marker(self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int) -> None:
-        """Refuses the marker of a coordinator, or of a transaction, that another has replaced. One that ends nothing is
-        fine: its reply was lost, or the producer never got to write here."""
+        """Refuses a marker of a fenced coordinator, or of an earlier transaction than the open one. A marker that ends
+        nothing is fine: the reply to it was lost, or the producer never wrote here."""
         if producer_id < 0 or producer_epoch < 0:
             raise Refusal(
                 ErrorCode.INVALID_REQUEST, f"a marker for producer {producer_id} of epoch {producer_epoch} ends nothing"
@@ -99,7 +99,7 @@ class ProducerStates:
             return
         is_older = producer_epoch < state.producer_epoch
         if producer_epoch == state.producer_epoch < PRODUCER_EPOCH_MAX:
-            # It ended an earlier transaction, and the one that is open now has that epoch.
+            # With KIP-890 a marker raises the epoch: this one ended the transaction before the open one.
             is_older = transaction_version >= VERSION_WITH_EPOCH_BUMP and state.current_txn_first_offset != NO_OFFSET
         if is_older:
             raise Refusal(
@@ -114,7 +114,7 @@ class ProducerStates:
             )
 
     def end_transaction(self, header: BatchHeader, marker: Marker, now_ms: int) -> AbortedTransaction | None:
-        """Takes in the control batch that commits or aborts what the producer wrote; says what was aborted."""
+        """Accounts for a marker. Returns the entry of the transaction that it aborts, if it aborts one."""
         state = self._states.get(header.producer_id) or self._add(header.producer_id)
         first_offset = state.current_txn_first_offset
         last_stable_offset = self.transactions.end(state.copy(), header.base_offset)
@@ -128,7 +128,7 @@ class ProducerStates:
 
     def _add(self, producer_id: int) -> ProducerState:
         count = len(self._states)
-        # Asked for anew only after many more, should most of them be in the middle of a transaction.
+        # If most producers are in a transaction, few can be evicted: then it is tried again only after many more.
         if count >= PRODUCERS_MAX and count % (PRODUCERS_MAX // 2) == 0:
             for silent in sorted(self._idle(), key=_last_timestamp)[: PRODUCERS_MAX // 2]:
                 del self._states[silent.producer_id]
@@ -139,13 +139,13 @@ class ProducerStates:
         return [state for state in self._states.values() if state.current_txn_first_offset == NO_OFFSET]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets who has been silent for so long, unless in the middle of a transaction."""
+        """Forgets producers that have been silent for that long, except those with an open transaction."""
         for state in self._idle():
             if now_ms - state.last_timestamp >= expiration_ms:
                 del self._states[state.producer_id]
 
     def truncate(self, offset: int) -> bool:
-        """Forgets batches at `offset` and after it. False: of some producer nothing is left that could be relied on."""
+        """Forgets the batches at `offset` and after it. False: the states of some producers have to be rebuilt."""
         past = self.transactions.take_back(offset)
         is_complete = past is not None
         for state in past or ():
@@ -164,18 +164,18 @@ class ProducerStates:
     @staticmethod
     def _put_back(states: dict[int, ProducerState], past: ProducerState) -> None:
         if past.producer_epoch == NO_PRODUCER_EPOCH:
-            # Before its marker the producer was unknown.
+            # The producer was unknown before its marker.
             states.pop(past.producer_id, None)
         else:
             states[past.producer_id] = past
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
-        """Refills what a snapshot cannot hold, the batches before each producer's last, from the log just before it."""
+        """Adds the batches before each producer's last, which a snapshot does not have, from headers just before it."""
         earlier = ProducerStates()
         for header in headers:
             earlier.update(header, header.max_timestamp)
         for past in earlier._states.values():
-            # Markers were not read, so nothing is known about its transactions.
+            # The headers do not tell markers, so nothing is known about its transactions.
             past.current_txn_first_offset = NO_OFFSET
             state = self._states.setdefault(past.producer_id, past)
             if state is not past and state.producer_epoch == past.producer_epoch:
@@ -184,7 +184,7 @@ class ProducerStates:
                 state.batches = (older + state.batches)[-BATCHES_REMEMBERED:]
 
     def before(self, offset: int) -> list[ProducerState]:
-        """The states as they were at `offset`, as far as they are still known: batches may be staged beyond it."""
+        """The states at `offset`, as far as they are still known: batches may be staged beyond it."""
         states = self._states.copy()
         for past in self.transactions.states_before(offset):
             self._put_back(states, past)
@@ -194,8 +194,8 @@ class ProducerStates:
             past.batches = [batch for batch in state.batches if batch.last_offset < offset]
             if past.current_txn_first_offset >= offset:
                 past.current_txn_first_offset = NO_OFFSET
-            # One that a marker told about may have had no batch yet. One with as many as are remembered had others,
-            # which are not known any more: then nobody knows what its next sequence was.
+            # A producer that is known from a marker may have had no batch yet. But one with as many batches as are
+            # remembered may have had others, which are not known any more: then its next sequence is unknown, too.
             had_none = state.coordinator_epoch != NO_COORDINATOR_EPOCH and len(state.batches) < BATCHES_REMEMBERED
             if past.batches or not state.batches or past.current_txn_first_offset != NO_OFFSET or had_none:
                 known.append(past)
@@ -210,16 +210,16 @@ def _recognise(state: ProducerState, header: BatchHeader) -> Duplicate:
     for batch in state.batches:
         if batch.base_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
             if header.is_transactional and not state.is_open_at(batch.base_offset):
-                # No client ends a transaction whose batches it still sends. But librdkafka, once it gave up a batch
-                # that we had kept, gives its sequence to records of the next transaction: those are not to be lost.
-                # This code has it abort, raise its epoch and try again.
+                # No client ends a transaction whose batches it still sends. But librdkafka, after giving up a batch
+                # that the log has, reuses its sequence for records of the next transaction, which must not be lost.
+                # This error code makes it abort, raise its epoch and try again.
                 raise Refusal(
                     ErrorCode.UNKNOWN_PRODUCER_ID,
                     f"producer {header.producer_id} sent sequence {header.base_sequence}, of a transaction that ended",
                 )
             return batch
-    # An older sequence may be one that was refused while its successor was accepted. Clients take "duplicate" for
-    # success, so that is the answer to none but a batch which is known to be in the log.
+    # An older sequence may be of a batch that was refused while its successor was accepted. Clients take "duplicate"
+    # for success, so only a batch that is known to be in the log gets that answer.
     raise _out_of_order(header, f"{(state.last_sequence + 1) & _SEQUENCE_MASK} is due")
 
 

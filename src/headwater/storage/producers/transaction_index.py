@@ -1,7 +1,7 @@
-"""Which transactions were aborted, in the segment that holds their markers: Kafka's `.txnindex`.
+"""The transactions whose abort markers lie in one segment: Kafka's `.txnindex`.
 
-Law: an entry is on disk before the recovery point passes its marker. A missing file says that there is none, so its
-name is made durable, too.
+Law: an entry is on disk before the recovery point passes its marker. A missing file means that no transaction was
+aborted, so the name of the file is made durable, too.
 """
 
 from bisect import bisect_left
@@ -21,8 +21,8 @@ _LAST_OFFSET: Final = 3  # column by which entries ascend
 class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
-    last_offset: int  # its marker's
-    last_stable_offset: int  # whatever was aborted later began at this offset or after it
+    last_offset: int  # of its marker
+    last_stable_offset: int  # transactions that are aborted later begin at this offset or after it
 
 
 class TransactionIndex(Index):
@@ -38,20 +38,20 @@ class TransactionIndex(Index):
     @property
     def is_damaged(self) -> bool:
         try:
-            self.size_bytes  # noqa: B018 (reads the file, if nobody has)
+            self.size_bytes  # noqa: B018 (reads the file, unless it was read before)
         except DamagedIndex:
             return True
         return False
 
     @property
     def last_offset(self) -> int:
-        """Of the last marker that it knows."""
+        """The offset of the last marker in the index."""
         count = len(self)
         return self._column(_LAST_OFFSET)(count - 1) if count else NO_OFFSET
 
     @property
     def first_pending_offset(self) -> int:
-        """Of the first marker that the file may not know, or wrongly know, of."""
+        """The offset of the first marker that the file may not have, or have wrongly."""
         number = max(self.written_bytes, 0) // self.entry.size
         return self._column(_LAST_OFFSET)(number) if number < len(self) else self.base_offset
 
@@ -59,9 +59,9 @@ class TransactionIndex(Index):
         self._append(_VERSION, *aborted)
 
     def search(self, offset: int, end_offset: int, found: list[AbortedTransaction]) -> bool:
-        """Adds those that reach into [offset, end_offset). Whether there can be no more of them in later segments."""
+        """Adds the transactions that reach into [offset, end_offset). True: later segments have no more of them."""
         start = bisect_left(range(len(self)), offset, key=self._column(_LAST_OFFSET))
-        # Many are passed over where a transaction was open for long: whatever ended meanwhile may lie behind the range.
+        # While one transaction is open, many others may begin and end behind the range: those are passed over.
         coming = memoryview(self.entries)[start * self.entry.size :]
         for _, producer_id, first_offset, last_offset, last_stable_offset in self.entry.iter_unpack(coming):
             if first_offset < end_offset:
@@ -71,11 +71,11 @@ class TransactionIndex(Index):
         return False
 
     def truncate(self, offset: int) -> None:
-        """Forgets those whose markers are at `offset` or after it."""
+        """Removes the entries whose markers are at `offset` or after it."""
         self._cut(bisect_left(range(len(self)), offset, key=self._column(_LAST_OFFSET)))
 
     def release(self) -> None:
-        # That there is none is worth remembering: it spares the next one who asks the search for a file.
+        # An empty index is kept in memory, so that the next reader does not look for a file that is not there.
         if self._entries:
             super().release()
 

@@ -1,7 +1,7 @@
-"""Opens what is on disk: after a clean shutdown by trusting it, after a crash by verifying the unflushed tail.
+"""Loads a log from its files: after a clean shutdown it trusts them, after a crash it verifies the unflushed tail.
 
-Law: what is kept is a prefix of what was appended. A torn tail is cut at the last whole valid batch, a segment behind
-a hole is dropped, and both are on disk before the log takes anything new.
+Law: what is kept is a prefix of what was appended. A torn tail is cut behind the last whole valid batch, a segment
+behind a gap is dropped, and both changes are on disk before the log takes an append.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.index import DamagedIndex
 from headwater.storage.producers.snapshot_files import SnapshotFiles
-from headwater.storage.recovery.loaded import Loaded, new_segment
+from headwater.storage.recovery.log_contents import LogContents, new_segment
 from headwater.storage.recovery.replay import load_producers, read_marker, rebuild_aborted, replay_epochs
 from headwater.storage.recovery.scan import Scan
 from headwater.storage.segment import Segment
@@ -28,7 +28,7 @@ _LEFTOVERS: Final = (names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)
 
 
 class Loader:
-    """One opening of one log. `_found` gathers what was not as expected, for the one line that says so."""
+    """Loads one log once. `_found` collects what was not as expected, for one line of the process's log."""
 
     def __init__(
         self, disk: Disk, directory: Path, config: TopicConfig, now_ms: int, report: Callable[[str], None]
@@ -41,10 +41,10 @@ class Loader:
         self._found: list[str] = []
         self._is_changed = False
         self._scanned_bytes = 0
-        # From which marker on the transactions that were aborted have to be found anew; None: there is none.
+        # From this offset on, aborted transactions have to be found again from their markers; None: nowhere.
         self._aborted_from: int | None = None
 
-    def load(self, *, clean: bool, recovery_point: int, start_offset: int) -> Loaded:
+    def load(self, *, clean: bool, recovery_point: int, start_offset: int) -> LogContents:
         files = self._tidy()
         segments = self._segments(files, start_offset)
         epochs_on_disk = self._epochs(files)
@@ -61,7 +61,7 @@ class Loader:
         _check_cut(segments[-1].next_offset, recovery_point, f"the log ends at offset {segments[-1].next_offset}")
         if epochs_on_disk is None:
             epochs = replay_epochs(segments)
-        loaded = Loaded(
+        loaded = LogContents(
             segments,
             self._snapshots(files, segments),
             max(start_offset, segments[0].base_offset),
@@ -72,7 +72,7 @@ class Loader:
             # After a crash nobody knows whether the names of the newest segments are on disk.
             directories_unsynced=() if clean else [self._directory],
         )
-        # The latest epoch stays though nothing, or nothing any more, was written in it: none is given twice.
+        # The latest epoch stays even if the log has none of its batches (any more), so that no epoch is used twice.
         latest = epochs.latest
         epochs.truncate_end(loaded.end_offset)
         epochs.assign(latest, loaded.end_offset)
@@ -101,7 +101,7 @@ class Loader:
     # -- files
 
     def _tidy(self) -> set[str]:
-        """Completes or undoes what a crash interrupted. Gives the names of the files that are left."""
+        """Completes or undoes what a crash interrupted. Returns the names of the files that are left."""
         files = self._disk.list(self._directory)
         finished = finish_swaps(self._disk, self._directory, files)
         if finished:
@@ -159,7 +159,7 @@ class Loader:
             )
             for base_offset, next_base in zip(bases, [*bases[1:], None], strict=False)
         ]
-        # Segments that were deleted, had the crash not undone it.
+        # Segments that had been deleted, if the crash had not undone it.
         count = max(bisect_right(bases, start_offset) - 1, 0)
         self._drop_before(segments[:count], start_offset)
         return segments[count:]
@@ -175,7 +175,7 @@ class Loader:
             return None
 
     def _snapshots(self, files: set[str], segments: Sequence[Segment]) -> SnapshotFiles:
-        """One at the base of each segment and the newest; others belong to nothing that is left."""
+        """Keeps the snapshot at the base of each segment and the newest one, and removes the others."""
         offsets = sorted(offset for name in files if (offset := names.offset_of(name, names.SNAPSHOT)) is not None)
         valid = [offset for offset in offsets if offset <= segments[-1].next_offset]
         bases = {segment.base_offset for segment in segments}
@@ -185,7 +185,7 @@ class Loader:
                 self._remove(names.file_name(offset, names.SNAPSHOT))
         return SnapshotFiles(self._disk, self._directory, kept)
 
-    def _first_dirty_offset(self, files: set[str], loaded: Loaded) -> int:
+    def _first_dirty_offset(self, files: set[str], loaded: LogContents) -> int:
         path = self._directory / names.CLEANER_CHECKPOINT
         if names.CLEANER_CHECKPOINT in files:
             try:
@@ -227,13 +227,13 @@ class Loader:
             segments[-1].unseal()
 
     def _scan(self, segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> str | None:
-        """Verifies a segment from the last index entry that the recovery point vouches for. What was wrong, if so."""
+        """Verifies a segment from the last index entry before the recovery point. Returns the problem, if any."""
         start = self._scan_start(segment, recovery_point)
         size = segment.size
         limit_offset = segment.next_offset if segment.is_sealed else segment.base_offset + _OFFSETS_MAX
         aborted_from = self._forget_aborted(segment, segment.rewind(start))
         segment.next_offset = segment.base_offset
-        # What is still written to was never compacted.
+        # The active segment was never compacted.
         synced_offset = 0 if segment.is_sealed else recovery_point
         scan = Scan(segment.file, start, size, segment.base_offset, limit_offset, synced_offset)
         for position, header, batch in scan:
@@ -256,7 +256,7 @@ class Loader:
         return problem
 
     def _forget_aborted(self, segment: Segment, next_offset: int) -> int:
-        """From which marker on the segment's index of aborted transactions knows nothing, once it is rewound."""
+        """The offset from which on the segment's index of aborted transactions knows nothing, after it was rewound."""
         if segment.aborted is None or not segment.aborted.is_damaged:
             return next_offset
         self._found.append(f"{segment.aborted.path.name} is damaged, built anew")
@@ -280,7 +280,7 @@ class Loader:
         return 0
 
     def _start_again(self, segments: list[Segment], start_offset: int) -> None:
-        """Nothing is left of the log that is not before its start."""
+        """Begins an empty segment: the log has nothing at or behind its start offset."""
         self._drop_before(segments, start_offset)
         self._is_changed = True
         segments[:] = [
@@ -291,8 +291,8 @@ class Loader:
 
 
 def _check_cut(end_offset: int, recovery_point: int, problem: str) -> None:
-    """What a crash leaves is cut off. But what was on disk and is not there has rotted, or was lost: all behind it
-    would go with it, and whether it may is not for us to say."""
+    """A tail that a crash left is cut off. But everything before the recovery point was on disk: a batch that is
+    missing there has rotted or was lost, and only a person may decide to cut off all that follows it."""
     if end_offset < recovery_point:
         raise CorruptBatch(
             f"{problem}, and everything before offset {recovery_point} had been on disk: "

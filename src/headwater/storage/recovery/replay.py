@@ -1,5 +1,5 @@
-"""Rebuilds what batches tell: producer states from the newest whole snapshot on, aborted transactions, leader epochs
-whose file is lost.
+"""Rebuilds state from batches: producer states since the newest whole snapshot, aborted transactions, and the leader
+epochs if their file is lost.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ from headwater.storage.producers.transaction_index import AbortedTransaction
 from headwater.storage.recovery import scan
 from headwater.storage.segment import Segment
 
-# How far before a snapshot the log is read for the batches that a snapshot does not hold.
+# How far before a snapshot the log is read for older batches of the producers, of which a snapshot has only the last.
 _RECALL_BYTES: Final = 1024 * 1024
 _MARKER_BYTES_MAX: Final = 64 * 1024
 
@@ -31,8 +31,8 @@ def load_producers(
     *,
     recall: bool = True,
 ) -> ProducerStates:
-    """The states at `end_offset`. Damaged snapshots are reported and forgotten. Without `recall` a snapshot at the end
-    is all that is read."""
+    """The states at `end_offset`. Damaged snapshots are reported and removed. Without `recall` no batch is read where
+    there is a snapshot at `end_offset`."""
     producers, offset = ProducerStates(), segments[0].base_offset
     while (newest := snapshots.newest) is not None:
         try:
@@ -45,14 +45,14 @@ def load_producers(
         recall_producers(producers, segments, offset)
     for segment, position, header in _batches_from(segments, offset):
         _replay(producers, segment, position, header)
-    # Whatever is read back is decided.
+    # The transactions whose markers were read are decided.
     producers.transactions.stable_before(end_offset)
     return producers
 
 
 def rebuild_aborted(segments: Sequence[Segment], snapshots: SnapshotFiles, start_offset: int, end_offset: int) -> None:
-    """Enters the transactions whose markers lie in [start_offset, end_offset) into the indexes of their segments, which
-    know none of them. Where each began is told by a snapshot from before the range and the batches since then."""
+    """Adds the aborted transactions whose markers lie in [start_offset, end_offset) to the indexes of their segments,
+    which have none of them. The first offsets come from a snapshot before the range and the batches since then."""
     states, offset = snapshots.read_before(start_offset) or ((), segments[0].base_offset)
     producers = ProducerStates(states)
     for segment, position, header in _batches_from(segments, offset):
@@ -78,7 +78,7 @@ def _replay(
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """None for a control batch of another kind, and for one that compaction emptied."""
+    """None for a control batch of another kind, and for one whose record compaction has removed."""
     try:
         records = batches.read_records(batch, header, _MARKER_BYTES_MAX)
         return batches.read_marker(records[0]) if records else None
@@ -87,7 +87,7 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
 
 
 def recall_producers(producers: ProducerStates, segments: Sequence[Segment], offset: int) -> None:
-    """Completes the states at `offset` with the batches that were appended shortly before it."""
+    """Adds the batches that were appended shortly before `offset` to the states at `offset`."""
     producers.recall(_headers_before(segments, offset))
 
 
@@ -110,7 +110,7 @@ def _batches_from(segments: Sequence[Segment], offset: int) -> Iterator[tuple[Se
 
 
 def replay_epochs(segments: Sequence[Segment]) -> LeaderEpochs:
-    """Epochs never fall from batch to batch, so a segment is read no further than to the epoch that the next has."""
+    """Epochs never fall from batch to batch, so each segment is read only until the first epoch of the next."""
     epochs = LeaderEpochs()
     following = [next((epoch for epoch, _ in _epochs_of(segment)), None) for segment in segments[1:]]
     for segment, next_epoch in zip(segments, [*following, None], strict=True):

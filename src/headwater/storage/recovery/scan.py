@@ -1,4 +1,4 @@
-"""Walks over the batches of a segment's file: headers alone, or whole batches with their checksums verified."""
+"""Walks over the batches of a segment's file: their headers, or whole batches with verified checksums."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -11,7 +11,7 @@ from headwater.storage.disk import File
 
 HEADER_BLOCK_BYTES: Final = 16 * 1024
 SCAN_BLOCK_BYTES: Final = 4 * 1024 * 1024
-# No batch that was ever admitted holds more; a damaged one must not take all the memory.
+# No admitted batch decompresses to more; the bound keeps a damaged one from taking all the memory.
 DECOMPRESSED_BYTES_MAX: Final = 1024 * 1024 * 1024
 _SPAN: Final = Struct(">qi4xb6xi")
 
@@ -19,15 +19,15 @@ _SPAN: Final = Struct(">qi4xb6xi")
 def headers(
     file: File, position: int, end: int, block_bytes: int = HEADER_BLOCK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Positions and headers of the batches in [position, end), unverified but for what the walk itself needs."""
+    """Positions and headers of the batches in [position, end). Only the magic and the length are checked."""
     block, block_start, size = b"", position, 0
     while position + HEADER_SIZE <= end:
         if position + HEADER_SIZE > block_start + len(block):
-            # Among large batches a block would hold little more than the header that is wanted.
+            # Of large batches a block would hold little more than one header.
             length = HEADER_SIZE if size > block_bytes // 4 else min(block_bytes, end - position)
             block, block_start = file.pread(length, position), position
             if len(block) < HEADER_SIZE:
-                return  # the file was cut while we walked
+                return  # the file was cut meanwhile
         header = batches.read_header(block, position - block_start)
         if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise CorruptBatch(f"{file.path.name} has no batch at position {position}")
@@ -37,8 +37,7 @@ def headers(
 
 
 def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """As `headers`, but only where each batch begins and ends, its first and its last offset: the walk of every cold
-    read."""
+    """As `headers`, for cold reads: yields only where each batch begins and ends, and its first and last offset."""
     block, block_start, unpack_from = b"", position, _SPAN.unpack_from
     while position + HEADER_SIZE <= end:
         relative = position - block_start
@@ -55,17 +54,18 @@ def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int, 
 
 
 def ends_early(next_offset: int, end_offset: int) -> str:
-    """The problem of a segment whose last batches are gone."""
+    """Describes the damage of a segment whose last batches are missing."""
     return f"it ends at offset {next_offset}, and once went on to offset {end_offset}"
 
 
 class Scan:
-    """Verified batches in order; afterwards `position` is where the last valid one ends, `problem` why it stopped."""
+    """Iterates over verified batches. Afterwards `position` is where the last valid batch ends, and `problem` says why
+    the scan stopped there."""
 
     def __init__(
         self, file: File, position: int, end: int, next_offset: int, limit_offset: int, synced_offset: int = 0
     ) -> None:
-        """Where the log once ended, at `synced_offset`, some batch does, unless compaction has been there."""
+        """`synced_offset`: the log once ended there, so no batch crosses it; 0 where compaction may have been."""
         self.position = position
         self.next_offset = next_offset
         self._limit_offset = limit_offset
@@ -78,7 +78,7 @@ class Scan:
         self._block_end = position
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """The bytes given with a batch are valid until the next one is asked for."""
+        """Yields positions, headers and bytes of batches; the bytes are valid until the next step."""
         try:
             while self.position < self._end:
                 position = self.position
@@ -95,7 +95,7 @@ class Scan:
             self.problem = f"{error} at position {self.position}"
 
     def _verify_offsets(self, header: BatchHeader) -> None:
-        # Gaps are what compaction leaves; an offset that was there already is not, nor one of another segment.
+        # Compaction leaves gaps. It never leaves an offset twice, nor an offset of another segment.
         if not self.next_offset <= header.base_offset <= header.last_offset < self._limit_offset:
             raise CorruptBatch(
                 f"offsets {header.base_offset} to {header.last_offset} outside [{self.next_offset}, "
@@ -105,7 +105,7 @@ class Scan:
             raise CorruptBatch(f"offset {header.last_offset}, and the log once ended at {self._synced_offset},")
 
     def _have(self, length: int) -> int:
-        """Where in the block the current position is, once `length` bytes from it are there."""
+        """Reads on until the block has `length` bytes from the current position. Returns its index in the block."""
         end = self.position + length
         if end > self._block_end or length < 0:
             available = self._end - self.position

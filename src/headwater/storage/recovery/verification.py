@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 AHEAD_BYTES: Final = 8 * 1024 * 1024
 
 
-class Verified(NamedTuple):
+class VerifiedPart(NamedTuple):
     """The verified part of a segment: it holds all records from `first_offset` up to before `next_offset`."""
 
     start: int
@@ -37,7 +37,9 @@ class UnverifiedRange:
 
     __slots__ = ("_is_witnessed", "_limit_offset", "_range", "_segment", "is_under_way", "known")
 
-    def __init__(self, segment: "Segment", known: Verified, end: int, limit_offset: int, *, is_witnessed: bool) -> None:
+    def __init__(
+        self, segment: "Segment", known: VerifiedPart, end: int, limit_offset: int, *, is_witnessed: bool
+    ) -> None:
         """Extends `known` up to the position `end` at most, before which all offsets are below `limit_offset`.
         `is_witnessed`: an index says that the first batch ends with the offset `known.first_offset`."""
         self._range = FileRange(segment.file, known.end, end - known.end)
@@ -53,18 +55,18 @@ class UnverifiedRange:
         """Whether the segment still has the file: it may have been cut or replaced meanwhile."""
         return self._segment.is_in(self._range)
 
-    def verify(self) -> Verified:
+    def verify(self) -> VerifiedPart:
         """Reads the file and touches nothing else, so any thread may run it beside the owner of the segment."""
         try:
             return self._scan()
         except OSError as error:
             return self.known._replace(problem=f"it cannot be read: {error}")
 
-    def accept(self, verified: Verified) -> None:
+    def accept(self, verified: VerifiedPart) -> None:
         """Takes the result of `verify`, on the thread that owns the segment."""
         self._segment.accept(self, verified)
 
-    def _scan(self) -> Verified:
+    def _scan(self) -> VerifiedPart:
         start, first_offset, end, next_offset, _ = self.known
         begin, length = self._range.position, self._range.length
         scan = Scan(self._range.file, begin, begin + length, next_offset, self._limit_offset)
@@ -76,13 +78,13 @@ class UnverifiedRange:
             # What lies before this batch has now been confirmed by both sides.
             end, next_offset, before = position, before, header.next_offset
             if position >= target:
-                return Verified(start, first_offset, end, next_offset)
+                return VerifiedPart(start, first_offset, end, next_offset)
         problem = scan.problem
         if problem is None or self._follows(scan):
             end, next_offset = scan.position, scan.next_offset
         if problem is None and next_offset < self._limit_offset:
             problem = ends_early(next_offset, self._limit_offset)
-        return Verified(start, first_offset, end, next_offset, problem)
+        return VerifiedPart(start, first_offset, end, next_offset, problem)
 
     def _follows(self, scan: Scan) -> bool:
         """Whether the header of the damaged batch still claims to follow the batch before it."""
@@ -102,11 +104,11 @@ class Verification:
     def __init__(self, before_offset: int = 0, before: int = 0) -> None:
         self.before_offset = before_offset
         self.before = before
-        self._verified: Verified | None = None
+        self._verified: VerifiedPart | None = None
         # What is being verified now; every reader that needs it waits for the same range.
         self._pending: UnverifiedRange | None = None
 
-    def known_at(self, offset: int) -> Verified | None:
+    def known_at(self, offset: int) -> VerifiedPart | None:
         """The verified part, if it holds `offset`."""
         known = self._verified
         if known is None or offset < known.first_offset:
@@ -121,7 +123,7 @@ class Verification:
         known = self._verified
         is_extended = known is not None and known.start <= start <= known.end
         if known is None or not is_extended:
-            known = Verified(start, first_offset, start, segment.base_offset)
+            known = VerifiedPart(start, first_offset, start, segment.base_offset)
         elif known.problem is not None:
             raise CorruptBatch(f"{segment.file.path.name}: {known.problem}; see `headwater log verify`")
         pending = self._pending
@@ -131,7 +133,7 @@ class Verification:
             self._pending = pending
         return pending
 
-    def accept(self, unverified: UnverifiedRange, verified: Verified) -> bool:
+    def accept(self, unverified: UnverifiedRange, verified: VerifiedPart) -> bool:
         """Takes a result. False: it is ignored, because the file was cut or replaced meanwhile."""
         if unverified is self._pending:
             self._pending = None

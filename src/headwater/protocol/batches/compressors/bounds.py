@@ -1,4 +1,4 @@
-"""What all codecs share: output is bounded before it is allocated, and so is the number of frames."""
+"""Bounds for all codecs: output is bounded before it is allocated, and so is the number of frames."""
 
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
@@ -8,12 +8,12 @@ from headwater.protocol.batches.records import InvalidRecord
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# No client is known to write more than one, and each further one costs a copy of all that follows it.
+# No client is known to write more than one frame, and each frame costs a copy of all bytes behind it.
 FRAMES_MAX: Final = 16
 
 
 class DecompressedTooLarge(CorruptBatch):
-    """Kafka's clients answer this code by splitting the batch, which is what helps an honest one."""
+    """On this code Kafka's clients split the batch, which is the remedy where a batch is too large."""
 
     code = ErrorCode.MESSAGE_TOO_LARGE
 
@@ -22,7 +22,7 @@ class DecompressedTooLarge(CorruptBatch):
 
 
 class Decompressor(Protocol):
-    """The shape that lz4 and zstd share: one object per frame."""
+    """The interface of lz4 and zstd: one object per frame."""
 
     @property
     def eof(self) -> bool: ...
@@ -38,7 +38,7 @@ def decompress_frames(create: Callable[[], Decompressor], data: Buffer, bytes_ma
     remaining = bytes_max
     for _ in range(FRAMES_MAX):
         frame = create()
-        # lz4 allocates all that it is allowed to give, so a step is what such input commonly holds.
+        # lz4 allocates all that it may return, so each step allows for a common compression ratio only.
         step = 8 * len(data) + 65536
         while not frame.eof:
             part = frame.decompress(data, min(step, remaining + 1))

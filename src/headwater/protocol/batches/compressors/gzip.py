@@ -19,7 +19,7 @@ def decompress(data: Buffer, bytes_max: int) -> bytes:
     remaining = bytes_max
     for _ in range(FRAMES_MAX):
         member = zlib.decompressobj(_GZIP)
-        # One byte more than is allowed tells too much from just enough; zero would mean no limit.
+        # One byte more than allowed: it tells too much from just enough, and zlib takes 0 for no limit.
         part = member.decompress(data, remaining + 1)
         remaining -= len(part)
         if remaining < 0:

@@ -13,7 +13,7 @@ _create_decompressor = cast("Callable[[], Decompressor]", lz4.frame.LZ4FrameDeco
 
 
 def compress(data: Buffer, level: int | None) -> bytes:
-    # Kafka's Java reader knows independent blocks only.
+    # Kafka's Java reader supports independent blocks only.
     return cast("bytes", lz4.frame.compress(data, compression_level=level or 0, block_linked=False))
 
 

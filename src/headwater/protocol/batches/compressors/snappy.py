@@ -17,7 +17,7 @@ _BLOCK_LENGTH = struct.Struct(">I")
 
 
 def compress(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 (snappy has none)
-    """xerial's framing, as the Java client writes it: every client reads that."""
+    """Writes xerial's framing, as the Java client does: every client can read it."""
     view = memoryview(data)
     parts = [_XERIAL_HEADER]
     for position in range(0, len(view), _XERIAL_BLOCK_BYTES):
@@ -31,7 +31,7 @@ def decompress(data: Buffer, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     remaining = bytes_max
     for block in _blocks(memoryview(data)):
-        # The block names its size and the library allocates it: what it may claim is checked here.
+        # The library allocates the size that the block claims, so the claim is checked first.
         remaining -= cramjam.snappy.decompress_raw_len(block)
         if remaining < 0:
             raise DecompressedTooLarge(bytes_max)

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from headwater.protocol.wire.codec import Request, Response, Struct, field, int8, int16, int32
 
-# Operations that were not asked for.
+# In place of a bit field of allowed operations: the client did not ask for them.
 NO_AUTHORIZED_OPERATIONS = -(2**31)
 
 

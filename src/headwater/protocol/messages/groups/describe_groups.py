@@ -1,8 +1,8 @@
-"""DescribeGroups (key 15), v0-6: v4 adds static members, v5 is flexible, v6 says which group is not there."""
+"""DescribeGroups (key 15), v0-6: v4 adds static members, v5 is flexible, v6 says which group does not exist."""
 
 from headwater.protocol.wire.codec import Request, Response, Struct, field, int16, int32
 
-# Operations that were not asked for.
+# In place of a bit field of allowed operations: the client did not ask for them.
 NO_AUTHORIZED_OPERATIONS = -(2**31)
 
 

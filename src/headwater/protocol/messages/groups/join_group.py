@@ -30,7 +30,7 @@ class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
     error_code: int16 = 0
     generation_id: int32 = -1
     protocol_type: str | None = field(versions="7+")
-    # Not null before version 7: an answer without a protocol says "" there.
+    # Not null before version 7, where a response without a protocol has "".
     protocol_name: str | None = field(nullable="7+", default="")
     leader: str = ""
     skip_assignment: bool = field(versions="9+", default=False)

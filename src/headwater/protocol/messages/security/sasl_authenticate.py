@@ -7,7 +7,7 @@ class SaslAuthenticateRequest(Request, key=36, versions="0-2", flexible="2+"):
     auth_bytes: bytes
 
     def __repr__(self) -> str:
-        """Without the bytes: they may hold a password."""
+        """Leaves out the bytes: they may hold a password."""
         return f"{type(self).__name__}(auth_bytes=...)"
 
 

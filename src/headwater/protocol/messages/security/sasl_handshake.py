@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17), v0-1: since v1, what follows are SaslAuthenticate requests and not bare bytes."""
+"""SaslHandshake (key 17), v0-1: since v1, SaslAuthenticate requests follow it, not bare bytes."""
 
 from headwater.protocol.wire.codec import Request, Response, int16
 

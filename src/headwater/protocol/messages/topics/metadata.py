@@ -4,7 +4,7 @@ from uuid import UUID
 
 from headwater.protocol.wire.codec import Request, Response, Struct, field, int16, int32
 
-# Stands for "not asked for" where a bit field of allowed operations could be.
+# In place of a bit field of allowed operations: the client did not ask for them.
 NO_AUTHORIZED_OPERATIONS = -(2**31)
 
 

@@ -2,7 +2,7 @@
 
 from headwater.protocol.wire.codec import Request, Response, Struct, field, int16, int32, int64
 
-# Headwater's own, far from those of Kafka, which are given out from 0 on.
+# Headwater's own tag, far from Kafka's, which are assigned from 0 on.
 _PUBLISHED_BATCH_ID_TAG = 10_000
 
 
@@ -24,7 +24,7 @@ class TransactionState(Struct):
     producer_id: int64 = 0
     producer_epoch: int16 = 0
     topics: list[TopicData] = field()
-    # Of an application whose writers are published together: its last batch.
+    # The last batch of an application whose writers are published together.
     published_batch_id: int64 = field(tag=_PUBLISHED_BATCH_ID_TAG, default=-1)
 
 

@@ -1,7 +1,7 @@
-"""PublishBatch (key 10000), v0: an API of Headwater's own, under a key that is far from those of Kafka.
+"""PublishBatch (key 10000), v0: an API of Headwater's own, under a key far from Kafka's.
 
-The transactions of several writers, `<application id>::staging::...`, are committed at once and the batch is
-remembered; or they are aborted.
+Commits the transactions of several writers, `<application id>::staging::...`, in one step and remembers the batch, or
+aborts them.
 """
 
 from headwater.protocol.wire.codec import Request, Response, Struct, field, int16, int32, int64
@@ -24,7 +24,7 @@ class PublishBatchResponse(Response, key=10_000, versions="0", flexible="0+"):
     throttle_time_ms: int32 = 0
     error_code: int16 = 0
     error_message: str | None = None
-    # The batch had been published before: what the writers wrote for it again is aborted.
+    # The batch had been published before, so the transactions of this attempt are aborted.
     is_replay: bool = False
-    # The application's last; -1 where there is none.
+    # The last published batch of the application; -1 if there is none.
     published_batch_id: int64 = field(default=-1)

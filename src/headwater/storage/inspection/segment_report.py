@@ -1,4 +1,4 @@
-"""Reads a segment that may be damaged and says what is in it and what is wrong with it. Changes nothing."""
+"""Reads a segment that may be damaged and reports its batches and what is wrong with them. Changes nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from headwater.storage.recovery.scan import DECOMPRESSED_BYTES_MAX
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One batch, or the bytes at the end that are none: those have no header."""
+    """One batch; or the bytes at the end that are no batch, without a header."""
 
     position: int
     size: int
@@ -29,9 +29,9 @@ class BatchReport:
 def inspect_segment(
     disk: Disk, path: Path, *, with_records: bool = False, limit_offset: int | None = None, synced_offset: int = 0
 ) -> Iterator[BatchReport]:
-    """Goes on after a batch with a wrong checksum, and stops where no length leads any further. No offset of a whole
-    segment reaches `limit_offset`, where the next one begins; and where the log once ended, at `synced_offset`, some
-    batch does, unless compaction has been there."""
+    """Goes on after a batch with a wrong checksum, and stops where the length of a batch is impossible. All offsets
+    must be below `limit_offset`, where the next segment begins. The log once ended at `synced_offset`, so no batch
+    crosses it; 0 where compaction may have been."""
     file = disk.open(path)
     end = file.size()
     position, next_offset = 0, names.offset_of(path.name, names.LOG) or 0
@@ -41,7 +41,7 @@ def inspect_segment(
         if report.header is None:
             return
         position += report.size
-        # A checksum does not cover the offset: what is damaged otherwise may be damaged there.
+        # A checksum does not cover the offset: a damaged batch may have a wrong one.
         if not report.problems:
             next_offset = report.header.next_offset
 
@@ -81,7 +81,7 @@ def _inspect_batch(
 
 
 def inspect_indexes(disk: Disk, path: Path) -> Iterator[str]:
-    """What is wrong with the indexes of a segment, given its `.log` file."""
+    """The problems of the indexes of a segment, which is given by its `.log` file."""
     base_offset = names.offset_of(path.name, names.LOG) or 0
     offset_index = OffsetIndex(disk, path.with_suffix(names.OFFSET_INDEX), base_offset, is_new=False)
     time_index = TimeIndex(disk, path.with_suffix(names.TIME_INDEX), base_offset, is_new=False)
@@ -106,7 +106,7 @@ def inspect_indexes(disk: Disk, path: Path) -> Iterator[str]:
 
 
 def inspect_aborted(disk: Disk, path: Path) -> tuple[Sequence[AbortedTransaction], Sequence[str]]:
-    """The transactions that were aborted in a segment, given its `.log` file, and what is wrong with their index."""
+    """The aborted transactions of a segment, which is given by its `.log` file, and the problems of their index."""
     base_offset = names.offset_of(path.name, names.LOG) or 0
     index = TransactionIndex(disk, path.with_suffix(names.TRANSACTION_INDEX), base_offset, is_new=False)
     try:

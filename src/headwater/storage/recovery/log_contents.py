@@ -13,7 +13,7 @@ from headwater.storage.segment import Segment
 
 
 @dataclass(slots=True)
-class Loaded:
+class LogContents:
     segments: list[Segment]
     snapshots: SnapshotFiles
     start_offset: int = 0

@@ -17,12 +17,12 @@ from headwater.broker.writes.write_queue import WriteQueue
 from headwater.config.topic import TopicConfig
 from headwater.coordination.catalog.topic_names import is_internal
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.file_range import FileRange
 from headwater.ids import TopicPartition
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader, Marker
 from headwater.storage.cleaning.garbage import Garbage
 from headwater.storage.epochs import EpochEnd
-from headwater.storage.file_range import FileRange
 from headwater.storage.flush.flush_task import FlushTask
 from headwater.storage.log import Log
 from headwater.storage.producers.state import NO_OFFSET, ProducerState

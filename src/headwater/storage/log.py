@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.file_range import FileRange
 from headwater.protocol.batches.batch import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer, Marker
 from headwater.storage import checkpoints, names
 from headwater.storage.cleaning import removal, retention, swap
@@ -23,7 +24,6 @@ from headwater.storage.cleaning.garbage import Garbage, discard
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.errors import DiskFull, LogFailed, OffsetOutOfRange, is_disk_full
-from headwater.storage.file_range import FileRange
 from headwater.storage.flush.backlog import FlushBacklog
 from headwater.storage.flush.flush_task import FlushTask
 from headwater.storage.producers.aborted_transactions import AbortedTransactions

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from headwater.errors import CorruptBatch
+from headwater.file_range import FileRange
 from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.storage import names
 from headwater.storage.disk import Disk, File
-from headwater.storage.file_range import FileRange
 from headwater.storage.index import DamagedIndex, Index, OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
 from headwater.storage.position_cache import PositionCache
 from headwater.storage.producers.transaction_index import AbortedTransaction, TransactionIndex

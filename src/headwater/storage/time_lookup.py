@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headwater.file_range import FileRange
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader
 from headwater.protocol.batches.records import Record
-from headwater.storage.file_range import FileRange
 from headwater.storage.recovery.scan import DECOMPRESSED_BYTES_MAX, headers
 from headwater.storage.segment import Segment
 

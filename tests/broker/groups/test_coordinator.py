@@ -15,10 +15,10 @@ from headwater.coordination.groups.consumer.commands import LEAVE_EPOCH
 from headwater.coordination.groups.offsets.commands import OffsetQuery
 from headwater.coordination.groups.terms import GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
+from headwater.file_range import FileRange
 from headwater.ids import GroupId
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.compression import Codec
-from headwater.storage.file_range import FileRange
 from tests.broker.groups.group_commands import (
     BOB,
     FIRST,

@@ -20,12 +20,12 @@ from headwater.coordination.groups.offsets.events import (
     TransactionEnded,
 )
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.file_range import FileRange
 from headwater.ids import GroupId, ProducerId, TopicName
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
-from headwater.storage.file_range import FileRange
 from tests.support.broker.embedded_broker import NOW_MS, create, run, running
 from tests.support.broker.faulty_disk import FULL, FaultyDisk
 

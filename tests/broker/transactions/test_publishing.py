@@ -16,9 +16,9 @@ from headwater.coordination.catalog.topic_names import TRANSACTIONS_TOPIC
 from headwater.coordination.transactions.commands import PublishResult, StagedWriter
 from headwater.coordination.transactions.events import TransactionState, TransactionStored
 from headwater.errors import HeadwaterError
+from headwater.file_range import FileRange
 from headwater.ids import ProducerId, TransactionalId, staging_id
 from headwater.protocol.batches import batch as batches
-from headwater.storage.file_range import FileRange
 from tests.support.broker.embedded_broker import NOW_MS, TIMEOUT_S, create, run, running, settled, start
 from tests.support.broker.faulty_disk import FULL, FaultyDisk
 from tests.support.broker.transactions import (

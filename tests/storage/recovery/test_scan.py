@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import CorruptBatch
+from headwater.file_range import FileRange
 from headwater.storage.disk import Disk, File
-from headwater.storage.file_range import FileRange
 from headwater.storage.recovery.scan import HEADER_BLOCK_BYTES, Scan, headers, spans
 from tests.support.storage.builders import numbered
 

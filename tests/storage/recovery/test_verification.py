@@ -7,9 +7,9 @@ from struct import Struct
 import pytest
 
 from headwater.errors import CorruptBatch
+from headwater.file_range import FileRange
 from headwater.protocol.batches import batch as batches
 from headwater.storage import names
-from headwater.storage.file_range import FileRange
 from headwater.storage.log import Log
 from headwater.storage.recovery import verification
 from headwater.storage.recovery.verification import UnverifiedRange

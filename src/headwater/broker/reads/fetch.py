@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError
-from headwater.storage.file_range import FileRange
+from headwater.file_range import FileRange
 from headwater.storage.producers.transaction_index import AbortedTransaction
 from headwater.storage.recovery.verification import UnverifiedRange
 

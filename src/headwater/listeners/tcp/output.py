@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from headwater.file_range import FileRange
 from headwater.listeners.tcp.transport import Transport
-from headwater.storage.file_range import FileRange
 
 Part: TypeAlias = bytes | bytearray | FileRange
 

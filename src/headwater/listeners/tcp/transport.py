@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
-from headwater.storage.disk import File
+from headwater.file_range import ReadableFile
 
 
 class Transport(Protocol):
@@ -23,7 +23,7 @@ class Transport(Protocol):
 
     def sendmsg(self, parts: Iterable[bytes | bytearray | memoryview], ancillary: Any, flags: int, /) -> int: ...
 
-    def send_range(self, file: File, position: int, length: int) -> int:
+    def send_range(self, file: ReadableFile, position: int, length: int) -> int:
         """Send bytes of a file; 0 means that the file ends before `position`."""
         ...
 
@@ -39,5 +39,5 @@ class PlainTransport(socket.socket):
     def adopt(cls, accepted: socket.socket) -> Self:
         return cls(accepted.family, accepted.type, accepted.proto, accepted.detach())
 
-    def send_range(self, file: File, position: int, length: int) -> int:
+    def send_range(self, file: ReadableFile, position: int, length: int) -> int:
         return os.sendfile(self.fileno(), file.fileno(), position, length)

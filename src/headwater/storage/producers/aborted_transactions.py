@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from headwater.storage.file_range import FileRange
+from headwater.file_range import FileRange
 from headwater.storage.index import DamagedIndex
 from headwater.storage.producers.snapshot_files import SnapshotFiles
 from headwater.storage.producers.transaction_index import AbortedTransaction, TransactionIndex

@@ -7,9 +7,9 @@ the checksum does not cover offsets. Batches that this process wrote need no ver
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.errors import CorruptBatch, HeadwaterError
+from headwater.file_range import FileRange
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import HEADER_SIZE
-from headwater.storage.file_range import FileRange
 from headwater.storage.index import OffsetEntry
 from headwater.storage.recovery.scan import Scan, ends_early
 

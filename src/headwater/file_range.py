@@ -1,0 +1,46 @@
+"""What a read hands out: a range of a file instead of its bytes. Storage makes ranges, listeners send them."""
+
+from typing import Protocol
+
+
+class ReadableFile(Protocol):
+    """An open file, as far as a sender needs it."""
+
+    def fileno(self) -> int: ...
+
+    def pread(self, length: int, position: int) -> bytes: ...
+
+    def pread_resident(self, length: int, position: int) -> bytes | None:
+        """The bytes if all of them are in the page cache; None if they would have to be read from the disk."""
+        ...
+
+    def is_resident(self, position: int, length: int) -> bool:
+        """Whether the range is in the page cache."""
+        ...
+
+    def warm(self, position: int, length: int) -> None:
+        """Bring the range into the page cache; blocks for as long as the disk takes."""
+        ...
+
+
+class FileRange:
+    """Whole batches in a file. Holding it keeps the file open, whatever happens to its segment."""
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: ReadableFile, position: int, length: int) -> None:
+        self.file = file
+        self.position = position
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def read(self) -> bytes:
+        return self.file.pread(self.length, self.position)
+
+    def read_resident(self) -> bytes | None:
+        return self.file.pread_resident(self.length, self.position)

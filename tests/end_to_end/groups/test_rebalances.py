@@ -12,6 +12,8 @@ from tests.support.groups.clients import CLIENTS
 from tests.support.groups.crew import SETTINGS, Crew
 from tests.support.groups.history import Lost, complaints
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 200_000
 STAGES = 8
 

@@ -14,7 +14,7 @@ from tests.support.groups.history import Lost, complaints
 
 pytestmark = pytest.mark.slow
 
-RECORDS = 200_000
+RECORDS = 20_000
 STAGES = 8
 
 

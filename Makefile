@@ -8,7 +8,7 @@ COMPILED := $(wildcard src/headwater/protocol/batches/*.pxd) $(patsubst %.pxd,%.
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo check format test coverage interop faults soak bench bench-quick clean
+.PHONY: help install run demo check format test test-all coverage interop faults soak bench bench-quick clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,11 +38,14 @@ format: install ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-test: install ## Run the test suite
+test: install ## Run the tests of every change, in minutes; a short pass over Spark is among them
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not interop and not slow and not spark'
+
+test-all: install ## Run all tests: also volume, kill cycles, planted bugs, power loss and Spark
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not interop'
 
 # Measuring nearly doubles the time of pure Python, and no test depends on it.
-coverage: install ## Run the test suite and show which lines it reached
+coverage: install ## Run all tests and show which lines they reached
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not interop' --cov --cov-report=term
 
 interop: install ## Test with kcat, Java and Go clients and Kafka's own tools; says what it skips

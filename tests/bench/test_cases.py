@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
 # All but those of Spark, which take minutes; each line is one run.

@@ -1,16 +1,18 @@
-"""`headwater sql` on a real Spark: all statements in one process, which starts one Java."""
+"""`headwater sql` on a real Spark: one statement in a process of its own, the others in the session tests share."""
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headwater.testing import Broker
 from tests.support.cli.commands import Commands, Outcome
 from tests.support.cli.program import run_together
+from tests.support.spark.sessions import SharedSparkCommands
 
-pytestmark = pytest.mark.xdist_group("own-spark")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 STATEMENTS = {
     "json": "SELECT a.key, b.key, parse_json(a.value):amount::int * 2 AS twice "
@@ -25,8 +27,11 @@ STATEMENTS = {
 }
 
 
+FORMATS = {"json": "json", "rows": "json", "cut": "csv"}
+
+
 @pytest.fixture(scope="module")
-def queried() -> Iterator[dict[str, Outcome]]:
+def queried_broker() -> Iterator[Broker]:
     with Broker({"num.partitions": "1"}) as broker:
         commands = Commands(broker.bootstrap_servers)
         for topic in ("my-orders", "raw", "nothing"):
@@ -34,12 +39,17 @@ def queried() -> Iterator[dict[str, Outcome]]:
         lines = b"\n".join(b'k%d\t{"amount": %d}' % (number, number) for number in range(3))
         commands.succeed("produce", "my-orders", "--key-separator", "\t", "--quiet", typed=lines)
         commands.succeed("produce", "raw", "--quiet", typed=b"\xff\x00")
-        formats = {"json": "json", "rows": "json", "cut": "csv"}
-        steps = [
-            ["sql", statement, "--format", formats.get(name, "table"), "--limit", "2" if name == "cut" else "100"]
-            for name, statement in STATEMENTS.items()
-        ]
-        yield dict(zip(STATEMENTS, run_together(broker.bootstrap_servers, *steps), strict=True))
+        yield broker
+
+
+def question(name: str) -> list[str]:
+    return ["sql", STATEMENTS[name], "--format", FORMATS.get(name, "table"), "--limit", "2" if name == "cut" else "100"]
+
+
+@pytest.fixture(scope="module")
+def queried(queried_broker: Broker, spark: "SparkSession") -> dict[str, Outcome]:
+    commands = SharedSparkCommands(queried_broker.bootstrap_servers, spark)
+    return {name: commands(*question(name)) for name in STATEMENTS}
 
 
 def rows(outcome: Outcome) -> list[Any]:
@@ -47,12 +57,22 @@ def rows(outcome: Outcome) -> list[Any]:
     return json.loads(outcome.output)
 
 
+JOINED = [
+    {"key": "k0", "key_2": "k2", "twice": 0},
+    {"key": "k1", "key_2": "k1", "twice": 2},
+    {"key": "k2", "key_2": "k0", "twice": 4},
+]
+
+
 def test_json_values_are_opened_and_columns_of_one_name_told_apart(queried: dict[str, Outcome]) -> None:
-    assert rows(queried["json"]) == [
-        {"key": "k0", "key_2": "k2", "twice": 0},
-        {"key": "k1", "key_2": "k1", "twice": 2},
-        {"key": "k2", "key_2": "k0", "twice": 4},
-    ]
+    assert rows(queried["json"]) == JOINED
+
+
+@pytest.mark.spark
+def test_a_statement_has_a_spark_that_starts_and_stops_with_it(queried_broker: Broker) -> None:
+    (outcome,) = run_together(queried_broker.bootstrap_servers, question("json"))
+
+    assert rows(outcome) == JOINED
 
 
 def test_a_topic_has_the_columns_of_a_read_with_text_for_keys_and_values(queried: dict[str, Outcome]) -> None:

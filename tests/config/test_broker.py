@@ -22,6 +22,7 @@ from headwater.config.declaration import (
 )
 from headwater.config.topic import TopicConfig
 from headwater.errors import ConfigError, ErrorCode
+from tests.support.cases import in_one_test
 
 SETTINGS = settings_of(BrokerConfig)
 
@@ -36,14 +37,14 @@ def parsed(declared: Setting, text: str) -> Value | ConfigError:
 # -- declarations
 
 
-@pytest.mark.parametrize("declared", SETTINGS.values(), ids=lambda declared: declared.name)
+@in_one_test(["declared"], zip(SETTINGS.values()))
 def test_every_default_is_a_value_that_the_setting_accepts(declared: Setting) -> None:
     text = declared.render(declared.default)
     assert text is None or declared.parse(text) == declared.default
     assert getattr(BrokerConfig(), declared.attribute) == declared.default
 
 
-@pytest.mark.parametrize("declared", SETTINGS.values(), ids=lambda declared: declared.name)
+@in_one_test(["declared"], zip(SETTINGS.values()))
 def test_every_setting_is_documented_in_a_sentence(declared: Setting) -> None:
     assert declared.documentation[0].isupper()
     assert declared.documentation.endswith((".", ".)"))

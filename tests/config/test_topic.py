@@ -16,6 +16,7 @@ from headwater.config.declaration import (
 )
 from headwater.config.topic import TopicConfig, describe
 from headwater.errors import ConfigError
+from tests.support.cases import in_one_test
 
 SETTINGS = settings_of(TopicConfig)
 
@@ -81,7 +82,7 @@ def test_a_topic_that_sets_nothing_on_a_broker_that_sets_nothing_has_the_default
     assert topic() == TopicConfig()
 
 
-@pytest.mark.parametrize("declared", SETTINGS.values(), ids=lambda declared: declared.name)
+@in_one_test(["declared"], zip(SETTINGS.values()))
 def test_every_default_survives_being_written_out_and_read_back(declared: Setting) -> None:
     text = declared.render(declared.default)
     assert text is not None

@@ -44,7 +44,7 @@ def test_the_example_of_a_test_passes() -> None:
     assert "2 passed" in output
 
 
-@pytest.mark.xdist_group("own-spark")
+@pytest.mark.spark
 def test_the_demo_checks_every_order_and_window_and_stops_cleanly(tmp_path: Path) -> None:
     picture = tmp_path / "pictures" / "demo.svg"
     output = run(str(EXAMPLES / "demo.py"), "--orders", "9100", "--picture", str(picture))

@@ -10,6 +10,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # pyright: ignore[repor
 
 from tests.support.broker.processes import BrokerProcess
 
+pytestmark = pytest.mark.slow
+
 KILLS = 5
 ACKED_BETWEEN_KILLS = 300
 PARTITIONS = 3

@@ -1,17 +1,16 @@
-"""A broker and the commands for it; and what becomes of jobs that run one after the other in one process.
+"""A broker and the commands for it, on the Spark session that tests share."""
 
-Starting Java and a session takes longer than most of these jobs, so they share one.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from headwater.testing import Broker
-from tests.pipelines.faulty_projects import faulty_projects
-from tests.pipelines.secured_job import SecuredJob, secured_job
-from tests.support.cli.commands import Commands, Outcome
-from tests.support.cli.program import run_together
+from tests.support.cli.commands import Commands
+from tests.support.spark.sessions import SharedSparkCommands
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +26,5 @@ def commands(broker: Broker) -> Commands:
 
 
 @pytest.fixture(scope="session")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredJob]:
-    with secured_job(tmp_path_factory.mktemp("secured")) as job:
-        yield job
-
-
-@pytest.fixture(scope="session")
-def outcomes(commands: Commands, secured: SecuredJob, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    steps: dict[str, Sequence[str]] = {"secured": secured.arguments}
-    steps |= faulty_projects(commands, tmp_path_factory.mktemp("projects"))
-    return dict(zip(steps, run_together(commands.bootstrap, *steps.values()), strict=True))
+def spark_commands(spark: "SparkSession", broker: Broker) -> SharedSparkCommands:
+    return SharedSparkCommands(broker.bootstrap_servers, spark)

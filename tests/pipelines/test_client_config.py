@@ -1,24 +1,33 @@
 """A script that a properties file leads to a secured broker, and what it tells."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.pipelines.secured_job import SecuredJob
+from tests.pipelines.secured_job import SecuredJob, secured_job
 from tests.support.cli.commands import Commands, Outcome
+from tests.support.spark.sessions import SharedSparkCommands
 
-pytestmark = pytest.mark.xdist_group("own-spark")
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredJob]:
+    with secured_job(tmp_path_factory.mktemp("secured")) as job:
+        yield job
 
 
-def test_what_the_file_says_reaches_readers_and_writers(outcomes: dict[str, Outcome], secured: SecuredJob) -> None:
-    assert outcomes["secured"].code == 0, outcomes["secured"].error
+@pytest.fixture(scope="module")
+def outcome(spark_commands: SharedSparkCommands, secured: SecuredJob) -> Outcome:
+    return spark_commands(*secured.arguments)
+
+
+def test_what_the_file_says_reaches_readers_and_writers(outcome: Outcome, secured: SecuredJob) -> None:
+    assert outcome.code == 0, outcome.error
     assert secured.copied() == ["a", "b"]
 
 
-def test_the_last_batch_and_the_end_of_a_query_are_told_although_the_script_ends_at_once(
-    outcomes: dict[str, Outcome],
-) -> None:
-    *_, last, end = outcomes["secured"].lines
+def test_the_last_batch_and_the_end_of_a_query_are_told_although_the_script_ends_at_once(outcome: Outcome) -> None:
+    *_, last, end = outcome.lines
 
     assert last.startswith("flow copy: completed, batch 0 in ")
     assert last.endswith("lag 0")

@@ -1,4 +1,4 @@
-"""Projects and scripts on a real Spark against a real broker, each in a process of its own: few, for Java is slow."""
+"""Projects and scripts, each in a process of its own with a Spark of its own: few, for Java is slow."""
 
 import json
 import signal
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from headwater.pipelines import template
-from tests.pipelines.faulty_projects import QUICK, order
-from tests.support.cli.commands import Commands, Outcome
+from tests.pipelines.projects import QUICK, order
+from tests.support.cli.commands import Commands
 
-pytestmark = pytest.mark.xdist_group("own-spark")
+pytestmark = pytest.mark.spark
 
 SCRIPT = """
 import os, sys
@@ -101,25 +101,3 @@ def test_a_script_is_given_a_session_and_its_queries_are_stopped_with_it(command
     assert (status["pipeline"], status["status"]) == ("job", "stopped")
     # A session does not warn of what nobody can change: what is left is Java's own, about its vector instructions.
     assert [line for line in log.splitlines() if "incubator modules" not in line] == []
-
-
-def test_sound_definitions_are_valid(outcomes: dict[str, Outcome]) -> None:
-    assert outcomes["sound"].code == 0, outcomes["sound"].error
-    assert outcomes["sound"].lines == ["sound is valid"]
-
-
-def test_an_error_in_python_is_told_with_its_file_and_line(outcomes: dict[str, Outcome]) -> None:
-    assert outcomes["misspelt"].code == 1
-    assert "transformations/orders.py line 24: NameError: name 'colour' is not defined" in outcomes["misspelt"].error
-
-
-def test_a_table_that_is_not_there_is_told_by_its_name(outcomes: dict[str, Outcome]) -> None:
-    assert outcomes["lost"].code == 1
-    assert "odrers" in outcomes["lost"].error
-    assert "correct the name, or define the table or view in the project" in outcomes["lost"].error
-
-
-def test_a_run_that_fails_tells_the_flow_the_records_and_the_reason(outcomes: dict[str, Outcome]) -> None:
-    assert outcomes["failing"].code == 1
-    assert "flow clean_orders: [USER_RAISED_EXCEPTION] no quantity" in outcomes["failing"].error
-    assert "faulty-orders-0 offsets up to 1" in outcomes["failing"].error

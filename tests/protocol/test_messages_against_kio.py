@@ -3,7 +3,6 @@
 from dataclasses import MISSING
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,16 +22,15 @@ from tests.protocol.kio_oracle import (
     to_kio,
     value_to_kio,
 )
+from tests.support.cases import in_one_test
 
 # What kio 0.6.5 has beyond Kafka 4.2: a version that 4.2 marks unstable, and one that only its successor has.
 NOT_ACCEPTED_BY_KAFKA = {"InitProducerId": {6}, "DescribeLogDirs": {5}}
 
 Message = type[Request | Response]
 
-each_message = pytest.mark.parametrize("message", KAFKA_MESSAGES, ids=lambda message: message.__name__)
-each_version = pytest.mark.parametrize(
-    ("message", "version"), KAFKA_MESSAGE_VERSIONS, ids=lambda value: getattr(value, "__name__", str(value))
-)
+each_message = in_one_test(["message"], zip(KAFKA_MESSAGES))
+each_version = in_one_test(["message", "version"], KAFKA_MESSAGE_VERSIONS)
 
 
 @each_message

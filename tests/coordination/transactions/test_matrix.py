@@ -10,6 +10,7 @@ from headwater.coordination.transactions.transitions import FOLLOWERS, PREPARED,
 from headwater.errors import Refusal
 from headwater.ids import ProducerId
 from tests.coordination.transactions.driver import ORDERS, START, A, B, Driver, producer, stored
+from tests.support.cases import in_one_test
 
 # The id is held by producer 7 at epoch 5; `before` was its epoch 4, `old` is a zombie, `other` has another producer id.
 NOW, BEFORE, OLD, OTHER = producer(7, 5), producer(7, 4), producer(7, 3), producer(8, 5)
@@ -163,7 +164,7 @@ def outcome(driver: Driver, run_command: Callable[[], object], before: Transacti
     return f"{short}{after.producer_epoch}{'!' if refused == ['conc'] else ''}"
 
 
-@pytest.mark.parametrize(("command", "state", "cell"), cells())
+@in_one_test(["command", "state", "cell"], cells())
 def test_every_command_in_every_state(command: str, state: str, cell: str) -> None:
     transaction = STATES[state]
     driver = Driver(*([] if transaction is None else [transaction]))

@@ -10,6 +10,8 @@ from tests.support.groups.clients import CLIENTS
 from tests.support.groups.crew import SETTINGS, Crew
 from tests.support.groups.history import complaints
 
+pytestmark = pytest.mark.slow
+
 RECORDS_AT_A_TIME = 20_000
 
 

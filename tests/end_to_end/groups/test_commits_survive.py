@@ -13,6 +13,8 @@ from tests.support.groups.crew import DEADLINE_S, HEARTBEAT_INTERVAL_MS, SESSION
 from tests.support.kafka.raw_client import RawClient
 from tests.support.kafka.raw_groups import committed
 
+pytestmark = pytest.mark.slow
+
 KILLS = 4
 ACKED_BETWEEN_KILLS = 20
 

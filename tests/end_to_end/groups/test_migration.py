@@ -8,6 +8,8 @@ from tests.support.broker.processes import BrokerProcess
 from tests.support.groups.crew import SETTINGS, Crew
 from tests.support.groups.history import complaints
 
+pytestmark = pytest.mark.slow
+
 MEMBERS = 3
 RECORDS_AT_A_TIME = 5_000
 

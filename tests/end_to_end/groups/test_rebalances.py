@@ -12,7 +12,9 @@ from tests.support.groups.clients import CLIENTS
 from tests.support.groups.crew import SETTINGS, Crew
 from tests.support.groups.history import Lost, complaints
 
-RECORDS = 200_000
+pytestmark = pytest.mark.slow
+
+RECORDS = 20_000
 STAGES = 8
 
 

@@ -8,6 +8,8 @@ from tests.support.broker.processes import BrokerProcess
 from tests.support.transactions.copiers import GROUP_PROTOCOLS, SETTINGS, Copiers
 from tests.support.transactions.kills import check_transactions, copy_amid_kills, create_topics
 
+pytestmark = pytest.mark.slow
+
 # Where in a transaction somebody is killed.
 STEPS = ("begun", "halfway", "sent", "committed")
 

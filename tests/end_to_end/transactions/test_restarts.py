@@ -16,6 +16,8 @@ from tests.support.kafka.topic_contents import (
 )
 from tests.support.transactions.copiers import SETTINGS
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 2
 TRANSACTIONS = 60
 RECORDS = 20

@@ -20,6 +20,8 @@ from tests.support.kafka.topic_contents import (
 )
 from tests.support.transactions.copiers import SETTINGS
 
+pytestmark = pytest.mark.slow
+
 # Long enough to see that the transaction is open while it is.
 TIMEOUT_MS = 3000
 BEHIND = 10

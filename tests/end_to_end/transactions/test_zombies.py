@@ -11,6 +11,8 @@ from tests.support.kafka.raw_client import RawClient
 from tests.support.kafka.topic_contents import read, transactional_producer, wait_until_stable
 from tests.support.transactions.copiers import GROUP_PROTOCOLS, SETTINGS, Copiers
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 400
 
 

@@ -13,6 +13,8 @@ from tests.faults.kills.life import Life
 from tests.support.broker.processes import wait_until
 from tests.support.kafka.raw_client import RawClient, batch_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("full_disk", [told_to_be_full, limited_files])
 def test_a_full_disk_refuses_and_is_read_and_goes_on_when_there_is_room(tmp_path: Path, full_disk: FullDisk) -> None:

@@ -8,6 +8,8 @@ from tests.faults.histories.cases import FaultyBroker, start, wait
 from tests.faults.histories.load import Load, NotInTime
 from tests.faults.histories.planted import BUGS
 
+pytestmark = pytest.mark.slow
+
 # A broker that breaks a promise may well keep its clients from getting anywhere; nobody waits for them for long.
 WAIT_S = 20.0
 LIMIT_S = 3.0

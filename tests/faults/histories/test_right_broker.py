@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.histories.cases import start, wait
 from tests.faults.histories.load import SETTINGS, Load
 from tests.support.broker.processes import BrokerProcess
+
+pytestmark = pytest.mark.slow
 
 ROLES = ("producer", "producer", "copier", "classic", "consumer", "fetcher", "zombie")
 KILLS = 4

@@ -10,6 +10,8 @@ from tests.faults.hostile.watching import MIB, Bystander, watched
 from tests.support.kafka.raw_client import RawClient
 from tests.support.kafka.raw_groups import find
 
+pytestmark = pytest.mark.slow
+
 COUNTS = {"topics": 500, "members": 500}
 COUNT = 2000
 

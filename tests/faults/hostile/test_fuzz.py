@@ -8,11 +8,12 @@ import pytest
 from headwater.protocol.wire.codec import Request, decode, encode
 from tests.faults.hostile.forging import REQUESTS, Forger
 from tests.faults.hostile.fuzzing import fuzz_broker, fuzz_decoder
+from tests.support.cases import in_one_test
 
 DECODED = 2000
 SENT = 100
 
-each_api = pytest.mark.parametrize("request_type", REQUESTS, ids=lambda request: request.__name__)
+each_api = in_one_test(["request_type"], zip(REQUESTS))
 
 
 @each_api

@@ -11,6 +11,8 @@ from tests.faults.kills.failpoints import FAILPOINTS_BY_WORK
 from tests.faults.kills.life import Life
 from tests.faults.kills.lives import Kills, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("work", FAILPOINTS_BY_WORK)
 def test_a_broker_that_dies_at_its_work_keeps_its_promises(tmp_path: Path, work: str) -> None:

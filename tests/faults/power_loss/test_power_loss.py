@@ -7,6 +7,8 @@ import pytest
 from tests.faults.power_loss.exploring import Violation, explore
 from tests.faults.power_loss.recording import RecordingDisk, RecordingFile
 
+pytestmark = pytest.mark.slow
+
 OPERATIONS = 50
 CRASHES = 200
 

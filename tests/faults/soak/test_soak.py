@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.soak.running import soak
+
+pytestmark = pytest.mark.slow
 
 LOAD_S = 10.0
 

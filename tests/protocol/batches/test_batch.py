@@ -16,6 +16,7 @@ from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.batch import HEADER_SIZE, BatchHeader, Marker
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
+from tests.support.cases import in_one_test
 from tests.support.protocol.record_variants import CONTENTS
 
 with warnings.catch_warnings():
@@ -280,7 +281,7 @@ def test_a_changed_byte_never_passes_for_the_batch(position: int, flip: int) -> 
         batches.verify(batch, batches.read_header(batch))
 
 
-@pytest.mark.parametrize("length", range(HEADER_SIZE))
+@in_one_test(["length"], zip(range(HEADER_SIZE)))
 def test_less_than_a_header_is_no_batch(length: int) -> None:
     with pytest.raises(CorruptBatch, match="too few") as caught:
         batches.read_header(bytes(batches.build(two_records()))[:length])

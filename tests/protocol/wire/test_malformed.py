@@ -10,12 +10,11 @@ from headwater.errors import ProtocolError
 from headwater.protocol.wire.codec import Data, Records, Request, Response, Struct, decode, encode, field, int8, int32
 from headwater.protocol.wire.primitives import read_unsigned_varint, write_unsigned_varint
 from tests.protocol.kio_oracle import MESSAGE_VERSIONS, MESSAGES, filled
+from tests.support.cases import in_one_test
 
 Message = type[Request | Response]
 
-each_version = pytest.mark.parametrize(
-    ("message", "version"), MESSAGE_VERSIONS, ids=lambda value: getattr(value, "__name__", str(value))
-)
+each_version = in_one_test(["message", "version"], MESSAGE_VERSIONS)
 
 
 class Inner(Struct):
@@ -190,7 +189,7 @@ def test_mutated_messages_are_read_or_refused(message: Message, version: int, ch
     read_or_refuse(message, version, bytes(data))
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+@in_one_test(["message"], zip(MESSAGES))
 def test_every_byte_may_hold_any_extreme(message: Message) -> None:
     version = message.versions[-1]
     data = encode(filled(message, version), version)

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from headwater.client.cluster import Cluster
 from headwater.testing import Broker
-from tests.spark.recipes.recipes import Sent, Topics, at, batches_done, in_ms, replay_last_batch, run
+from tests.spark.recipes.recipes import Sent, Topics, at, in_ms, run
+from tests.support.spark.checkpoints import batches_done, replay_last_batch
 
 
 @pytest.fixture

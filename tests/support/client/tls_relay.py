@@ -25,6 +25,8 @@ class TlsRelay(Relay):
 
     def serve(self, connection: socket.socket) -> None:
         with self.context.wrap_socket(connection, server_side=True) as secured:
+            # It has taken the connection over, and is closed with the relay if the client does not hang up.
+            self._sockets.append(secured)
             super().serve(secured)
 
 

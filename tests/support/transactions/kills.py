@@ -1,4 +1,4 @@
-"""Has 100,000 records copied while copiers and the broker are killed again and again, and looks at the copies."""
+"""Has 20,000 records copied while copiers and the broker are killed again and again, and looks at the copies."""
 
 import random
 import sys
@@ -16,9 +16,9 @@ PARTITIONS = 6
 COPIERS = 2
 KILLS = 10
 # Two times for each kill of the broker.
-RECORDS_AT_A_TIME = 5_000
+RECORDS_AT_A_TIME = 1_000
 RECORDS = 2 * KILLS * RECORDS_AT_A_TIME
-ABORTED_AT_A_TIME = 500
+ABORTED_AT_A_TIME = 100
 
 
 class Feeder:

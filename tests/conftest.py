@@ -70,6 +70,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator["SparkSession"]
     running = sessions.shared_session(tmp_path_factory.mktemp("spark"))
     yield running
     # What Spark's workers keep connected until they end, this process does not.
-    for client in broker_address._connected.values():
+    for client in broker_address._clusters.values():
         client.close()
     sessions.stop(running)

@@ -1,14 +1,22 @@
 """What a read hands out: a range of a file instead of its bytes. Storage makes ranges, listeners send them."""
 
+from pathlib import Path
 from typing import Protocol
 
 
 class ReadableFile(Protocol):
     """An open file, as far as a sender needs it."""
 
+    @property
+    def path(self) -> Path: ...
+
     def fileno(self) -> int: ...
 
     def pread(self, length: int, position: int) -> bytes: ...
+
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        """How many bytes were read: fewer than the buffer takes only at the end of the file."""
+        ...
 
     def pread_resident(self, length: int, position: int) -> bytes | None:
         """The bytes if all of them are in the page cache; None if they would have to be read from the disk."""

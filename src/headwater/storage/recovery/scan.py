@@ -5,9 +5,9 @@ from struct import Struct
 from typing import Final
 
 from headwater.errors import CorruptBatch, HeadwaterError
+from headwater.file_range import ReadableFile
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
-from headwater.storage.disk import File
 
 HEADER_BLOCK_BYTES: Final = 16 * 1024
 SCAN_BLOCK_BYTES: Final = 4 * 1024 * 1024
@@ -17,7 +17,7 @@ _SPAN: Final = Struct(">qi4xb6xi")
 
 
 def headers(
-    file: File, position: int, end: int, block_bytes: int = HEADER_BLOCK_BYTES
+    file: ReadableFile, position: int, end: int, block_bytes: int = HEADER_BLOCK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Positions and headers of the batches in [position, end). Only the magic and the length are checked."""
     block, block_start, size = b"", position, 0
@@ -36,7 +36,7 @@ def headers(
         position += size
 
 
-def spans(file: File, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+def spans(file: ReadableFile, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """As `headers`, for cold reads: yields only where each batch begins and ends, and its first and last offset."""
     block, block_start, unpack_from = b"", position, _SPAN.unpack_from
     while position + HEADER_SIZE <= end:
@@ -63,7 +63,7 @@ class Scan:
     the scan stopped there."""
 
     def __init__(
-        self, file: File, position: int, end: int, next_offset: int, limit_offset: int, synced_offset: int = 0
+        self, file: ReadableFile, position: int, end: int, next_offset: int, limit_offset: int, synced_offset: int = 0
     ) -> None:
         """`synced_offset`: the log once ended there, so no batch crosses it; 0 where compaction may have been."""
         self.position = position

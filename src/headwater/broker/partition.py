@@ -154,11 +154,8 @@ class Partition:
         *,
         transaction_version: int = 1,
     ) -> None:
-        """End a producer's transaction in this partition; `append` is told when the marker is on disk.
-
-        A producer without an open transaction is accepted. A marker that another coordinator or a later transaction has
-        overtaken is refused.
-        """
+        """End a producer's transaction in this partition, if it has one; `append` is told when the marker is on
+        disk."""
         self.check_marker(producer_id, producer_epoch, marker, transaction_version)
         batch = batches.build_marker(
             marker,
@@ -238,11 +235,8 @@ class Partition:
         self._write_queue.flush_soon(self)
 
     def plan_flush(self) -> FlushTask | None:
-        """What must be flushed for everything written so far to survive a power failure; None if nothing must.
-
-        A failed partition is never flushed again: after a failed flush the next one may well succeed, and would say
-        nothing about what was lost.
-        """
+        """What must be flushed for everything written to survive a power failure; None if nothing must. Never again
+        after a failed flush: the next one may succeed, and would say nothing about what was lost."""
         return None if self._log.failure is not None else self._log.flush_task()
 
     def flushed(self, task: FlushTask) -> None:
@@ -340,13 +334,12 @@ class Partition:
         epoch = self.leader_epoch if is_empty else log.epochs.epoch_at(log.start_offset)
         return TimestampOffset(-1, log.start_offset, epoch)
 
-    def plan_lookup(self, timestamp: int, limit_offset: int) -> Lookup:
-        """Find the first record at or after `timestamp`. The lookup blocks: run it in a thread."""
+    def plan_lookup(self, timestamp: int | None, limit_offset: int) -> Lookup:
+        """Find the first record at or after `timestamp`, or the record with the latest one. The lookup blocks: run it
+        in a thread."""
+        if timestamp is None:
+            return self._log.latest_timestamp_lookup()
         return self._log.timestamp_lookup(timestamp, limit_offset)
-
-    def plan_latest_lookup(self) -> Lookup:
-        """Find the record with the latest timestamp. The lookup blocks: run it in a thread."""
-        return self._log.latest_timestamp_lookup()
 
     # -- leader epochs
 
@@ -430,10 +423,7 @@ class Partition:
         if self.is_closed:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone")
         if self._log.failure is not None:
-            raise self._offline()
-
-    def _offline(self) -> Refusal:
-        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {self._log.failure}")
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.id} is offline: {self._log.failure}")
 
     def _in_doubt(self) -> Refusal:
         """For batches that the next start may find. Clients take a storage error for a promise that nothing was kept,

@@ -38,7 +38,7 @@ async def look_up(partition: Partition, timestamp: int, *, committed_only: bool)
             # There is no tiered storage: nothing was uploaded, and nothing waits to be.
             return NOT_FOUND
         case Place.MAX_TIMESTAMP:
-            lookup = partition.plan_latest_lookup()
+            lookup = partition.plan_lookup(None, limit_offset)
         case _:
             lookup = partition.plan_lookup(timestamp, limit_offset)
     try:

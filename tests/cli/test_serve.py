@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource  # pyright: ignore[reportPrivateImportUsage]
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
 TIMEOUT_S = 30
 
@@ -145,3 +145,15 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
         assert setting(broker.bootstrap_servers, "num.partitions") == "7"
         assert setting(broker.bootstrap_servers, "log.retention.hours") == "6"
         assert setting(broker.bootstrap_servers, "log.segment.bytes") == "50000"
+
+
+def test_a_log_level_that_is_changed_through_the_protocol_takes_effect_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path, "--set", "headwater.log.level=error") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        level = ConfigEntry("headwater.log.level", "info", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[level])
+        (altered,) = admin.incremental_alter_configs([resource]).values()
+        altered.result(TIMEOUT_S)
+        (created,) = admin.create_topics([NewTopic("loud", 1)]).values()
+        created.result(TIMEOUT_S)
+        broker.wait_for_log("created topic loud")

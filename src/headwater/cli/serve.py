@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 if TYPE_CHECKING:
+    from headwater.config.broker import BrokerConfig
     from headwater.node import Node
 
 logger = logging.getLogger(__name__)
@@ -31,31 +32,34 @@ logger = logging.getLogger(__name__)
 def serve(file: Path | None, data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]) -> None:
     """Run a broker in the foreground.
 
-    Prints one line `ready kafka=HOST:PORT data=DIR` when it accepts requests. SIGTERM or Ctrl-C stops it cleanly,
-    SIGHUP reloads the settings that may change while it runs. `headwater config --reference` explains all settings.
+    Prints one line `ready kafka=HOST:PORT data=DIR` when it accepts requests, with `kafka.NAME=HOST:PORT` for each
+    further listener. SIGTERM or Ctrl-C stops it cleanly, SIGHUP reloads the settings that may change while it runs.
+    `headwater config --reference` explains all settings.
     """
     flags = _flags(data_dir, kafka, assignments)
-    # Neither the start nor requests make cycles: looking for them often would take a tenth of the start alone.
+    # Neither the start nor requests make reference cycles: looking for them often would take a tenth of the start.
     gc.set_threshold(50_000, 20, 100)
-    # asyncio brings OpenSSL along, for TLS that no listener offers: 15 % of the memory of an idle broker.
-    with _without("ssl"):
+    with _late_ssl():
         import asyncio
 
     asyncio.run(_serve(file, flags))
 
 
 @contextmanager
-def _without(module: str) -> Generator[None]:
-    """Whoever tries to import it meanwhile does without, unless it is there already."""
-    if module in sys.modules:
+def _late_ssl() -> Generator[None]:
+    """Keep asyncio from importing `ssl`: OpenSSL would be 15 % of the memory of an idle broker (31 instead of 26.4 MB).
+
+    A listener that offers TLS imports `ssl` itself. asyncio's own TLS is not available in this process then.
+    """
+    if "ssl" in sys.modules:
         yield
         return
-    # The documented way: None makes an import raise ModuleNotFoundError.
-    sys.modules[module] = cast("ModuleType", None)
+    # The documented way: None makes an import raise ModuleNotFoundError, which asyncio takes for a Python without TLS.
+    sys.modules["ssl"] = cast("ModuleType", None)
     try:
         yield
     finally:
-        del sys.modules[module]
+        del sys.modules["ssl"]
 
 
 def _flags(data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]) -> dict[str, str]:
@@ -87,26 +91,31 @@ async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await node.start()
-    # What exists by now stays, and need not be looked through again.
+    node.broker.live_config.follow(_configure_logs)
+    # The objects that exist now live as long as the process: the collector need not visit them again.
     gc.freeze()
     loop.add_signal_handler(signal.SIGHUP, _reload, node, file, flags)
-    click.echo(f"ready kafka={node.kafka_address} data={node.data_directory}")
+    addresses = " ".join(f"{name}={endpoint}" for name, endpoint in node.addresses.items())
+    click.echo(f"ready {addresses} data={node.data_directory}")
     await stop.wait()
     logger.info("stopping")
     await node.stop()
     logger.info("stopped cleanly")
 
 
-def _reload(node: "Node", file: Path | None, flags: Mapping[str, str]) -> None:
+def _configure_logs(config: "BrokerConfig") -> None:
     from headwater import logs
+
+    logs.configure(config.headwater_log_format, config.headwater_log_level)
+
+
+def _reload(node: "Node", file: Path | None, flags: Mapping[str, str]) -> None:
     from headwater.config.loader import find_file, load
     from headwater.errors import HeadwaterError
 
     try:
-        config = load(flags, os.environ, find_file(file, os.environ)).config
-        node.reload(config)
+        node.reload(load(flags, os.environ, find_file(file, os.environ)).config)
     except (HeadwaterError, OSError) as error:
         logger.error("settings are not reloaded: %s", error)
         return
-    logs.configure(config.headwater_log_format, config.headwater_log_level)
     logger.info("settings are reloaded")

@@ -34,12 +34,11 @@ class RequestMeasurement:
         self.errors: Tally[int] = Tally()
         self.latency_us = Histogram(MICROSECOND)
 
-    def begin(self) -> int:
-        """Count a request; gives when it began, or NOT_TIMED."""
-        self.count += 1
-        return NOT_TIMED if self.count % TIMED_EVERY != 1 else self._clock.monotonic_us()
+    def now_us(self) -> int:
+        return self._clock.monotonic_us()
 
     def end(self, began_us: int) -> None:
+        """A request that is timed has its reply."""
         self.latency_us.observe(self._clock.monotonic_us() - began_us)
 
 

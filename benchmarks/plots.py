@@ -9,10 +9,11 @@ from matplotlib.figure import Figure as Picture
 
 from benchmarks.comparison import Comparison
 from benchmarks.report import Report, number
-from benchmarks.systems import HEADWATER, KAFKA, KAFKA_TUNED, NATS, PEER, RABBITMQ, REDIS
+from benchmarks.systems import BASELINE, HEADWATER, KAFKA, KAFKA_TUNED, NATS, PEER, RABBITMQ, REDIS
 
 COLOURS = {
     HEADWATER.name: "#1f77b4",
+    BASELINE.name: "#aec7e8",
     KAFKA.name: "#ff7f0e",
     KAFKA_TUNED.name: "#ffbb78",
     NATS.name: "#9467bd",

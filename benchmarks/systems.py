@@ -68,12 +68,19 @@ class System(Protocol):
 
 
 class Headwater:
-    name = "headwater"
-    about = "this broker"
+    """This broker, or the one of another checkout."""
+
     protocol = KAFKA_PROTOCOL
 
+    def __init__(self, name: str, about: str, checkout: str | None) -> None:
+        self.name = name
+        self.about = about
+        self._checkout = checkout
+
     def missing(self) -> str:
-        return ""
+        if self._checkout is None:
+            return "the variable BENCH_BASELINE names no checkout to compare with"
+        return "" if (Path(self._checkout) / "src" / "headwater").is_dir() else f"{self._checkout} is no checkout"
 
     def describe(self) -> Mapping[str, str]:
         return {
@@ -85,7 +92,12 @@ class Headwater:
 
     def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
         # An installed broker has its bytecode on disk, so this one has, too, whatever the environment says.
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(WORK / "bytecode")}
+        environment = {
+            **os.environ,
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(WORK / "bytecode"),
+            "PYTHONPATH": str(Path(self._checkout or ".", "src").absolute()),
+        }
         broker = BrokerProcess(self._command(directory, settings), directory, environment)
         ready = broker.wait_for_line("ready ")
         broker.address = dict(word.split("=", 1) for word in ready.split()[1:])["kafka"]
@@ -158,7 +170,12 @@ class ApacheKafka:
         return class_path(_KAFKA_POM, WORK)
 
 
-HEADWATER = Headwater()
+HEADWATER = Headwater("headwater", "this broker", str(Path(__file__).parent.parent))
+# For a change that must not cost anything: `git worktree add DIR REVISION`, compile it there with `python setup.py
+# build_ext --inplace`, and run BENCH_BASELINE=DIR python -m benchmarks --system headwater --system baseline
+BASELINE = Headwater(
+    "baseline", "the broker of the checkout that BENCH_BASELINE names", os.environ.get("BENCH_BASELINE")
+)
 KAFKA = ApacheKafka(
     "kafka",
     "Apache Kafka as its start script runs it (1 GiB of heap)",
@@ -180,7 +197,9 @@ KAFKA_TUNED = ApacheKafka(
     memory_bytes_min=12 * GIB,
 )
 NATS, REDIS, RABBITMQ = Nats(), Redis(), Rabbitmq()
-SYSTEMS: dict[str, System] = {each.name: each for each in (HEADWATER, KAFKA, KAFKA_TUNED, NATS, REDIS, RABBITMQ)}
+SYSTEMS: dict[str, System] = {
+    each.name: each for each in (HEADWATER, BASELINE, KAFKA, KAFKA_TUNED, NATS, REDIS, RABBITMQ)
+}
 # What all others are compared with.
 PEER = KAFKA.name
 

@@ -94,8 +94,9 @@ def test_a_system_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -
     available, left_out = selected([])
 
     assert [system.name for system in available] == ["headwater"]
-    assert left_out.keys() == {"kafka", "kafka-tuned", "nats", "redis", "rabbitmq"}
+    assert left_out.keys() == {"baseline", "kafka", "kafka-tuned", "nats", "redis", "rabbitmq"}
     assert "java is not on the PATH" in left_out["kafka"]
+    assert "BENCH_BASELINE" in left_out["baseline"]
 
 
 def java(directory: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +127,7 @@ def test_only_systems_that_were_asked_for_are_chosen() -> None:
 
     assert [system.name for system in available] == ["headwater"]
     assert not left_out
-    with pytest.raises(LookupError, match="--system nonsense: the systems are headwater, kafka, kafka-tuned"):
+    with pytest.raises(LookupError, match="--system nonsense: the systems are headwater, baseline, kafka, kafka-tuned"):
         selected(["headwater", "nonsense"])
 
 

@@ -88,8 +88,9 @@ class EffectiveConfig:
             overrides = change(metadata.state.broker_overrides)
             self.check(self._static.changed(overrides))
             events = metadata.state.decide_configure_broker(overrides)
-            if not validate_only:
-                await metadata.commit(events)
+            if validate_only or not events:
+                return
+            await metadata.commit(events)
         self.live.replace(self._static.changed(metadata.state.broker_overrides))
 
     async def change_topic(self, name: str, change: Change, *, validate_only: bool = False) -> None:

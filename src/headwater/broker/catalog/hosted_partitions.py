@@ -123,7 +123,7 @@ class HostedPartitions:
         for partition in partitions:
             partition.close()
         # A flush under way writes by name: it must not find the directory of a topic that is created next.
-        await self._journal.settle(partitions)
+        await self._journal.wait_for_flushes(partitions)
         await self.discard(partitions)
 
     async def discard(self, partitions: Sequence[Partition]) -> None:

@@ -49,7 +49,7 @@ async def _write(asked: WritableTxnMarker, context: Context) -> WritableTxnMarke
 
 
 def _write_one(asked: WritableTxnMarker, where: TopicPartition, context: Context) -> Pending[HeadwaterError | None]:
-    return context.broker.transactions.write_marker_by_hand(
+    return context.broker.transactions.write_admin_marker(
         where,
         ProducerId(asked.producer_id),
         asked.producer_epoch,

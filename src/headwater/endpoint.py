@@ -1,4 +1,4 @@
-"""HOST:PORT as people write it: with Kafka's protocol before it or without, IPv6 in brackets."""
+"""HOST:PORT as people write it: optionally with Kafka's protocol before it, and IPv6 in brackets."""
 
 import re
 from typing import NamedTuple, Self
@@ -28,7 +28,7 @@ class Endpoint(NamedTuple):
 
     @property
     def wildcard(self) -> bool:
-        """Whether it can be bound but not connected to."""
+        """Whether a server can bind to it but a client cannot connect to it."""
         return self.host in {"", "0.0.0.0", "::"}  # noqa: S104
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ class ReadableFile(Protocol):
     def pread(self, length: int, position: int) -> bytes: ...
 
     def pread_into(self, buffer: memoryview, position: int) -> int:
-        """How many bytes were read: fewer than the buffer takes only at the end of the file."""
+        """Gives the number of bytes read: fewer than the buffer holds only at the end of the file."""
         ...
 
     def pread_resident(self, length: int, position: int) -> bytes | None:

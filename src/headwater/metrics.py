@@ -1,6 +1,6 @@
 """Counters, histograms and gauges of one broker, readable in process and in Prometheus's text format.
 
-The hot path adds to plain attributes. Whatever can be derived is asked for only when somebody reads: a gauge is a
+The hot path adds to plain attributes. Values that can be derived are computed at each collection: a gauge is a
 function."""
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
 # Upper bounds of a histogram's buckets are powers of two: a bucket is found with `int.bit_length`.
 BUCKETS = 40
-# Of one family: partitions and groups are as many as clients make them, and reading must stay short.
+# Per family: clients decide how many partitions and groups there are, and a collection must stay short.
 SAMPLES_MAX = 50_000
 
 
@@ -41,8 +41,8 @@ class Counter:
 
 
 class Histogram:
-    """Counts of whole numbers by powers of two. `scale` turns a number into the unit that readers see: 1e-6 for
-    microseconds that are told as seconds."""
+    """Counts of whole numbers by powers of two. `scale` converts a number to the unit of the output: 1e-6 for
+    microseconds that are reported in seconds."""
 
     __slots__ = ("counts", "scale", "total")
 
@@ -82,7 +82,7 @@ class Metrics:
         )
 
     def declare(self, name: str, kind: Kind, text: str, collect: Callable[[], Iterable[Sample]]) -> None:
-        """`collect` gives the samples, each time that somebody reads them."""
+        """`collect` gives the samples at each collection."""
         assert name not in self._families, f"{name} is declared once"
         self._families[name] = kind, text, collect
 
@@ -103,7 +103,7 @@ class Metrics:
         """Every family whose name begins with `prefix`."""
         self._truncated = 0
         families: list[Family] = []
-        # The first family tells how many of the others were truncated, so it is collected last.
+        # The first family counts how many of the others were truncated, so it is collected last.
         for name, (kind, text, collect) in reversed(self._families.items()):
             if name.startswith(prefix):
                 samples = list(islice(collect(), SAMPLES_MAX + 1))
@@ -113,7 +113,7 @@ class Metrics:
 
 
 def render(families: Iterable[Family]) -> str:
-    """In Prometheus's text format, version 0.0.4."""
+    """The families in Prometheus's text format, version 0.0.4."""
     lines: list[str] = []
     for family in families:
         lines += (f"# HELP {family.name} {_escape(family.help)}", f"# TYPE {family.name} {family.kind}")

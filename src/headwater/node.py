@@ -20,7 +20,7 @@ from headwater.storage.disk import Disk
 
 logger = logging.getLogger(__name__)
 
-# Gives the listeners of one kind that the settings ask for.
+# Makes the listeners of one protocol that the settings ask for.
 MakeListeners: TypeAlias = Callable[[Broker, ConnectionPool], Iterable[Listener]]
 
 # Started in this order, stopped in the reverse one.
@@ -51,7 +51,7 @@ class Node:
         return str(self.addresses[KAFKA])
 
     async def start(self) -> None:
-        """Ready for requests when it returns; errors in settings, data or addresses are raised."""
+        """Start everything; requests are served when it returns. Errors in settings, data or addresses are raised."""
         _raise_file_limit()
         data = DataDirectory(Path(self._config.log_dir).absolute(), self._config.node_id, self._disk)
         try:
@@ -86,7 +86,7 @@ class Node:
 
 
 def _raise_file_limit() -> None:
-    """Each segment that is read and each connection is an open file; the usual soft limit of 1,024 is low."""
+    """Raise the soft limit of open files, usually 1,024: each connection and each segment that is read is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -196,15 +196,15 @@ class Broker:
             records = memoryview(bytearray(records))
 
         def joined(refusal: HeadwaterError | None) -> None:
-            is_stranger = partition.producer(producer.producer_id) is None
+            is_unknown = partition.producer(producer.producer_id) is None
             try:
                 if refusal is not None:
-                    if is_stranger and refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS:
-                        self._sequence_guard.turn_away(header, partition.id)
+                    if is_unknown and refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS:
+                        self._sequence_guard.note_refused(header, partition.id)
                     raise refusal
-                if is_stranger:
+                if is_unknown:
                     # In protocol 2 each transaction begins at sequence 0.
-                    self._sequence_guard.begin(header, partition.id, at_zero=membership.adds_partitions)
+                    self._sequence_guard.check_first(header, partition.id, at_zero=membership.adds_partitions)
                 self.produce(partition, records, append, acks=acks, in_transaction=True)
             except HeadwaterError as error:
                 append.fail(error)

@@ -1,4 +1,4 @@
-"""The resources that have settings (topics, groups, brokers), as every listener reads and changes them."""
+"""The resources that have settings (topics, groups, brokers): how every listener reads and changes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum

@@ -1,6 +1,6 @@
-"""What a log needs from time to time: retention, compaction, periodic flushes, checkpoints, forgetting producers.
+"""Periodic jobs: retention, compaction, periodic flushes, checkpoints, and the expiry of producers, offsets and ids.
 
-Each job is a plain method of the current time, so that a test calls it directly; timers only decide when.
+Each job is a plain method that reads the clock, so that a test calls it directly; timers only decide when it runs.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class Housekeeping:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
-        # Since when records wait for a flush, where only flush.ms asks for one.
+        # When records began to wait for a flush, in partitions where only flush.ms asks for one.
         self._dirty_since_ms: dict[Partition, int] = {}
 
     def start(self) -> None:
@@ -49,7 +49,7 @@ class Housekeeping:
         )
 
     async def stop(self) -> None:
-        """Lets a job that is under way come to an end, since its thread could not be stopped anyway."""
+        """Wait for the jobs under way: their threads cannot be cancelled."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
 
@@ -69,7 +69,7 @@ class Housekeeping:
         self._tasks.append(asyncio.create_task(repeat(), name=f"headwater {name}"))
 
     async def _pause(self, milliseconds: int) -> bool:
-        """Whether it ended because the broker stops."""
+        """Sleep; true if the broker stopped meanwhile."""
         try:
             async with asyncio.timeout(milliseconds / 1000):
                 return await self._stopping.wait()
@@ -77,7 +77,7 @@ class Housekeeping:
             return False
 
     def _in_service(self) -> Iterator[Partition]:
-        """The partitions that a job may work on: asked anew at each step, for a job waits between two of them."""
+        """The partitions that a job may work on. Checked again before each, because a job waits between two of them."""
         for partition in tuple(self._broker.partitions.all()):
             if self._stopping.is_set():
                 return
@@ -87,7 +87,7 @@ class Housekeeping:
     # -- jobs
 
     async def flush_due(self) -> None:
-        """Brings records to disk that no producer waits for, as soon as the settings promise."""
+        """Flush records that no producer waits for, as soon as the settings promise."""
         now_ms = self._broker.clock.monotonic_ms()
         dirty_since_ms: dict[Partition, int] = {}
         for partition in self._in_service():
@@ -106,7 +106,7 @@ class Housekeeping:
                 await self.collect(partition.retain(self._broker.clock.now_ms()))
 
     async def compact(self) -> None:
-        """One log after the other, the dirtiest parts of each as its settings ask; stops between batches at a stop."""
+        """Compact one log after the other, as far as its settings ask. When the broker stops, ends between batches."""
         config = self._broker.config
         if not config.log_cleaner_enable:
             return
@@ -135,14 +135,14 @@ class Housekeeping:
     # -- threads
 
     async def collect(self, garbage: Garbage) -> None:
-        """Removes files in a thread: unlinking a large one takes the file system a while."""
+        """Remove files in a thread: unlinking a large file blocks for a while."""
         if garbage:
             await asyncio.to_thread(garbage.run)
 
 
 @contextmanager
 def _alone(job: str, partition: Partition) -> Generator[None]:
-    """What is wrong with one partition must not keep a job from the others: on a full disk, least of all retention."""
+    """Contain the error of one partition: a job, above all retention on a full disk, must go on with the others."""
     try:
         yield
     except (HeadwaterError, OSError) as error:

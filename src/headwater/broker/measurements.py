@@ -1,6 +1,6 @@
-"""What a broker measures of itself. Every number has its name and its meaning here.
+"""The metrics of a broker: every number has its name and its meaning here.
 
-Hot paths hold the counters that they add to; sizes, offsets and lags are read from the partitions when somebody asks.
+Hot paths hold the counters that they add to; sizes, offsets and lags are read from the partitions at each collection.
 """
 
 from collections import Counter as Tally
@@ -24,7 +24,7 @@ NOT_TIMED = 0
 
 
 class RequestMeasurement:
-    """Of one API: how many requests there were, which errors they met, and how long a sample of them took."""
+    """The requests of one API: their number, the errors in their responses, and the latencies of a sample."""
 
     __slots__ = ("_clock", "count", "errors", "latency_us")
 
@@ -46,7 +46,7 @@ class Measurements:
     def __init__(self, clock: Clock) -> None:
         self.metrics = Metrics()
         self._clock = clock
-        # By name of the API.
+        # By the name of the API.
         self.requests: dict[str, RequestMeasurement] = {}
         declare = self.metrics.declare
         declare("headwater_requests_total", "counter", "Requests, by API.", self._request_counts)
@@ -97,7 +97,7 @@ class Measurements:
                 yield from measured.latency_us.samples((("api", api),))
 
     def observe(self, broker: "Broker") -> None:
-        """Declare what is read from the broker's own state."""
+        """Declare the metrics that are read from the broker's own state."""
         metrics, partitions, state = self.metrics, broker.partitions, broker.metadata.state
 
         def per_partition(value: "Callable[[Partition], float]") -> Callable[[], Iterable[Sample]]:

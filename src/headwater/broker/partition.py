@@ -183,7 +183,7 @@ class Partition:
         elif self._must_flush(acks) and next_offset > self._log.flushed_offset:
             self._await_flush(append)
         else:
-            append.tell()
+            append.complete()
 
     def write_staged(self, now_ms: int) -> None:
         """End of turn: write everything staged at once, then send the replies that need nothing else."""
@@ -203,7 +203,7 @@ class Partition:
             if must_flush:
                 self._await_flush(append)
             else:
-                append.tell()
+                append.complete()
         self._move_high_watermark()
 
     def _refuse_staged(self, waiting: Sequence[tuple[Append, bool]], error: Exception) -> None:
@@ -247,7 +247,7 @@ class Partition:
         self._move_high_watermark()
         while waiting and waiting[0].next_offset <= flushed_offset:
             append = waiting.popleft()
-            append.tell()
+            append.complete()
         if waiting:
             self._write_queue.flush_soon(self)
 
@@ -324,7 +324,7 @@ class Partition:
         return aborted.in_range(found, offset) if aborted.segments else ()
 
     def read_written(self, offset: int, bytes_max: int, limit_offset: int) -> FileRange:
-        """For the broker's own logs: as `read`, whether consumers may see the batches yet or not."""
+        """For the broker's own logs: as `read`, but also batches that consumers may not see yet."""
         return self._log.read(offset, bytes_max, limit_offset=limit_offset, first_batch_whole=True)
 
     def first_record(self) -> TimestampOffset:
@@ -344,7 +344,7 @@ class Partition:
     # -- leader epochs
 
     def check_leader_epoch(self, believed: int) -> None:
-        """Refuse a client whose idea of the leader epoch is not ours; -1 is a client that has none."""
+        """Refuse a client that knows another leader epoch; -1 is a client that knows none."""
         if believed < 0 or believed == self.leader_epoch:
             return
         if believed < self.leader_epoch:
@@ -434,7 +434,7 @@ class Partition:
         )
 
     def close(self) -> None:
-        """The topic is deleted: requests that still wait are told so."""
+        """The topic is deleted: fail the requests that still wait."""
         self.is_closed = True
         self._log.fail("the partition is gone")
         self._fail_waiting(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.id} is gone"))

@@ -1,6 +1,6 @@
-"""A result that comes later, handed on in the same instant.
+"""A result that comes later, with a callback that runs at once.
 
-An asyncio future calls back one loop turn later; on the path of every produce and fetch that turn is worth saving.
+An asyncio future runs its callbacks one loop turn later; on the path of every produce and fetch that turn matters.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ U = TypeVar("U")
 class Pending(Generic[T]):
     __slots__ = ("_callback", "_outcome", "is_done")
 
-    # Whether it only waits, so that nothing is lost when nobody wants the result any more.
+    # Whether the request only waits, so that it may be cancelled when its client has gone.
     is_abandonable: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -27,13 +27,14 @@ class Pending(Generic[T]):
         self.is_done = True
         callback, self._callback = self._callback, None
         if callback is not None:
-            # Not kept: whoever listens often holds this object, and such a circle would wait for the collector.
+            # The outcome is not stored: the callback's owner often holds this object, and the reference cycle would
+            # stay in memory until the garbage collector runs.
             callback(outcome)
         else:
             self._outcome = outcome
 
     def then(self, callback: Callable[[T], None]) -> None:
-        """Calls back with the result, at once if it is there. One listener is all that a reply ever has."""
+        """Call back with the result, at once if it is there. A result has one listener at most."""
         assert self._callback is None, "a result has one listener"
         if self.is_done:
             callback(self._outcome)  # pyright: ignore[reportArgumentType]
@@ -46,7 +47,7 @@ class Pending(Generic[T]):
         return mapped
 
     def abandon(self) -> None:
-        """Nobody wants the result any more."""
+        """The client has gone, so that the result is not wanted any more."""
 
     async def wait(self) -> T:
         if not self.is_done:
@@ -57,8 +58,8 @@ class Pending(Generic[T]):
 
 
 class Abandonable(Pending[T]):
-    """May be long in coming, and is no reason to keep the connection of a client that has left: it then comes to
-    nobody."""
+    """A result that may be long in coming (a rebalance). The connection of a client that has left is not kept for it,
+    and the result is then discarded."""
 
     __slots__ = ()
 

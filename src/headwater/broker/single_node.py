@@ -45,7 +45,7 @@ class SingleNode:
         return node
 
     def coordinator_epoch(self, log: TopicPartition) -> int:  # noqa: ARG002 (it is the same for each)
-        # The only coordinator is never replaced by another.
+        # The only node is never replaced as coordinator.
         return 0
 
     def racks_of(self, topic_id: TopicId, partition: int) -> frozenset[str]:

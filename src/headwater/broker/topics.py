@@ -1,4 +1,4 @@
-"""Topics, as every listener finds, creates, grows and deletes them; the rules stand here once."""
+"""Topics: how every listener finds, creates, grows and deletes them. The rules are enforced here once."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ __all__ = ["Assignments", "Topic", "Topics", "check_not_internal"]
 
 logger = logging.getLogger(__name__)
 
-# The nodes that shall hold each new partition, by its index.
+# The nodes that are to hold each new partition, by its index.
 Assignments = Mapping[int, Sequence[NodeId]]
 
 

@@ -25,7 +25,7 @@ from headwater.config.topic_defaults import TopicDefaults
 from headwater.config.transaction_defaults import TransactionDefaults
 from headwater.errors import ConfigError
 
-# Settings that stand in for one another, strongest first, as DescribeConfigs tells them.
+# Settings with one meaning, strongest first, as DescribeConfigs lists them.
 _SYNONYMS = {
     names[0]: names
     for names in (
@@ -121,7 +121,7 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
 
     @classmethod
     def from_values(cls, values: Mapping[str, str], source: ConfigSource = ConfigSource.STATIC_BROKER) -> Self:
-        """The settings that `values` gives by Kafka's names, and defaults."""
+        """The settings in `values`, by Kafka's names, over the defaults."""
         return cls().changed(values, source)
 
     def changed(self, values: Mapping[str, str], source: ConfigSource = ConfigSource.DYNAMIC_BROKER) -> Self:
@@ -138,8 +138,8 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
         return config
 
     def reloaded(self, fresh: Self) -> tuple[Self, tuple[str, ...]]:
-        """These settings with what may change while running taken from `fresh`, and the names of those that differ
-        there but wait for the next start."""
+        """These settings with the dynamic ones taken from `fresh`, and the names of the others that differ in `fresh`:
+        they take effect at the next start."""
         declared = settings_of(BrokerConfig).items()
         changes: dict[str, Any] = {each.attribute: fresh.value_of(name) for name, each in declared if each.dynamic}
         origins = {name: (fresh if each.dynamic else self).origin_of(name) for name, each in declared}
@@ -148,7 +148,7 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
         return config, tuple(name for name, _ in declared if config.value_of(name) != fresh.value_of(name))
 
     def check(self) -> None:
-        """Refuses values that contradict each other."""
+        """Refuse values that contradict each other."""
         super().check()
         if self.log_cleaner_min_compaction_lag_ms > self.log_cleaner_max_compaction_lag_ms:
             raise ConfigError(
@@ -158,7 +158,7 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
 
 
 def describe(broker: BrokerConfig) -> list[ConfigEntry]:
-    """What DescribeConfigs tells about the broker."""
+    """The broker's settings as DescribeConfigs shows them."""
     return [
         declared.entry(
             declared.disclosed(broker.value_of(name)),

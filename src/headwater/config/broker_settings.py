@@ -1,6 +1,6 @@
-"""Settings of the broker, and what topics and groups take from them: whatever they do not set themselves.
+"""Settings of the broker. Topics and groups inherit from them what they do not set themselves.
 
-Each value knows where it came from, to tell whoever asks.
+The source of each value is remembered, for DescribeConfigs.
 """
 
 import dataclasses
@@ -27,16 +27,16 @@ Declaring = TypeVar("Declaring", bound=type["BrokerSettings"])
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def broker_settings_class(declaring: Declaring) -> Declaring:
-    """As `settings_class`, without slots: BrokerConfig is made of several classes, and Python combines none with slots.
-    There is one such object in a process, so it may be large."""
+    """As `settings_class`, without slots: BrokerConfig inherits from several classes, and Python cannot combine bases
+    that have slots. There is one such object in a process, so its size does not matter."""
     decorate = dataclasses.dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
     return decorate(declaring)
 
 
 @broker_settings_class
 class BrokerSettings(Settings):
-    # Where values that were set on purpose came from. A value that differs from its default without being named here
-    # was given to the constructor, which counts as static.
+    # The sources of values that were set explicitly. A value that differs from its default without an entry here was
+    # given to the constructor, which counts as static.
     origins: Mapping[str, ConfigSource] = dataclasses.field(
         default_factory=dict[str, ConfigSource], compare=False, repr=False
     )
@@ -45,7 +45,7 @@ class BrokerSettings(Settings):
         """Refuse values that contradict each other."""
 
     def value_of(self, name: str) -> Value:
-        """The value of the setting with Kafka's name `name`."""
+        """The value of the setting that Kafka calls `name`."""
         return getattr(self, attribute_of(name))
 
     def origin_of(self, name: str) -> ConfigSource:
@@ -53,7 +53,7 @@ class BrokerSettings(Settings):
         return self.origins.get(name, ConfigSource.DEFAULT if unset else ConfigSource.STATIC_BROKER)
 
     def lookups(self, names: Sequence[str]) -> tuple[ConfigSynonym, ...]:
-        """Everything that settings of one meaning are set to, strongest first: the first one is in force."""
+        """All values of settings with one meaning, strongest first: the first one is in effect."""
         explicit: list[ConfigSynonym] = []
         defaults: list[ConfigSynonym] = []
         for name in names:
@@ -66,7 +66,7 @@ class BrokerSettings(Settings):
         return (*explicit, *defaults)
 
     def resolve(self, declaring: type[Settings], overrides: Mapping[str, str], kind: str) -> dict[str, Any]:
-        """The values, by attribute, of something that sets `overrides` itself and takes the rest from here."""
+        """The values, by attribute, of a resource that sets `overrides` itself and inherits the rest from here."""
         values: dict[str, Any] = {each.attribute: self._inherited(each) for each in settings_of(declaring).values()}
         for name, text in overrides.items():
             declared = find_setting(declaring, name, kind)
@@ -76,7 +76,8 @@ class BrokerSettings(Settings):
     def entries(
         self, declaring: type[Settings], overrides: Mapping[str, str], source: ConfigSource
     ) -> list[ConfigEntry]:
-        """What DescribeConfigs tells about something that sets `overrides` itself, which is what `source` calls it."""
+        """The settings, as DescribeConfigs shows them, of a resource that sets `overrides` itself. `source` is where
+        such values come from."""
         return [self._entry(declared, overrides.get(name), source) for name, declared in settings_of(declaring).items()]
 
     def _entry(self, declared: Setting, override: str | None, source: ConfigSource) -> ConfigEntry:

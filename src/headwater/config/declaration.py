@@ -1,7 +1,7 @@
 """How a setting is declared: Kafka's name, type, default, bounds, one sentence of documentation.
 
-A settings class derives from `Settings`, and its fields are made by `setting`. The attribute, parser, environment
-variable, DescribeConfigs entry and line in the reference all derive from that one declaration.
+A settings class derives from `Settings`, and `setting` makes its fields. Attribute, parser, environment variable,
+DescribeConfigs entry and line in the reference all derive from that one declaration.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 VALUE_LENGTH_MAX = 65_536
 
-# Java's number syntax and no more: Python's own would also take underscores, "nan" and other scripts' digits.
+# Only Java's number syntax: Python's own also accepts underscores, "nan" and digits of other scripts.
 _INTEGER = r"[+-]?[0-9]{1,19}"
 _DECIMAL = r"[+-]?([0-9]{1,19}(\.[0-9]{0,19})?|\.[0-9]{1,19})([eE][+-]?[0-9]{1,3})?"
 
@@ -28,7 +28,7 @@ Declared = TypeVar("Declared", bound=Value)
 
 
 class SettingType(IntEnum):
-    """Kafka's config types, by the code that DescribeConfigs gives them. INT has 32 bits, LONG 64."""
+    """Kafka's types of settings, by their codes in DescribeConfigs. INT has 32 bits, LONG 64."""
 
     BOOLEAN = 1
     STRING = 2
@@ -43,7 +43,7 @@ LONG, DOUBLE, LIST = SettingType.LONG, SettingType.DOUBLE, SettingType.LIST
 
 
 class ConfigSource(IntEnum):
-    """Where a value came from, by the code that DescribeConfigs gives it."""
+    """Where a value came from, by Kafka's codes in DescribeConfigs."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -54,7 +54,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigSynonym(NamedTuple):
-    """One of the places that a value was looked up in, strongest first."""
+    """One of the places where a value is looked up."""
 
     name: str
     value: str | None
@@ -62,7 +62,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting as DescribeConfigs tells it. `value` is None where it is unset, or too secret to tell."""
+    """A setting as DescribeConfigs shows it. `value` is None if it is unset or sensitive."""
 
     name: str
     value: str | None
@@ -82,7 +82,7 @@ class Setting(NamedTuple):
     documentation: str
     minimum: float | None = None
     maximum: float | None = None
-    # Values outside the bounds that have a meaning of their own, such as -1 for "no limit".
+    # Values outside of the bounds with a meaning of their own, such as -1 for "no limit".
     also: tuple[int, ...] = ()
     allowed: tuple[str, ...] = ()
     pattern: str | None = None
@@ -90,7 +90,7 @@ class Setting(NamedTuple):
     sensitive: bool = False
     # The broker settings that a topic setting falls back to, strongest first.
     synonyms: tuple[str, ...] = ()
-    # Refuses text that has a grammar of its own.
+    # Raises ConfigError for text that does not follow the grammar of this setting.
     check: Callable[[str], object] | None = None
 
     @property
@@ -99,12 +99,12 @@ class Setting(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable of the setting."""
         return "HEADWATER_" + self.name.removeprefix("headwater.").replace(".", "_").upper()
 
     @property
     def range(self) -> str:
-        """The values that it takes, for the reference and for refusals."""
+        """The values that it accepts, as text for the reference and for refusals."""
         if self.allowed:
             listing = ", ".join(self.allowed)
             return f"any of {listing}" if self.type is SettingType.LIST else f"one of {listing}"
@@ -115,7 +115,7 @@ class Setting(NamedTuple):
         return f"at least {minimum}{also}" if minimum is not None else ""
 
     def parse(self, text: str) -> Value:
-        """The value that `text` stands for, or a ConfigError that names this setting."""
+        """The value of `text`; otherwise raises a ConfigError that names this setting."""
         text = text.strip()
         if len(text) > VALUE_LENGTH_MAX:
             raise self.refusal(f"{len(text)} characters, the limit is {VALUE_LENGTH_MAX}")
@@ -139,11 +139,11 @@ class Setting(NamedTuple):
                 return self._recognised(text)
             case SettingType.LIST:
                 items = [self._recognised(item) for item in _items(text)]
-                # The default tells whether the order of the list means something.
+                # The type of the default tells whether the order of the list matters.
                 return tuple(dict.fromkeys(items)) if isinstance(self.default, tuple) else frozenset(items)
 
     def render(self, value: Value) -> str | None:
-        """The text that `parse` turns back into `value`; None where the setting is unset."""
+        """The text that `parse` turns back into `value`; None if the setting is unset."""
         match value:
             case None:
                 return None
@@ -157,13 +157,13 @@ class Setting(NamedTuple):
                 return str(value)
 
     def normalize(self, text: str) -> str:
-        """The text that stands for the same value in Kafka's spelling. A list keeps the order that it was given in,
-        so that whoever declared it finds it unchanged."""
+        """The same value in Kafka's spelling. A list keeps its order, so that tools which declare settings find them
+        unchanged."""
         value = self.parse(text)
         return ",".join(_items(text)) if isinstance(value, frozenset) else str(self.render(value))
 
     def disclosed(self, value: Value) -> str | None:
-        """The text that may be told to whoever may read settings."""
+        """The value as DescribeConfigs may show it: None if the setting is sensitive."""
         return None if self.sensitive else self.render(value)
 
     def entry(
@@ -209,8 +209,8 @@ class Setting(NamedTuple):
 
 
 class Settings:
-    """What `settings_class` decorates. These methods go by the fields one at a time: compiling straight-line code for
-    each of eighty settings, as dataclasses otherwise do, would take milliseconds of every start."""
+    """Base of the classes that `settings_class` decorates. These methods loop over the fields: dataclasses would
+    otherwise compile straight-line code for each of eighty settings, which takes milliseconds of every start."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
@@ -247,7 +247,7 @@ Declaring = TypeVar("Declaring", bound=type[Settings])
 
 
 def derived() -> Any:
-    """Follows from settings: whoever declares it sets it when those are there."""
+    """A field that is computed from settings: the constructor of its class sets it after them."""
     return dataclasses.field(init=False, repr=False, compare=False, default=None)
 
 
@@ -275,7 +275,8 @@ def settings_of(declaring: type) -> Mapping[str, Setting]:
 
 
 def find_setting(declaring: type, name: str, kind: str) -> Setting:
-    """The setting of that name, or a refusal with the nearest name that exists. `kind` is "topic" or "broker"."""
+    """The setting of that name; refuses an unknown name with the nearest known one. `kind` is what has the setting, for
+    the message: "topic", "group" or "broker"."""
     settings = settings_of(declaring)
     found = settings.get(name)
     if found is None:
@@ -285,16 +286,16 @@ def find_setting(declaring: type, name: str, kind: str) -> Setting:
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `name` was most likely meant to be."""
-    # Imported here because only a refusal needs it, and because start-up time is counted.
+    # Late import: only a refusal needs it, and start-up time counts.
     from difflib import get_close_matches  # noqa: PLC0415
 
-    # A longer text is no misspelling, and matching it would cost time that whoever sent it chose.
+    # Longer text is no misspelling, and a client could make the broker spend much time on matching it.
     matches = get_close_matches(name, candidates, n=1) if len(name) <= 128 else []
     return matches[0] if matches else None
 
 
 def in_milliseconds(name: str, value: Value) -> Value:
-    """The value of a setting, with the unit that its name ends in (as log.retention.hours does) turned into ms."""
+    """The value in milliseconds, if the setting's name ends in another unit (log.retention.hours)."""
     milliseconds = _MILLISECONDS_IN.get(name.rpartition(".")[2])
     return value * milliseconds if milliseconds and isinstance(value, int) and value > 0 else value
 
@@ -328,7 +329,8 @@ def setting(
     sensitive: bool = False,
     check: Callable[[str], object] | None = None,
 ) -> Declared:
-    """Declares a field of a settings class. The checker sees the default, and with it the attribute's type."""
+    """Declare a field of a settings class. The return type is the default's, so that type checkers know the attribute's
+    type."""
     declared = Setting(
         name,
         value_type,

@@ -1,6 +1,6 @@
-"""A group's settings: Kafka's names and rules. The group need not exist; what it does not set comes from the broker.
+"""A group's settings: Kafka's names and rules. The group need not exist. What it does not set comes from the broker.
 
-The settings of share groups and of Kafka Streams are left out, because there are no such groups here.
+Settings of share groups and of Kafka Streams are left out: there are no such groups here.
 """
 
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ class GroupConfig(Settings):
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str], broker: GroupDefaults) -> Self:
-        """The settings of a group that sets `overrides` itself and takes the rest from the broker."""
+        """The settings of a group that sets `overrides` itself and inherits the rest from the broker."""
         config = cls(**broker.resolve(cls, overrides, "group"))
         config.check(broker)
         return config
 
     def check(self, broker: GroupDefaults) -> None:
-        """Refuses values beyond the broker's bounds, or that contradict each other."""
+        """Refuse values beyond the broker's bounds, and values that contradict each other."""
         heartbeat_ms, session_ms = self.consumer_heartbeat_interval_ms, self.consumer_session_timeout_ms
         _check_bounds(
             "consumer.heartbeat.interval.ms",
@@ -51,7 +51,7 @@ class GroupConfig(Settings):
 
 
 def describe(overrides: Mapping[str, str], broker: GroupDefaults) -> list[ConfigEntry]:
-    """What DescribeConfigs tells about a group that sets `overrides` itself."""
+    """The settings, as DescribeConfigs shows them, of a group that sets `overrides` itself."""
     return broker.entries(GroupConfig, overrides, ConfigSource.DYNAMIC_GROUP)
 
 

@@ -1,6 +1,6 @@
 """The broker settings of groups and committed offsets, under the names that Kafka gives them on a broker.
 
-As in Kafka, they are read when the broker starts; what may change later is set per group (`group_config`).
+As in Kafka, they are read when the broker starts; settings that may change later are set per group (`config/group.py`).
 """
 
 from headwater.config.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class

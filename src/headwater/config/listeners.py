@@ -1,5 +1,5 @@
-"""Listeners as Kafka's settings write them: a name, the security protocol it stands for, an address to bind, and the
-address that clients are told.
+"""Listeners as Kafka's settings write them: a name, its security protocol, an address to bind, and an advertised
+address.
 """
 
 import re
@@ -29,12 +29,12 @@ class ListenerAddress(NamedTuple):
     name: str
     protocol: SecurityProtocol
     bound: Endpoint
-    # What clients are told to connect to; None stands for the address that is bound.
+    # The address that responses tell clients to connect to; None for the bound address.
     advertised: Endpoint | None
 
 
 def parse_addresses(text: str) -> Mapping[str, Endpoint]:
-    """Addresses by the name of their listener, in the order in which they are written."""
+    """Addresses by the name of their listener, in the order of the text."""
     addresses: dict[str, Endpoint] = {}
     for part in text.split(","):
         named = _NAMED.fullmatch(part.strip())
@@ -46,7 +46,7 @@ def parse_addresses(text: str) -> Mapping[str, Endpoint]:
 
 
 def parse_protocols(text: str) -> Mapping[str, SecurityProtocol]:
-    """The security protocol of each name of a listener."""
+    """The security protocol of each listener name."""
     protocols: dict[str, SecurityProtocol] = {}
     for part in text.split(","):
         name, separator, protocol = (piece.strip().upper() for piece in part.partition(":"))
@@ -62,14 +62,14 @@ def parse_protocols(text: str) -> Mapping[str, SecurityProtocol]:
 
 
 def listener_addresses(listeners: str, advertised: str | None, protocol_map: str) -> Sequence[ListenerAddress]:
-    """The listeners of a broker, or what is wrong with the settings taken together."""
+    """The listeners of a broker. Raises ConfigError if the three settings contradict each other."""
     bound = parse_addresses(listeners)
-    told: Mapping[str, Endpoint] = {} if advertised is None else parse_addresses(advertised)
+    advertised_by_name: Mapping[str, Endpoint] = {} if advertised is None else parse_addresses(advertised)
     protocols = parse_protocols(protocol_map)
-    unknown = told.keys() - bound.keys()
+    unknown = advertised_by_name.keys() - bound.keys()
     if unknown:
         raise ConfigError(f"advertised.listeners: there is no listener {min(unknown)} (listeners)")
-    found = [_listener(name, endpoint, told.get(name), protocols) for name, endpoint in bound.items()]
+    found = [_listener(name, endpoint, advertised_by_name.get(name), protocols) for name, endpoint in bound.items()]
     _check_ports(found)
     return found
 
@@ -92,7 +92,7 @@ def _listener(
 
 
 def _check_ports(listeners: Sequence[ListenerAddress]) -> None:
-    """As in Kafka, listeners have ports of their own, but for an IPv4 and an IPv6 address that share one."""
+    """As in Kafka, each listener has a port of its own, but an IPv4 and an IPv6 address may share one."""
     by_port: dict[int, ListenerAddress] = {}
     for each in listeners:
         other = by_port.setdefault(each.bound.port, each)

@@ -1,6 +1,6 @@
-"""Gathers the broker's settings: the command line over the environment over a TOML file over defaults.
+"""Loads the broker's settings: the command line over the environment over a TOML file over defaults.
 
-Whatever is unknown or out of range is refused with the place that it stands in and the name that was probably meant.
+A setting that is unknown or out of range is refused with its source and the name that was probably meant.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,19 +18,19 @@ DEFAULT = "default"
 
 _PREFIX = "HEADWATER_"
 _FILE_BYTES_MAX = 1_048_576
-# Variables that are no settings of a broker: the one above, and those of commands that are clients.
+# Variables that are not settings of a broker: the one above, and those of client commands.
 _OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_BOOTSTRAP", "HEADWATER_CLIENT_CONFIG"})
 
 
 class Effective(NamedTuple):
-    """The settings in force, and for each of them where its value stands."""
+    """The settings in effect, and the source of each value."""
 
     config: BrokerConfig
     sources: Mapping[str, str]
 
 
 def find_file(chosen: Path | None, environment: Mapping[str, str]) -> Path | None:
-    """The file to load: the chosen one, the environment's, or the one in the working directory if there is one."""
+    """The file to load: the chosen one, else the environment's, else the one in the working directory if it exists."""
     if chosen is not None:
         return chosen
     named = environment.get(FILE_VARIABLE)
@@ -65,7 +65,7 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str
             continue
         name = names.get(variable)
         if name is None:
-            # The prefix that they all share would make any two of them look alike.
+            # Without the prefix that all of them share, which would make any two names similar.
             meant = nearest(variable.removeprefix(_PREFIX), [each.removeprefix(_PREFIX) for each in names])
             hint = f"; did you mean {_PREFIX}{meant}?" if meant else ""
             raise ConfigError(f"unknown environment variable {printable(variable)[:200]}{hint}")
@@ -84,7 +84,7 @@ def _from_file(file: Path | None) -> Iterator[tuple[str, str, str]]:
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415  only a broker that has a file pays for its parser
+    import tomllib  # noqa: PLC0415  late import: only a broker that has a file needs the parser
 
     try:
         with file.open("rb") as stream:
@@ -101,7 +101,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 
 def _flattened(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, object]]:
-    """Every value with its dotted name, whether the dots came from nested tables or stood in a quoted key."""
+    """Every value with its dotted name, whether the dots come from nested tables or from a quoted key."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flattened(cast("dict[str, Any]", value), f"{prefix}{key}.")

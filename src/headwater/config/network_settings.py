@@ -175,7 +175,7 @@ class NetworkSettings(BrokerSettings):
 
     def check(self) -> None:
         super().check()
-        # Raises what is wrong with the listeners taken together.
+        # Raises ConfigError if the listener settings contradict each other.
         _ = self.listener_addresses
         if self.socket_request_max_bytes > self.queued_max_request_bytes:
             raise ConfigError(

@@ -31,7 +31,8 @@ _THROTTLED_REPLICA = r"\*|[0-9]{1,10}:[0-9]{1,10}"
 
 
 def _inherited(name: str, *synonyms: str, minimum: int | None = None) -> Any:
-    """A topic setting that is declared by its broker synonyms, strongest first; only the last always has a value."""
+    """A topic setting that is declared by its broker synonyms, strongest first; only the last one always has a
+    value."""
     strongest, weakest = (settings_of(TopicDefaults)[synonym] for synonym in (synonyms[0], synonyms[-1]))
     bounds: dict[str, Any] = {} if minimum is None else {"minimum": minimum, "also": ()}
     default = in_milliseconds(weakest.name, weakest.default)
@@ -106,7 +107,7 @@ class TopicConfig(Settings):
         "Whether old segments move to tiered storage. Only false is accepted, because there is none yet.",
     )
     retention_bytes: int = _inherited("retention.bytes", "log.retention.bytes")
-    # A topic may ask for 0, which deletes whatever is closed; a broker may not.
+    # A topic may set 0, which deletes every closed segment; a broker may not.
     retention_ms: int = _inherited(
         "retention.ms", "log.retention.ms", "log.retention.minutes", "log.retention.hours", minimum=-1
     )
@@ -118,7 +119,7 @@ class TopicConfig(Settings):
         "unclean.leader.election.enable", "unclean.leader.election.enable"
     )
 
-    # Known from then on, because every produced batch asks.
+    # Computed once in the constructor, because every produced batch reads them.
     is_compacted: bool = derived()
     is_log_append_time: bool = derived()
     # The codec that batches are stored in; None keeps the producer's.
@@ -137,7 +138,7 @@ class TopicConfig(Settings):
 
     @property
     def compression_level(self) -> int | None:
-        """The level for `stored_codec`; None where that codec has none."""
+        """The level for `stored_codec`; None if that codec has no levels."""
         match self.compression_type:
             case "gzip":
                 return self.compression_gzip_level
@@ -150,13 +151,13 @@ class TopicConfig(Settings):
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str], broker: TopicDefaults) -> Self:
-        """The settings of a topic that sets `overrides` itself and takes the rest from the broker."""
+        """The settings of a topic that sets `overrides` itself and inherits the rest from the broker."""
         config = cls(**broker.resolve(cls, overrides, "topic"))
         config.check()
         return config
 
     def check(self) -> None:
-        """Refuses values that contradict each other, or ask for what is not there."""
+        """Refuse values that contradict each other, and features that do not exist yet."""
         if self.remote_storage_enable:
             raise ConfigError("remote.storage.enable: true is refused because there is no tiered storage yet")
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
@@ -169,11 +170,11 @@ class TopicConfig(Settings):
 
 
 def describe(overrides: Mapping[str, str], broker: TopicDefaults) -> list[ConfigEntry]:
-    """What DescribeConfigs tells about a topic that sets `overrides` itself."""
+    """The settings, as DescribeConfigs shows them, of a topic that sets `overrides` itself."""
     return broker.entries(TopicConfig, overrides, ConfigSource.DYNAMIC_TOPIC)
 
 
 def _check_local(name: str, local: int, whole: int) -> None:
-    """What stays on local disk cannot outlast the topic. -1 is no limit, and -2 follows the topic."""
+    """Refuse local retention above the topic's own: -1 is no limit, and -2 follows the topic."""
     if local != -2 and whole != -1 and (local == -1 or local > whole):
         raise ConfigError(f"local.{name} ({local}) is more than {name} ({whole})")

@@ -1,6 +1,6 @@
 """The broker settings that a topic falls back to, under the names that Kafka gives them on a broker.
 
-Type, default, bounds and documentation of a topic setting are declared here once; `topic_config` refers to them.
+Type, default, bounds and documentation of a topic setting are declared here once; `config/topic.py` refers to them.
 """
 
 from headwater.config.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class

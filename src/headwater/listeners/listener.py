@@ -1,4 +1,4 @@
-"""A door for clients. `node.py` starts listeners in order and stops them in reverse order."""
+"""The port that every listener implements. `node.py` starts listeners in order and stops them in reverse order."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ class Listener(Protocol):
 
     @property
     def endpoint(self) -> Endpoint:
-        """The address that is bound, with the port that was taken where none was chosen."""
+        """The bound address, with the port that the system chose if the settings say 0."""
         ...
 
     def start(self) -> None:
@@ -25,5 +25,5 @@ class Listener(Protocol):
         ...
 
     async def stop(self, timeout_ms: int) -> None:
-        """Wait for the requests under way, but no longer than told, then close every connection."""
+        """Wait for the requests under way, at most `timeout_ms`, then close every connection."""
         ...

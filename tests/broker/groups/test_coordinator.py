@@ -65,7 +65,7 @@ def test_a_group_is_where_every_tool_looks_for_it(group_id: str, java_hash: int,
 
 
 def test_names_of_any_length_have_a_place_and_long_ones_are_not_remembered() -> None:
-    remembered = sharded_topic._remembered_partition_of.cache_info
+    remembered = sharded_topic._cached_partition_of.cache_info
     before = remembered().currsize
     assert 0 <= partition_of("x" * 32_767, 50) < 50
     assert remembered().currsize == before

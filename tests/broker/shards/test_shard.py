@@ -39,7 +39,7 @@ async def test_no_answer_leaves_before_what_it_rests_on_is_on_disk(tmp_path: Pat
 
 async def test_what_nobody_waits_for_is_written_with_what_comes_next(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
-        stage.shard.tell(told("one"))
+        stage.shard.submit_write_behind(told("one"))
         stage.broker.journal.write_now()
         assert stage.words.seen == ["one"]
         assert stage.partition._log.end_offset == 0
@@ -49,15 +49,15 @@ async def test_what_nobody_waits_for_is_written_with_what_comes_next(tmp_path: P
 
 async def test_what_nobody_waits_for_is_written_when_nothing_comes(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
-        stage.shard.tell(told("one"))
+        stage.shard.submit_write_behind(told("one"))
         await until(lambda: stage.partition._log.end_offset == 1)
-        stage.shard.tell(told("two"))
+        stage.shard.submit_write_behind(told("two"))
         await until(lambda: stage.partition._log.end_offset == 2)
 
 
 async def test_no_answer_rests_on_what_could_wait_and_is_not_on_disk(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
-        stage.shard.tell(told("one"))
+        stage.shard.submit_write_behind(told("one"))
         question = stage.shard.submit(count)
         assert not question.is_done
         assert await settled(question) == 1
@@ -66,7 +66,7 @@ async def test_no_answer_rests_on_what_could_wait_and_is_not_on_disk(tmp_path: P
 
 async def test_what_could_wait_is_written_when_the_broker_stops(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
-        stage.shard.tell(told("one"))
+        stage.shard.submit_write_behind(told("one"))
         await stage.shard.close()
         await run(stage.broker.journal.drain())
         assert await stage.replayed() == ["one"]
@@ -75,9 +75,9 @@ async def test_what_could_wait_is_written_when_the_broker_stops(tmp_path: Path) 
 async def test_what_could_wait_is_gone_with_its_machine(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         await stage.say("kept")
-        stage.shard.tell(told("lost"))
+        stage.shard.submit_write_behind(told("lost"))
         stage.shard.drop("for the test")
-        stage.shard.tell(told("unheard"))
+        stage.shard.submit_write_behind(told("unheard"))
         await run(stage.shard.load())
         assert stage.words.seen == ["kept"]
         await stage.say("next")

@@ -76,7 +76,7 @@ async def test_a_partition_out_of_service_refuses_and_says_so(tmp_path: Path) ->
     async with on_stage(tmp_path) as stage:
         stage.partition._log.fail("the disk is gone")
         assert refusal(await settled(stage.shard.submit(say("one")))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await until(lambda: "offline: the disk is gone" in str(stage.shard._trouble))
+        await until(lambda: "offline: the disk is gone" in str(stage.shard._refusal))
         assert stage.shard.machine is None
 
 

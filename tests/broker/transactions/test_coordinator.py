@@ -7,7 +7,7 @@ import pytest
 
 from headwater.broker.pending import Pending
 from headwater.broker.transactions import coordinator as transactions_module
-from headwater.broker.transactions import sequence_guard as first_sequences_module
+from headwater.broker.transactions import sequence_guard as sequence_guard_module
 from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.clock import ManualClock
@@ -144,19 +144,19 @@ async def test_records_do_not_overtake_those_that_a_coordinator_turned_away_whil
 
 
 def test_only_so_many_producers_that_were_turned_away_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_sequences_module, "TURNED_AWAY_MAX", 2)
-    first_sequences, where = SequenceGuard(), TopicPartition(TopicName("topic"), 0)
+    monkeypatch.setattr(sequence_guard_module, "REFUSED_MAX", 2)
+    guard, where = SequenceGuard(), TopicPartition(TopicName("topic"), 0)
 
     def header(producer_id: int, sequence: int) -> BatchHeader:
         batch = batch_of(b"", producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
         return batches.read_header(memoryview(batch))
 
     for producer_id in (1, 2, 3):
-        first_sequences.turn_away(header(producer_id, 0), where)
-    first_sequences.begin(header(1, 1), where, at_zero=False)
+        guard.note_refused(header(producer_id, 0), where)
+    guard.check_first(header(1, 1), where, at_zero=False)
     for producer_id in (2, 3):
         with pytest.raises(Refusal) as refusal:
-            first_sequences.begin(header(producer_id, 1), where, at_zero=False)
+            guard.check_first(header(producer_id, 1), where, at_zero=False)
         assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

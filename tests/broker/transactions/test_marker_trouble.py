@@ -70,7 +70,7 @@ async def test_every_partition_gets_its_marker(tmp_path: Path, protocol_version:
         await eventually(lambda: state(broker) is complete)
         assert [markers(each) for each in partitions] == [[is_commit], [], [is_commit]]
         assert all(is_stable(each) for each in partitions)
-        await eventually(lambda: not broker.transactions._writing)
+        await eventually(lambda: not broker.transactions._marker_writers)
 
 
 @PROTOCOLS
@@ -230,7 +230,7 @@ async def test_a_topic_that_is_deleted_needs_no_marker(tmp_path: Path, is_made_a
 async def test_the_next_transaction_begins_as_soon_as_the_markers_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions_module, "HOLD_S", TIMEOUT_S)
+    monkeypatch.setattr(transactions_module, "PARK_TIMEOUT_S", TIMEOUT_S)
     disk = FaultyDisk()
     async with with_cursed(tmp_path, disk) as (broker, producer, cursed, healthy):
         disk.write_error = FULL
@@ -246,7 +246,7 @@ async def test_the_next_transaction_begins_as_soon_as_the_markers_are_written(
 async def test_a_broker_that_stops_sends_away_who_waits_for_markers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions_module, "HOLD_S", TIMEOUT_S)
+    monkeypatch.setattr(transactions_module, "PARK_TIMEOUT_S", TIMEOUT_S)
     disk = FaultyDisk()
     async with with_cursed(tmp_path, disk) as (broker, producer, _, healthy):
         disk.write_error = FULL
@@ -264,9 +264,9 @@ async def test_a_broker_that_stops_waits_for_no_marker(tmp_path: Path) -> None:
     async with with_cursed(tmp_path, disk) as (broker, producer, cursed, _):
         disk.write_error = FULL
         await end(broker, producer)
-        await eventually(lambda: bool(broker.transactions._writing))
+        await eventually(lambda: bool(broker.transactions._marker_writers))
         await run(broker.transactions.stop())
-        assert not broker.transactions._writing
+        assert not broker.transactions._marker_writers
         assert markers(cursed) == []
         disk.heal()
     async with running(tmp_path, SETTINGS) as again:
@@ -284,10 +284,10 @@ async def test_a_coordinator_that_is_loaded_again_writes_no_marker_into_a_later_
         for _ in range(3):
             shard.drop("for a test")
             await run(shard.load())
-        assert len(broker.transactions._writing) == 1
+        assert len(broker.transactions._marker_writers) == 1
         disk.heal()
         await eventually(lambda: state(broker) is COMPLETE_COMMIT)
-        await eventually(lambda: not broker.transactions._writing)
+        await eventually(lambda: not broker.transactions._marker_writers)
         assert markers(cursed) == [True]
 
 

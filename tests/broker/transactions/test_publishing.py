@@ -41,7 +41,7 @@ def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions_module, "RETRY_PAUSE_S", 0.001)
     monkeypatch.setattr(transactions_module, "RETRY_PAUSE_S_MAX", 0.001)
     monkeypatch.setattr(shard_module, "RELOAD_PAUSE_S", 0.001)
-    monkeypatch.setattr(transactions_module, "PUBLISHED_HOLD_S", 0.001)
+    monkeypatch.setattr(transactions_module, "MARKERS_TIMEOUT_S", 0.001)
 
 
 async def staged(broker: Broker, partition: Partition, *transactional_ids: TransactionalId) -> list[StagedWriter]:
@@ -99,7 +99,7 @@ async def test_the_decision_over_all_writers_is_one_batch_of_the_log(tmp_path: P
 async def test_whoever_is_told_of_a_publication_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_commit: bool
 ) -> None:
-    monkeypatch.setattr(transactions_module, "PUBLISHED_HOLD_S", TIMEOUT_S)
+    monkeypatch.setattr(transactions_module, "MARKERS_TIMEOUT_S", TIMEOUT_S)
     disk = FaultyDisk()
     disk.cursed = "sink"
     async with running(tmp_path, {**SETTINGS, "headwater.flush": "ack"}, disk=disk) as broker:

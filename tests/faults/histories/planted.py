@@ -83,7 +83,7 @@ def _acknowledge_without_append() -> None:
             return
         append.base_offset = self._next_offset
         append.next_offset = self._next_offset + header.record_count
-        append.tell()
+        append.complete()
 
     _stage(wrong)
 

@@ -45,7 +45,7 @@ async def recover(root: Path, settings: Mapping[str, str], promised: Promised) -
     broker = start(root, settings, clock=ManualClock(NOW_MS), disk=disk)
     try:
         await loaded(broker)
-        await eventually(lambda: not broker.transactions._writing)
+        await eventually(lambda: not broker.transactions._marker_writers)
         await check(broker, promised)
         steps = disk.steps[:]
         await _goes_on(broker)

@@ -7,7 +7,7 @@ import pytest
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode, Refusal
 from headwater.listeners.kafka import fetch_sessions
-from headwater.listeners.kafka.fetch_sessions import EPOCH_MAX, EVICTION_MS, Fetching, FetchSessions
+from headwater.listeners.kafka.fetch_sessions import EPOCH_MAX, EVICTION_MS, FetchPlan, FetchSessions
 from headwater.protocol.messages.records.fetch import (
     EpochEndOffset,
     FetchPartition,
@@ -39,8 +39,8 @@ def asks(
     )
 
 
-def offsets_of(fetching: Fetching) -> dict[tuple[object, int], int]:
-    return {(one.topic, one.index): one.offset for one in fetching.partitions}
+def offsets_of(plan: FetchPlan) -> dict[tuple[object, int], int]:
+    return {(one.topic, one.index): one.offset for one in plan.partitions}
 
 
 def opened(sessions: FetchSessions, offsets: dict[UUID, dict[int, int]]) -> int:
@@ -99,11 +99,11 @@ def test_a_full_fetch_ends_the_session_that_it_names(epoch: int) -> None:
     sessions = FetchSessions(10, ManualClock())
     session_id = opened(sessions, {FIRST: {0: 0}})
 
-    fetching = sessions.begin(asks({FIRST: {0: 7}}, (session_id, epoch)), uses_topic_ids=True)
+    plan = sessions.begin(asks({FIRST: {0: 7}}, (session_id, epoch)), uses_topic_ids=True)
 
-    assert offsets_of(fetching) == {(FIRST, 0): 7}
-    assert not fetching.is_incremental
-    assert (fetching.session is None) is (epoch == -1)
+    assert offsets_of(plan) == {(FIRST, 0): 7}
+    assert not plan.is_incremental
+    assert (plan.session is None) is (epoch == -1)
     assert len(sessions) == (1 if epoch == 0 else 0)
     assert refusal(sessions, asks({}, (session_id, 1))) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -112,9 +112,9 @@ def test_a_session_with_nothing_left_in_it_ends() -> None:
     sessions = FetchSessions(10, ManualClock())
     session_id = opened(sessions, {FIRST: {0: 0}})
 
-    fetching = sessions.begin(asks({}, (session_id, 1), forgotten={FIRST: [0]}), uses_topic_ids=True)
+    plan = sessions.begin(asks({}, (session_id, 1), forgotten={FIRST: [0]}), uses_topic_ids=True)
 
-    assert (fetching.session, fetching.partitions, len(sessions)) == (None, [], 0)
+    assert (plan.session, plan.partitions, len(sessions)) == (None, [], 0)
 
 
 def test_a_fetch_of_nothing_opens_no_session() -> None:
@@ -140,9 +140,9 @@ def test_the_session_unused_for_longest_makes_room_but_none_in_use_does() -> Non
 
 def test_a_broker_without_slots_has_no_sessions() -> None:
     sessions = FetchSessions(0, ManualClock())
-    fetching = sessions.begin(asks({FIRST: {0: 3}}), uses_topic_ids=True)
-    assert fetching.session is None
-    assert offsets_of(fetching) == {(FIRST, 0): 3}
+    plan = sessions.begin(asks({FIRST: {0: 3}}), uses_topic_ids=True)
+    assert plan.session is None
+    assert offsets_of(plan) == {(FIRST, 0): 3}
 
 
 def test_all_sessions_together_remember_no_more_partitions_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,9 +150,9 @@ def test_all_sessions_together_remember_no_more_partitions_than_allowed(monkeypa
     clock = ManualClock()
     sessions = FetchSessions(10, clock)
     opened(sessions, {FIRST: {0: 0, 1: 0}})
-    fetching = sessions.begin(asks({FIRST: {2: 5, 3: 6}}), uses_topic_ids=True)
-    assert fetching.session is None
-    assert offsets_of(fetching) == {(FIRST, 2): 5, (FIRST, 3): 6}, "it is served all the same"
+    plan = sessions.begin(asks({FIRST: {2: 5, 3: 6}}), uses_topic_ids=True)
+    assert plan.session is None
+    assert offsets_of(plan) == {(FIRST, 2): 5, (FIRST, 3): 6}, "it is served all the same"
 
     clock.advance(fetch_sessions.EVICTION_MS)
     session_id = opened(sessions, {FIRST: {2: 5, 3: 6}})
@@ -166,7 +166,7 @@ def test_partitions_that_were_served_go_last() -> None:
     session_id = opened(sessions, {FIRST: {0: 0, 1: 0, 2: 0}})
     session = sessions._sessions[session_id]
 
-    session.answered([(FIRST, 0), (FIRST, 9)])
+    session.rotate([(FIRST, 0), (FIRST, 9)])
 
     order = sessions.begin(asks({}, (session_id, 1)), uses_topic_ids=True).partitions
     assert [one.index for one in order] == [1, 2, 0]

@@ -113,7 +113,7 @@ async def end(
 
 
 async def crashed(broker: Broker) -> None:
-    for task in broker.transactions._writing.values():
+    for task in broker.transactions._marker_writers.values():
         task.cancel()
     await crash(broker)
 

@@ -18,7 +18,7 @@ from headwater.ids import GroupId
 
 logger = logging.getLogger(__name__)
 
-# From the settings that a resource has of its own to those it shall have. Called when its turn has come, so that each
+# Maps the settings that a resource has of its own to those it shall have. Called under the change lock, so that each
 # change starts from the outcome of the one before it.
 Change: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 

@@ -45,12 +45,12 @@ class CatalogFormat:
         try:
             return _decode(key, value)
         except ValueError as error:
-            # The checksum was right, so it was written like this: by what, is for a person to find out.
+            # The checksum was right, so the record was written like this: an operator must find out by which program.
             raise DamagedCatalog(f"the catalog's record {key[:80]!r} is not understood: {error}") from error
 
 
 def _decode(key: bytes, value: bytes | None) -> Event | None:
-    """Whatever is not as `encode` writes it is a ValueError, as are bytes that are no JSON or no UTF-8."""
+    """Raises ValueError for a record that `encode` would not write, and for bytes that are not JSON or UTF-8."""
     if key.startswith(_TOPIC):
         name = TopicName(key[len(_TOPIC) :].decode())
         return TopicDeleted(name) if value is None else _topic(name, orjson.loads(value))
@@ -77,7 +77,7 @@ def _topic(name: TopicName, stored: Any) -> Topic:
 
 
 def _number(stored: object) -> int:
-    # Not isinstance, to which true is a number, too.
+    # Not isinstance: a bool is an int, too.
     if type(stored) is not int:
         raise ValueError("a number is expected")
     return stored

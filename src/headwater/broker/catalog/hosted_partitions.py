@@ -1,4 +1,4 @@
-"""The partitions of this node: opened at start, made and removed with their topics.
+"""The partitions of this node: opened at start, created and removed with their topics.
 
 A topic's directories are made before the metadata says that it exists, and removed after the metadata says that it is
 gone: a crash in between leaves a stray directory, never a topic whose data is missing.
@@ -27,7 +27,7 @@ RECOVERY_THREADS = 16
 
 class HostedPartitions:
     def __init__(self, data: DataDirectory, clock: Clock, journal: Journal, metadata_partition: Partition) -> None:
-        """`metadata_partition` belongs to no topic, but is kept like any other partition."""
+        """`metadata_partition` belongs to no topic, but is flushed, compacted and closed like any other."""
         self.by_topic: dict[TopicName, list[Partition]] = {}
         # Held from the moment offsets are gathered until they are written. Otherwise a checkpoint that is under way
         # while a topic is deleted and created again would give the new topic the offsets of the old one. It also makes
@@ -68,7 +68,8 @@ class HostedPartitions:
         # Late import: a clean start does without it, and start-up time counts.
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
-        # After a crash each log waits for the disk, which serves many at once in about the time of one.
+        # After a crash, recovery of each log waits for the disk, which serves many logs at once in about the time of
+        # one.
         with ThreadPoolExecutor(RECOVERY_THREADS) as threads:
             yield from threads.map(self._open, identities, configs)
 
@@ -123,7 +124,7 @@ class HostedPartitions:
         for partition in partitions:
             partition.close()
         # A flush under way writes by name: it must not find the directory of a topic that is created next.
-        await self._journal.settle(partitions)
+        await self._journal.wait_for_flushes(partitions)
         await self.discard(partitions)
 
     async def discard(self, partitions: Sequence[Partition]) -> None:

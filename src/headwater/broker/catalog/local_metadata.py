@@ -1,7 +1,7 @@
 """The metadata of a single node: the catalog's machine, folded over a log in the data directory.
 
-Unlike the machines of groups and transactions, this one applies an event after it is on disk: topics have directories,
-which must be made before and removed after, so changes are made one at a time.
+Unlike the machines of groups and transactions, this one applies an event only when it is on disk: a topic's directories
+must be created before the event and removed after it. So changes are made one at a time.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Producer ids. They are reserved in blocks, so that a crash skips some and never gives one twice."""
+"""Producer ids, reserved in blocks: a crash skips the rest of a block, and no id is given twice."""
 
 from headwater.broker.ports.metadata import Metadata
 from headwater.coordination.catalog.machine import PRODUCER_ID_BLOCK

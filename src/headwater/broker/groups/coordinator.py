@@ -1,6 +1,6 @@
 """Consumer groups and their offsets: every command to the machines over `__consumer_offsets`.
 
-The topic is made for the first who looks for a coordinator. A refused command is an outcome, never raised.
+The first request for a group's coordinator creates the topic. A refused command is an outcome, never raised.
 """
 
 # Lazy annotations: nested functions are defined per request.
@@ -17,7 +17,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.ports.leadership import Leadership
 from headwater.broker.shards.shard import Decide, Outcome
-from headwater.broker.shards.sharded_topic import Kind, ShardedTopic, refused
+from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition, refused
 from headwater.broker.topics import Topics
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
@@ -63,25 +63,25 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         def new_log(partition: Partition) -> GroupLog:
             return GroupLog(partition, config.live.current.offsets_topic_compression_codec)
 
-        kind = Kind(
+        definition = ShardedTopicDefinition(
             OFFSETS_TOPIC,
             lambda: config.live.current.offsets_topic_num_partitions,
             lambda: {"segment.bytes": str(config.live.current.offsets_topic_segment_bytes)},
             new_log,
             lambda: GroupMachine(config.live.current, config.of_group, view, self._has_room, self._bytes_left),
         )
-        super().__init__(kind, topics, partitions, journal, clock)
+        super().__init__(definition, topics, partitions, journal, clock)
 
     def _has_room(self) -> bool:
-        """Whether one more group may begin."""
+        """Whether one more group may be created."""
         return sum(len(machine.groups) for machine in self.machines()) < self._config.current.headwater_groups_max
 
     def _bytes_left(self) -> int:
-        """What the members of all groups may still take."""
+        """How many bytes the members of all groups may still take."""
         taken = sum(machine.weight for machine in self.machines())
         return self._config.current.headwater_groups_memory_max_bytes - taken
 
-    # -- what is measured
+    # -- measurements
 
     def ids(self) -> Iterator[GroupId]:
         for machine in self.machines():
@@ -109,11 +109,11 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         group_id: GroupId,
         decide: Decide[GroupMachine, ResultT],
         *,
-        nameless: ErrorCode | None = ErrorCode.INVALID_GROUP_ID,
+        empty_id_code: ErrorCode | None = ErrorCode.INVALID_GROUP_ID,
     ) -> Pending[Outcome[ResultT]]:
-        """`nameless` is the refusal of a group without a name, None where Kafka allows one."""
-        if not group_id and nameless is not None:
-            return refused(Refusal(nameless, "a group has a name (group.id)"))
+        """`empty_id_code` refuses an empty group id; None where Kafka allows one."""
+        if not group_id and empty_id_code is not None:
+            return refused(Refusal(empty_id_code, "a group has a name (group.id)"))
         if len(group_id) > GROUP_ID_LENGTH_MAX:
             message = f"a group's name has at most {GROUP_ID_LENGTH_MAX} characters (group.id)"
             return refused(Refusal(ErrorCode.INVALID_GROUP_ID, message))
@@ -144,7 +144,7 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         return self._submit(
             group_id,
             lambda machine, _, now: machine.decide_member_heartbeat(group_id, heartbeat, now),
-            nameless=ErrorCode.INVALID_REQUEST,
+            empty_id_code=ErrorCode.INVALID_REQUEST,
         )
 
     # -- offsets
@@ -152,14 +152,14 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
     def commit(self, group_id: GroupId, commit: Commit) -> Pending[Outcome[Sequence[ErrorCode]]]:
         """An error code for each of the offsets, in their order."""
         return self._submit(
-            group_id, lambda machine, _, now: machine.decide_commit(group_id, commit, now), nameless=None
+            group_id, lambda machine, _, now: machine.decide_commit(group_id, commit, now), empty_id_code=None
         )
 
     def commit_in_transaction(
         self, group_id: GroupId, commit: Commit, producer_id: ProducerId, producer_epoch: int
     ) -> Pending[Outcome[Sequence[ErrorCode]]]:
-        """As `commit`, and counts once the producer's transaction is committed. That it has one which includes the
-        partition of this group, its coordinator must have said."""
+        """As `commit`, but the offsets count once the producer's transaction is committed. The caller has made sure,
+        with the transaction coordinator, that the transaction is open and includes the partition of this group."""
         return self._submit(
             group_id,
             lambda machine, _, now: machine.decide_commit_in_transaction(
@@ -176,7 +176,7 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         is_committed: bool,
         transaction_version: int,
     ) -> Pending[Outcome[None]]:
-        """What the producer has committed for groups of that partition counts now, or is forgotten."""
+        """Make the offsets count that the producer committed for groups of that partition, or forget them."""
         if not 0 <= partition_index < len(self.shards):
             message = f"{OFFSETS_TOPIC} has no partition {partition_index}"
             return refused(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))
@@ -186,8 +186,10 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
             )
         )
 
-    def committed(self, group_id: GroupId, asked: OffsetQuery) -> Pending[Outcome[Sequence[FoundOffset]]]:
-        return self._submit(group_id, lambda machine, _ticket, _now: machine.committed(group_id, asked), nameless=None)
+    def committed(self, group_id: GroupId, query: OffsetQuery) -> Pending[Outcome[Sequence[FoundOffset]]]:
+        return self._submit(
+            group_id, lambda machine, _ticket, _now: machine.committed(group_id, query), empty_id_code=None
+        )
 
     def delete_offsets(
         self, group_id: GroupId, partitions: Sequence[TopicPartition]
@@ -199,18 +201,20 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
     # -- groups as wholes
 
     def describe_classic(self, group_id: GroupId) -> Pending[Outcome[ClassicDescription]]:
-        return self._question(group_id, lambda machine: machine.describe_classic(group_id), nameless=None)
+        return self._query(group_id, lambda machine: machine.describe_classic(group_id), empty_id_code=None)
 
     def describe_consumer(self, group_id: GroupId) -> Pending[Outcome[ConsumerDescription]]:
-        return self._question(group_id, lambda machine: machine.describe_consumer(group_id))
+        return self._query(group_id, lambda machine: machine.describe_consumer(group_id))
 
     def delete(self, group_id: GroupId) -> Pending[Outcome[None]]:
-        return self._submit(group_id, lambda machine, _ticket, _now: machine.decide_delete(group_id), nameless=None)
+        return self._submit(
+            group_id, lambda machine, _ticket, _now: machine.decide_delete(group_id), empty_id_code=None
+        )
 
     async def list(self) -> list[GroupListing]:
-        """Of all shards; one that cannot answer makes the whole a refusal, because a part would look like all."""
+        """The groups of all shards. Refused if one shard cannot answer, because a part would look like all groups."""
         listings: list[GroupListing] = []
-        for outcome in await self.submit_to_all(_listing):
+        for outcome in await self.submit_to_all(_decide_listings):
             if isinstance(outcome, HeadwaterError):
                 raise outcome
             listings += outcome
@@ -221,25 +225,25 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget_topics([name]))
 
     async def expire(self) -> None:
-        """Forgets offsets that nobody has used for `offsets.retention.minutes`, and groups that have nothing left."""
+        """Forget offsets that were not used for `offsets.retention.minutes`, and groups that have nothing left."""
         await self.submit_to_all(lambda machine, _ticket, now: machine.decide_expire(now))
 
-    def _question(
+    def _query(
         self,
         group_id: GroupId,
-        ask: Callable[[GroupMachine], ResultT],
+        read: Callable[[GroupMachine], ResultT],
         *,
-        nameless: ErrorCode | None = ErrorCode.INVALID_GROUP_ID,
+        empty_id_code: ErrorCode | None = ErrorCode.INVALID_GROUP_ID,
     ) -> Pending[Outcome[ResultT]]:
         def decide(machine: GroupMachine, _ticket: Ticket, _now: Now) -> Decision[ResultT]:
-            return Decision((), ask(machine))
+            return Decision((), read(machine))
 
-        return self._submit(group_id, decide, nameless=nameless)
+        return self._submit(group_id, decide, empty_id_code=empty_id_code)
 
 
 def _labels(group_id: GroupId, where: TopicPartition) -> Labels:
     return ("group", group_id), ("topic", where.topic), ("partition", str(where.partition))
 
 
-def _listing(machine: GroupMachine, _ticket: Ticket, _now: Now) -> Decision[Sequence[GroupListing]]:
+def _decide_listings(machine: GroupMachine, _ticket: Ticket, _now: Now) -> Decision[Sequence[GroupListing]]:
     return Decision((), machine.listings())

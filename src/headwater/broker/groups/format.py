@@ -24,14 +24,14 @@ class DamagedGroups(HeadwaterError):
 
 class GroupFormat:
     def encode(self, event: Event) -> StoredRecord:
-        """A KeyError for the end of a transaction: that is a marker, which has a batch of its own kind."""
+        """Raises KeyError for TransactionEnded, which is not a record but a control batch."""
         return _WRITERS[type(event)](event)
 
     def decode(self, key: bytes, value: bytes | None) -> Event | None:
         try:
             read = _READERS.get(read_record_type(key))
-            # None for groups of other kinds, records that Kafka itself no longer reads, and those of newer versions.
+            # None for other kinds of groups, for records that Kafka itself no longer reads, and for newer versions.
             return None if read is None else read(key, value)
         except ProtocolError as error:
-            # The checksum was right, so the record was written like this. A person must find out by what.
+            # The checksum was right, so the record was written like this: an operator must find out by which program.
             raise DamagedGroups(f"the group record {key[:80]!r} is not understood: {error}") from error

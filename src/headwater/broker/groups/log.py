@@ -1,8 +1,8 @@
-"""The log of a machine of groups. Offsets committed inside transactions are stored as any other producer's records are.
+"""The log of a machine of groups. Offsets committed inside a transaction are stored like any transactional records.
 
 They are ordinary records in transactional batches of their producer, and a control batch ends the transaction. So the
-partition tracks which transactions are open, and compaction keeps the offsets of those, drops aborted ones, and treats
-committed ones as plain commits.
+partition tracks which transactions are open, and compaction keeps the offsets of open transactions, drops aborted
+offsets, and treats committed ones as plain commits.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,8 +46,8 @@ class GroupLog(StateLog[Event]):
         self._epochs: dict[ProducerId, int] = {}
 
     def check(self, events: Sequence[object]) -> None:
-        """Refuses producers and coordinators that others have replaced."""
-        # Events that are decided together all belong to one transaction, or none of them does.
+        """Fence producers and coordinators that newer ones have replaced."""
+        # The events of one decision either all belong to one transaction, or none of them does.
         event = events[-1] if events else None
         if not isinstance(event, TransactionEvent):
             return
@@ -63,9 +63,9 @@ class GroupLog(StateLog[Event]):
         self._epochs[producer_id] = epoch
 
     def append(self, events: Sequence[Event], append: Append, now_ms: int) -> None:
-        """Writes as few batches as the order of the events allows. They are written together and flushed in their
-        order, so `append`, which is told about the last batch, speaks for all; an error in one also fails those after
-        it."""
+        """Write as few batches as the order of the events allows. They are written together and flushed in order, and
+        an error in one also fails those after it: so `append` stands for all of them, although it completes with the
+        last."""
         self._epochs.clear()
         runs = [(kind, list(run)) for kind, run in groupby(events, _batch_kind)]
         last = len(runs) - 1
@@ -120,5 +120,5 @@ def _marker(event: TransactionEnded) -> Marker:
 
 
 def _ignore(append: Append) -> None:
-    """Nobody waits for a batch that others follow."""
+    """No command waits for a batch that another one follows."""
     del append

@@ -1,4 +1,4 @@
-"""The topics as groups see them: from the agreed metadata, with the racks of replicas from the leadership port."""
+"""The topics as groups see them: the agreed metadata, and the racks of replicas from the leadership port."""
 
 from headwater.broker.ports.leadership import Leadership
 from headwater.coordination.catalog.machine import CatalogMachine

@@ -53,7 +53,7 @@ class Leadership(Protocol):
     def replicas_of(self, identity: TopicPartition) -> PartitionReplicas: ...
 
     def in_sync_count(self, identity: TopicPartition) -> int:
-        """How many replicas acknowledge what acks=all waits for. Asked for every such batch."""
+        """The number of in-sync replicas that acks=all waits for. Called for every such batch."""
         ...
 
     def coordinator(self, log: TopicPartition, listener: str) -> Node:
@@ -61,7 +61,7 @@ class Leadership(Protocol):
         ...
 
     def coordinator_epoch(self, log: TopicPartition) -> int:
-        """How often that coordinator was replaced by another: what an older one decides is fenced."""
+        """How often another node took over as that coordinator; decisions of earlier ones are fenced."""
         ...
 
     def racks_of(self, topic_id: TopicId, partition: int) -> frozenset[str]:

@@ -1,8 +1,8 @@
-"""Reading from many partitions at once, and waiting until there is enough to read.
+"""Reads from many partitions at once, and the long poll.
 
-A read hands out ranges of files, never their bytes. A fetch that has to wait registers with its partitions and looks
-again when one of them moved, at most once per loop turn. Records that an earlier process wrote are verified in a thread
-before they are handed out, however little time the client gives.
+A read hands out ranges of files, never their bytes. A fetch that has to wait registers with its partitions and reads
+again when one of them moves, at most once per loop turn. Records that an earlier process wrote are verified in a thread
+before they are handed out, even if the client's wait time is over.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from headwater.storage.recovery.verification import UnverifiedRange
 
 logger = logging.getLogger(__name__)
 
-# A fetch that nobody abandons ends after this, whatever its client asked for.
+# The longest wait, whatever the client asks for.
 WAIT_MS_MAX = 15 * 60 * 1000
 
 
 class PartitionFetch(NamedTuple):
-    """What is asked of one partition."""
+    """What a fetch asks of one partition."""
 
     partition: Partition
     offset: int
@@ -32,7 +32,7 @@ class PartitionFetch(NamedTuple):
 
 
 class PartitionRead:
-    """What one partition gave."""
+    """What one partition gave. Watermarks are -1 with an error."""
 
     __slots__ = ("aborted", "error", "high_watermark", "last_stable_offset", "log_start_offset", "records")
 
@@ -45,7 +45,7 @@ class PartitionRead:
     ) -> None:
         self.error = error
         self.records = records
-        # Whose records are not to be seen; None where the client sees them all.
+        # Transactions whose records the client must skip; None for a read_uncommitted client.
         self.aborted = aborted
         if error is ErrorCode.NONE:
             self.high_watermark = partition.high_watermark
@@ -56,13 +56,15 @@ class PartitionRead:
 
 
 class Fetch(Pending[list[PartitionRead]]):
+    """A read that resolves at once, or when enough can be read, or when its time is over."""
+
     __slots__ = (
         "_bytes_max",
         "_bytes_min",
         "_fetches",
-        "_is_due",
-        "_is_in_doubt",
-        "_is_late",
+        "_has_unverified",
+        "_is_expired",
+        "_is_look_scheduled",
         "_loop",
         "_timer",
         "committed_only",
@@ -78,11 +80,11 @@ class Fetch(Pending[list[PartitionRead]]):
         self._bytes_min = bytes_min
         self._bytes_max = bytes_max
         self.committed_only = committed_only
-        self._is_due = self._is_late = self._is_in_doubt = False
+        self._is_look_scheduled = self._is_expired = self._has_unverified = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         reads, enough = self._read()
-        if not self._is_in_doubt and (enough or wait_ms <= 0 or not fetches):
+        if not self._has_unverified and (enough or wait_ms <= 0 or not fetches):
             self.resolve(reads)
             return
         for fetch in fetches:
@@ -90,13 +92,13 @@ class Fetch(Pending[list[PartitionRead]]):
         self._timer = self._loop.call_later(min(max(wait_ms, 0), WAIT_MS_MAX) / 1000, self.expire)
 
     def partition_moved(self, partition: Partition) -> None:  # noqa: ARG002 (all partitions are read anyway)
-        if not self._is_due:
-            self._is_due = True
+        if not self._is_look_scheduled:
+            self._is_look_scheduled = True
             self._loop.call_soon(self._look)
 
     def expire(self) -> None:
-        """The wait is over: whatever there is, is the answer."""
-        self._is_late = True
+        """Stop waiting: reply with what can be read now."""
+        self._is_expired = True
         self._look()
 
     def abandon(self) -> None:
@@ -107,20 +109,20 @@ class Fetch(Pending[list[PartitionRead]]):
                 fetch.partition.watchers.discard(self)
 
     def _look(self) -> None:
-        self._is_due = False
+        self._is_look_scheduled = False
         if self._timer is None:
             return
         reads, enough = self._read()
-        if not self._is_in_doubt and (enough or self._is_late):
+        if not self._has_unverified and (enough or self._is_expired):
             self.abandon()
             self.resolve(reads)
 
     def _read(self) -> tuple[list[PartitionRead], bool]:
-        """One pass over all partitions; says also whether the client need not wait for more."""
+        """Read all partitions once. The second value is whether the client need not wait for more."""
         left = self._bytes_max
         total = 0
         failed = False
-        self._is_in_doubt = False
+        self._has_unverified = False
         committed_only = self.committed_only
         reads: list[PartitionRead] = []
         for fetch in self._fetches:
@@ -133,13 +135,13 @@ class Fetch(Pending[list[PartitionRead]]):
                     fetch.offset,
                     min(fetch.bytes_max, left),
                     limit_offset=partition.last_stable_offset if committed_only else partition.high_watermark,
-                    # One batch must always fit, or a consumer could never pass it.
+                    # One batch is always given whole: a consumer could never pass a batch above its limits.
                     first_batch_whole=total == 0,
                 )
                 if isinstance(found, UnverifiedRange):
-                    # The partition moves when that is verified.
+                    # The partition wakes this fetch when the range is verified.
                     partition.verify(found)
-                    self._is_in_doubt = True
+                    self._has_unverified = True
                 else:
                     records = found
                     if committed_only and records is not None:

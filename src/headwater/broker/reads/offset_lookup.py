@@ -1,4 +1,4 @@
-"""Offsets by meaning: the first or last of a partition, or the one that belongs to a time."""
+"""Lookups of offsets: the first or last of a partition, or the one that belongs to a time (ListOffsets)."""
 
 import asyncio
 import logging
@@ -26,8 +26,7 @@ NOT_FOUND = TimestampOffset(-1, -1, -1)
 
 
 async def look_up(partition: Partition, timestamp: int, *, committed_only: bool) -> TimestampOffset:
-    """The offset that a `Place` or a time leads to, of the records that the client may see; NOT_FOUND if there is
-    none."""
+    """The offset of a `Place` or a time among the records that the client may see; NOT_FOUND if there is none."""
     limit_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     match timestamp:
         case Place.LATEST:

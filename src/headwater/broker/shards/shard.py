@@ -1,9 +1,9 @@
-"""Drives one machine over one internal partition: decide, apply, append, and answer once everything is on disk.
+"""Drives one machine over one internal partition: decide, apply, append, and reply once everything is on disk.
 
-There is one path: the events that change the machine live are the events that rebuild it. They are applied at once, so
-that the next command is decided on their outcome; what was decided together is one batch of the log; and no answer, not
-even that of a mere question, leaves before everything it may rest on is on disk. Where an append fails, the machine has
-gone ahead of its log: it is dropped and rebuilt.
+The events that change the machine live are the same that rebuild it from its log. They are applied at once, so that the
+next command is decided on their outcome. All events of one loop turn are one batch of the log. No reply, not even to a
+query, leaves before everything that it may rest on is on disk. When an append fails, the machine is ahead of its log:
+it is dropped and rebuilt.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from headwater.errors import ErrorCode, HeadwaterError, Refusal
 
 logger = logging.getLogger(__name__)
 
-# Read and applied in one go while loading: a few milliseconds, in which nobody else is served.
+# Bytes that are read and applied in one step of a load: a few milliseconds, in which the loop serves no client.
 LOAD_STEP_BYTES = 128 << 10
 RELOAD_PAUSE_S = 0.1
 RELOAD_PAUSE_S_MAX = 10
-# How long events that nobody waits for are held back, to be written along with others.
+# How long events that no client waits for are held back, to be written in one batch with others.
 WRITE_LATER_S = 0.1
 
 
@@ -35,15 +35,15 @@ class Machine(Protocol):
     def apply(self, event: object) -> None: ...
 
     def next_deadline_ms(self) -> int | None:
-        """When time alone changes something, on the monotonic clock."""
+        """The earliest time at which the machine changes without a command, on the monotonic clock."""
         ...
 
     def decide_due(self, now: Now) -> Decision[None]:
-        """What the deadline brings about that is due first; its events move or cancel that deadline."""
+        """Decide what the earliest deadline brings about. The events must move or cancel that deadline."""
         ...
 
     def decide_loaded(self, now: Now) -> Decision[None]:
-        """What begins anew with a machine that was rebuilt from its log."""
+        """Decide what must start again after the machine was rebuilt from its log."""
         ...
 
 
@@ -54,8 +54,8 @@ Outcome: TypeAlias = ResultT | HeadwaterError
 Decide: TypeAlias = Callable[[MachineT, Ticket, Now], Decision[ResultT | Waiting]]
 
 
-class _Reply(NamedTuple):
-    """Somebody is told an outcome."""
+class _DeferredReply(NamedTuple):
+    """The outcome of a command, sent once the events that it rests on are on disk."""
 
     pending: Pending[object]
     outcome: object
@@ -64,12 +64,13 @@ class _Reply(NamedTuple):
         try:
             self.pending.resolve(self.outcome)
         except Exception:
-            # Whoever cannot take its result must not keep the others from theirs.
+            # One client's callback must not keep the other clients from their replies.
             logger.exception("an outcome could not be told")
 
 
-class _Effect(NamedTuple):
-    """Something is to be done. What is lost with a machine, the one that is loaded in its place decides again."""
+class _DeferredEffect(NamedTuple):
+    """Work that a decision asks for, started once its events are on disk. If the machine is dropped before, the machine
+    that is loaded in its place decides the work again."""
 
     perform: Callable[[object], None]
     effect: object
@@ -78,8 +79,11 @@ class _Effect(NamedTuple):
         try:
             self.perform(self.effect)
         except Exception:
-            # Nor may this keep others from theirs, or pass for a failure of the disk that has just been written to.
+            # As above; nor may this look like a failure of the append that has just succeeded.
             logger.exception("%s could not be done", self.effect)
+
+
+_Deferred: TypeAlias = _DeferredReply | _DeferredEffect
 
 
 class Shard(Generic[MachineT]):
@@ -91,7 +95,7 @@ class Shard(Generic[MachineT]):
         clock: Clock,
         perform: Callable[[object], None] | None = None,
     ) -> None:
-        # None while it is not loaded: until then, and after it was lost.
+        # None until it is loaded, and while it is loaded again.
         self.machine: MachineT | None = None
         self._log = log
         self._make_machine = make_machine
@@ -99,14 +103,16 @@ class Shard(Generic[MachineT]):
         self._journal = journal
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._trouble = Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.name} is being loaded")
-        # Events of this turn and those that could wait, and the replies that wait for them.
+        self._refusal = Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.name} is being loaded")
+        # Events that are applied but not written: those of this turn, and write-behind ones.
         self._unwritten: list[object] = []
         self._is_write_due = False
-        self._later: asyncio.TimerHandle | None = None
-        self._held: list[_Reply | _Effect] = []
-        # Replies that wait for an append, in the order of the appends.
-        self._in_flight: deque[list[_Reply | _Effect]] = deque()
+        self._delayed_write: asyncio.TimerHandle | None = None
+        # What leaves once the unwritten events are on disk.
+        self._deferred: list[_Deferred] = []
+        # What leaves once an append is on disk: one list per append, in the order of the appends.
+        self._in_flight: deque[list[_Deferred]] = deque()
+        # Commands that a later decision answers.
         self._waiting: dict[Ticket, Pending[object]] = {}
         self._ticket_count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -122,7 +128,7 @@ class Shard(Generic[MachineT]):
     # -- loading
 
     async def load(self) -> int:
-        """Rebuilds the machine, step by step so that others are served in between; gives the number of events."""
+        """Rebuild the machine, in steps so that clients are served in between; gives the number of events."""
         assert self.machine is None, "a machine is loaded once"
         machine = self._make_machine()
         count = 0
@@ -132,48 +138,48 @@ class Shard(Generic[MachineT]):
                     machine.apply(event)
                 count += len(events)
                 await asyncio.sleep(0)
-            await self._log.settle()
-            begun = machine.decide_loaded(self._now())
+            await self._log.wait_until_flushed()
+            decision = machine.decide_loaded(self._now())
         except HeadwaterError as error:
             logger.error("%s cannot be loaded: %s", self.name, error)
-            self._trouble = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
+            self._refusal = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
             return count
         except Exception as error:
-            # Too many open files, for one: it may well be over soon.
+            # For example too many open files, which may soon be over.
             logger.exception("%s cannot be loaded and is tried again", self.name)
-            self._trouble = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.name} cannot be loaded: {error}")
-            self._load_later()
+            self._refusal = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.name} cannot be loaded: {error}")
+            self._schedule_reload()
             return count
         self.machine = machine
-        self._take(machine, begun)
+        self._carry_out(machine, decision)
         return count
 
     def drop(self, reason: str) -> None:
-        """The machine is gone, and whoever waits for it is told to look for its coordinator again."""
+        """Drop the machine, and tell every client that waits for it to look for its coordinator again."""
         self.machine = None
-        self._trouble = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
-        for timer in (self._timer, self._later):
+        self._refusal = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
+        for timer in (self._timer, self._delayed_write):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._later = None
-        held = chain(chain.from_iterable(self._in_flight), self._held)
-        waiting = [*(reply.pending for reply in held if isinstance(reply, _Reply)), *self._waiting.values()]
-        self._unwritten, self._held = [], []
+        self._timer = self._delayed_write = None
+        deferred = chain(chain.from_iterable(self._in_flight), self._deferred)
+        waiting = [*(each.pending for each in deferred if isinstance(each, _DeferredReply)), *self._waiting.values()]
+        self._unwritten, self._deferred = [], []
         self._in_flight.clear()
         self._waiting.clear()
         for pending in waiting:
-            _Reply(pending, self._trouble).send()
+            _DeferredReply(pending, self._refusal).send()
 
     def end_waits(self) -> None:
-        """Whoever waits for a decision that may be long in coming is told to look for its coordinator again."""
+        """Tell every client whose decision may be long in coming (a rebalance) to look for its coordinator again."""
         stopping = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker stops")
         waiting, self._waiting = self._waiting, {}
         for pending in waiting.values():
-            _Reply(pending, stopping).send()
+            _DeferredReply(pending, stopping).send()
 
     async def close(self) -> None:
         self._is_closed = True
-        # What could wait is not left to the next start, which would do it again.
+        # Write-behind events are written now: the next start would otherwise do that work again.
         self.write_staged(self._clock.now_ms())
         self.drop(f"{self.name} is closed, for the broker stops")
         if self._reloading is not None:
@@ -183,11 +189,11 @@ class Shard(Generic[MachineT]):
     # -- commands
 
     def submit(self, decide: Decide[MachineT, ResultT]) -> Pending[Outcome[ResultT]]:
-        """The result, or why it was refused, once everything that it rests on is on disk."""
+        """Run a command. Gives its result, or its refusal, once everything that it rests on is on disk."""
         pending: Pending[Outcome[ResultT]] = Pending()
         machine = self.machine
         if machine is None:
-            pending.resolve(self._trouble)
+            pending.resolve(self._refusal)
             return pending
         self._ticket_count += 1
         ticket = Ticket(self._ticket_count)
@@ -196,27 +202,27 @@ class Shard(Generic[MachineT]):
             decision = decide(machine, ticket, self._now())
             self._log.check(decision.events)
         except HeadwaterError as error:
-            self._reply([_Reply(waiter, error.kept())])
+            self._send_when_durable([_DeferredReply(waiter, error.kept())])
             return pending
         if isinstance(decision.result, Waiting):
             self._waiting[ticket] = waiter
-            self._take(machine, decision)
+            self._carry_out(machine, decision)
         else:
-            self._take(machine, decision, [_Reply(waiter, decision.result)])
+            self._carry_out(machine, decision, [_DeferredReply(waiter, decision.result)])
         return pending
 
-    def tell(self, decide: Decide[MachineT, None]) -> None:
-        """A command of which nothing is lost if a crash undoes it, for it is then given again: its events are written
-        with those of the next, or a moment later."""
+    def submit_write_behind(self, decide: Decide[MachineT, None]) -> None:
+        """Run a command that may be lost in a crash, because it is then given again. Its events are written with those
+        of the next command, or after WRITE_LATER_S."""
         machine = self.machine
         if machine is not None:
             self._ticket_count += 1
             decision = decide(machine, Ticket(self._ticket_count), self._now())
             self._log.check(decision.events)
-            self._take(machine, decision, can_wait=True)
+            self._carry_out(machine, decision, is_write_behind=True)
 
     def wake(self) -> None:
-        """Lets happen what is due by now."""
+        """Decide everything that is due by now."""
         self._timer = None
         machine = self.machine
         if machine is None:
@@ -228,59 +234,59 @@ class Shard(Generic[MachineT]):
                     break
                 decision = machine.decide_due(now)
                 assert decision.events, "a deadline that is due must move or go"
-                self._take(machine, decision)
+                self._carry_out(machine, decision)
         except Exception:
             logger.exception("%s failed at a deadline and is loaded again", self.name)
-            self._lost("it failed at a deadline")
+            self._drop_and_reload("it failed at a deadline")
         else:
             self._set_timer(machine)
 
     def _now(self) -> Now:
         return Now(self._clock.now_ms(), self._clock.monotonic_ms())
 
-    def _take(
+    def _carry_out(
         self,
         machine: MachineT,
         decision: Decision[object],
-        replies: Sequence[_Reply | _Effect] = (),
+        replies: Sequence[_Deferred] = (),
         *,
-        can_wait: bool = False,
+        is_write_behind: bool = False,
     ) -> None:
         try:
             for event in decision.events:
                 machine.apply(event)
         except Exception:
-            # Half of it is applied: what the machine is now, no log would rebuild.
+            # Only some of the events are applied: no log would rebuild the machine in this state.
             logger.exception("%s cannot take its own events and is loaded again", self.name)
-            self._held += replies
-            self._lost("it could not take its own events")
+            self._deferred += replies
+            self._drop_and_reload("it could not take its own events")
             return
         durable = [event for event in decision.events if not isinstance(event, Volatile)]
         if durable:
             self._unwritten += durable
-            if can_wait:
+            if is_write_behind:
                 self._write_later()
             else:
                 self._write_soon()
         if decision.answers:
-            replies = [*replies, *self._answers(decision.answers)]
+            replies = [*replies, *self._deferred_answers(decision.answers)]
         if decision.effects:
             assert self._perform is not None, "a machine with effects has somebody to perform them"
-            replies = [*replies, *(_Effect(self._perform, effect) for effect in decision.effects)]
-        self._reply(replies)
+            replies = [*replies, *(_DeferredEffect(self._perform, effect) for effect in decision.effects)]
+        self._send_when_durable(replies)
         self._set_timer(machine)
 
-    def _answers(self, answers: Sequence[Answer]) -> Iterator[_Reply]:
+    def _deferred_answers(self, answers: Sequence[Answer]) -> Iterator[_DeferredReply]:
         for ticket, result in answers:
             waiter = self._waiting.pop(ticket, None)
-            # When the broker stops, some were sent away while the machine still knows them.
+            # `end_waits` answers clients of which the machine still holds the tickets.
             if waiter is not None:
-                yield _Reply(waiter, result)
+                yield _DeferredReply(waiter, result)
 
-    def _reply(self, replies: Sequence[_Reply | _Effect]) -> None:
+    def _send_when_durable(self, replies: Sequence[_Deferred]) -> None:
         if self._unwritten:
             if replies:
-                self._held += replies
+                self._deferred += replies
                 self._write_soon()
         elif self._in_flight:
             self._in_flight[-1] += replies
@@ -296,19 +302,19 @@ class Shard(Generic[MachineT]):
             self._journal.write_soon(self)
 
     def _write_later(self) -> None:
-        if not self._is_write_due and self._later is None:
-            self._later = self._loop.call_later(WRITE_LATER_S, self._write_overdue)
+        if not self._is_write_due and self._delayed_write is None:
+            self._delayed_write = self._loop.call_later(WRITE_LATER_S, self._write_delayed)
 
-    def _write_overdue(self) -> None:
-        self._later = None
+    def _write_delayed(self) -> None:
+        self._delayed_write = None
         if self._unwritten:
             self._write_soon()
 
     def write_staged(self, now_ms: int) -> None:
-        """End of turn: what was decided in it becomes one batch."""
+        """End of turn: write the events of the turn as one batch."""
         self._is_write_due = False
         events, self._unwritten = self._unwritten, []
-        replies, self._held = self._held, []
+        replies, self._deferred = self._deferred, []
         if not events:
             return
         self._in_flight.append(replies)
@@ -317,16 +323,16 @@ class Shard(Generic[MachineT]):
         except Exception as error:
             if not isinstance(error, HeadwaterError):
                 logger.exception("events of %s cannot be written", self.name)
-            self._lost(str(error))
+            self._drop_and_reload(str(error))
 
-    def _appended(self, append: Append, replies: list[_Reply | _Effect]) -> None:
-        # An append that a machine made which is gone concerns nobody any more.
+    def _appended(self, append: Append, replies: list[_Deferred]) -> None:
+        # Ignore appends of a machine that has since been dropped: their replies are not in flight any more.
         if append.error is not None:
-            # A write that is refused overtakes those that wait for the disk.
+            # A refused write may overtake earlier appends that still wait for their flush.
             if any(each is replies for each in self._in_flight):
-                self._lost(str(append.error))
+                self._drop_and_reload(str(append.error))
             return
-        # What is written gets to the disk in its order.
+        # Appends reach the disk in the order in which they were written.
         if not self._in_flight or self._in_flight[0] is not replies:
             return
         self._in_flight.popleft()
@@ -334,17 +340,17 @@ class Shard(Generic[MachineT]):
         for reply in replies:
             reply.send()
 
-    def _lost(self, reason: str) -> None:
+    def _drop_and_reload(self, reason: str) -> None:
         logger.error("%s is dropped and loaded again: %s", self.name, reason)
         self.drop(f"{self.name} is loaded again: {reason}")
-        self._load_later()
+        self._schedule_reload()
 
-    def _load_later(self) -> None:
+    def _schedule_reload(self) -> None:
         if not self._is_closed:
             self._reloading = self._loop.create_task(self._reload(), name=f"load {self.name}")
 
     async def _reload(self) -> None:
-        # What is wrong, a full disk for one, will hardly be right at once.
+        # The cause, such as a full disk, rarely goes away at once.
         pause_s, self._reload_pause_s = self._reload_pause_s, min(2 * self._reload_pause_s, RELOAD_PAUSE_S_MAX)
         await asyncio.sleep(pause_s)
         await self.load()
@@ -357,7 +363,7 @@ class Shard(Generic[MachineT]):
             return
         if self._timer is not None:
             if due_ms >= self._timer_ms:
-                # It wakes too early at worst, and looks again.
+                # At worst it wakes too early, and sets the timer again.
                 return
             self._timer.cancel()
         self._timer_ms = due_ms

@@ -1,6 +1,6 @@
-"""An internal topic whose partitions are the logs of machines: made on first use, loaded at start, one shard for a key.
+"""An internal topic whose partitions are the logs of machines; a hash of the key, such as a group id, picks one.
 
-A refused command is an outcome, never raised.
+The topic is created on first use and loaded at each start. A refused command is an outcome, never raised.
 """
 
 import asyncio
@@ -26,14 +26,15 @@ MachineT = TypeVar("MachineT", bound=Machine)
 ResultT = TypeVar("ResultT")
 
 PROGRESS_INTERVAL_MS = 2000
-REMEMBERED_LENGTH_MAX = 250
+# Longer keys are hashed each time: a client that asks for ever longer names must not fill the cache with them.
+CACHED_KEY_LENGTH_MAX = 250
 
 
-class Kind(NamedTuple, Generic[MachineT]):
-    """What is kept in a sharded topic, and how."""
+class ShardedTopicDefinition(NamedTuple, Generic[MachineT]):
+    """What a sharded topic stores, and how."""
 
     topic: TopicName
-    # Asked when the topic is made: how many partitions, and with which settings beside those of every such topic.
+    # Called when the topic is created: its partitions, and its settings beside those of every sharded topic.
     partition_count: Callable[[], int]
     overrides: Callable[[], Mapping[str, str]]
     new_log: Callable[[Partition], StateLog[Any]]
@@ -43,7 +44,7 @@ class Kind(NamedTuple, Generic[MachineT]):
 class ShardedTopic(Generic[MachineT]):
     def __init__(
         self,
-        kind: Kind[MachineT],
+        definition: ShardedTopicDefinition[MachineT],
         topics: Topics,
         partitions: HostedPartitions,
         journal: Journal,
@@ -51,7 +52,7 @@ class ShardedTopic(Generic[MachineT]):
         perform: Callable[[object], None] | None = None,
     ) -> None:
         self.shards: list[Shard[MachineT]] = []
-        self._kind = kind
+        self._definition = definition
         self._topics = topics
         self._partitions = partitions
         self._journal = journal
@@ -59,27 +60,27 @@ class ShardedTopic(Generic[MachineT]):
         self._perform = perform
         self._preparing = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
-        if kind.topic in partitions.by_topic:
+        if definition.topic in partitions.by_topic:
             self._open_shards()
-            self._loading = asyncio.get_running_loop().create_task(self._load(), name=f"load {kind.topic}")
+            self._loading = asyncio.get_running_loop().create_task(self._load(), name=f"load {definition.topic}")
 
     async def prepare(self) -> None:
-        """Makes the topic, if it is not there yet."""
+        """Create the topic if it does not exist yet."""
         if self.shards:
             return
         async with self._preparing:
             if not self.shards:
-                kind = self._kind
-                overrides = {"cleanup.policy": "compact", "compression.type": "producer", **kind.overrides()}
-                await self._topics.create_internal(kind.topic, kind.partition_count(), overrides)
+                definition = self._definition
+                overrides = {"cleanup.policy": "compact", "compression.type": "producer", **definition.overrides()}
+                await self._topics.create_internal(definition.topic, definition.partition_count(), overrides)
                 self._open_shards()
                 await self._load()
 
     def _open_shards(self) -> None:
-        kind = self._kind
+        definition = self._definition
         self.shards = [
-            Shard(kind.new_log(partition), kind.new_machine, self._journal, self._clock, self._perform)
-            for partition in self._partitions.by_topic[kind.topic]
+            Shard(definition.new_log(partition), definition.new_machine, self._journal, self._clock, self._perform)
+            for partition in self._partitions.by_topic[definition.topic]
         ]
 
     async def _load(self) -> None:
@@ -90,36 +91,38 @@ class ShardedTopic(Generic[MachineT]):
             now_ms = self._clock.monotonic_ms()
             if now_ms - reported_ms >= PROGRESS_INTERVAL_MS:
                 reported_ms = now_ms
-                logger.info("loaded %d of %d partitions of %s", loaded, len(self.shards), self._kind.topic)
+                logger.info("loaded %d of %d partitions of %s", loaded, len(self.shards), self._definition.topic)
         if count:
             took_ms = self._clock.monotonic_ms() - began_ms
-            logger.info("loaded %d records of %s in %d ms", count, self._kind.topic, took_ms)
+            logger.info("loaded %d records of %s in %d ms", count, self._definition.topic, took_ms)
 
     def machines(self) -> Iterator[MachineT]:
-        """Those that are loaded."""
+        """The machines that are loaded."""
         return (shard.machine for shard in self.shards if shard.machine is not None)
 
     def partition_of(self, key: str) -> int:
         return partition_of(key, len(self.shards))
 
     def log_of(self, key: str) -> TopicPartition:
-        """The partition that is the log of the machine which decides about the key."""
-        return TopicPartition(self._kind.topic, self.partition_of(key))
+        """The partition that is the log of the key's machine."""
+        return TopicPartition(self._definition.topic, self.partition_of(key))
 
     def submit(self, key: str, decide: Decide[MachineT, ResultT]) -> Pending[Outcome[ResultT]]:
         if not self.shards:
             return refused(
-                Refusal(ErrorCode.NOT_COORDINATOR, f"look for the coordinator first: there is no {self._kind.topic}")
+                Refusal(
+                    ErrorCode.NOT_COORDINATOR, f"look for the coordinator first: there is no {self._definition.topic}"
+                )
             )
         return self.shards[self.partition_of(key)].submit(decide)
 
-    def tell(self, key: str, decide: Decide[MachineT, None]) -> None:
+    def submit_write_behind(self, key: str, decide: Decide[MachineT, None]) -> None:
         if self.shards:
-            self.shards[self.partition_of(key)].tell(decide)
+            self.shards[self.partition_of(key)].submit_write_behind(decide)
 
     async def submit_to_all(self, decide: Decide[MachineT, ResultT]) -> list[Outcome[ResultT]]:
-        asked = [shard.submit(decide) for shard in self.shards]
-        return [await pending.wait() for pending in asked]
+        outcomes = [shard.submit(decide) for shard in self.shards]
+        return [await pending.wait() for pending in outcomes]
 
     def end_waits(self) -> None:
         for shard in self.shards:
@@ -134,27 +137,27 @@ class ShardedTopic(Generic[MachineT]):
 
 
 def refused(error: HeadwaterError) -> Pending[Any]:
+    """The outcome of a command that no shard needs to see."""
     pending: Pending[Any] = Pending()
     pending.resolve(error)
     return pending
 
 
 def partition_of(key: str, partition_count: int) -> int:
-    """Where every tool looks for a group or a transaction."""
-    # Whoever asks for ever longer names must not have them all remembered.
-    is_remembered = len(key) <= REMEMBERED_LENGTH_MAX
-    return (_remembered_partition_of if is_remembered else _partition_of)(key, partition_count)
+    """The partition of a key, which is where Kafka's tools look for a group or a transactional id, too."""
+    is_cached = len(key) <= CACHED_KEY_LENGTH_MAX
+    return (_cached_partition_of if is_cached else _partition_of)(key, partition_count)
 
 
 def _partition_of(key: str, partition_count: int) -> int:
-    """By Java's hash of a string."""
+    """Java's String.hashCode, modulo the number of partitions."""
     hashed = 0
     utf16 = key.encode("utf-16-be", "surrogatepass")
     for high, low in zip(utf16[::2], utf16[1::2], strict=True):
         hashed = (31 * hashed + (high << 8 | low)) & 0xFFFF_FFFF
     signed = hashed - (1 << 32) if hashed >> 31 else hashed
-    # The least number has no opposite in 32 bits; Kafka takes zero for it.
+    # The lowest 32-bit number has no absolute value in 32 bits; Kafka uses 0 instead.
     return 0 if signed == -(1 << 31) else abs(signed) % partition_count
 
 
-_remembered_partition_of = lru_cache(maxsize=10_000)(_partition_of)
+_cached_partition_of = lru_cache(maxsize=10_000)(_partition_of)

@@ -15,17 +15,17 @@ from headwater.protocol.batches.records import Record
 
 EventT = TypeVar("EventT")
 
-# Batches of a state log are built by this process alone; the bound only keeps a damaged one from filling the memory.
+# The broker alone builds the batches of a state log; the bound keeps a damaged batch from filling the memory.
 REPLAY_BATCH_BYTES_MAX = 1 << 30
-SETTLE_STEP_S = 0.005
+FLUSH_POLL_S = 0.005
 
 
 class DamagedState(HeadwaterError):
-    """A machine is not rebuilt from a log that is not whole: what it then does not know would look deleted."""
+    """A machine is not rebuilt from a damaged log: state that it misses would look deleted."""
 
 
 class EventFormat(Protocol[EventT]):
-    """An event as a record: the key decides what compaction keeps, no value means that the key is gone."""
+    """An event as a record. Compaction keeps the last record of each key; a record without a value is a tombstone."""
 
     def encode(self, event: EventT) -> tuple[bytes, bytes | None]: ...
 
@@ -39,11 +39,11 @@ class StateLog(Generic[EventT]):
         self._codec = codec
 
     def replay(self, read_bytes: int) -> Iterator[list[EventT]]:
-        """All events in order, as many at a time as about `read_bytes` hold: the reader may pause in between."""
+        """All events in order, in lists from about `read_bytes` each: the caller may pause between two of them."""
         partition = self.partition
         partition.check_online()
         offset = partition.start_offset
-        # Beyond the high watermark, too: what is written will be on disk before anybody is told what follows from it.
+        # Up to the log end, not the high watermark: `wait_until_flushed` precedes the first reply that rests on it.
         end_offset = partition.end_offset
         while offset < end_offset:
             read_from = offset
@@ -63,10 +63,10 @@ class StateLog(Generic[EventT]):
             yield events
 
     def check(self, events: Sequence[object]) -> None:
-        """Asked before events are applied, for the log must then take them: refuses those that it would not."""
+        """Refuse events that the log would refuse. Called before they are applied, for then the log must take them."""
 
     def append(self, events: Sequence[EventT], append: Append, now_ms: int) -> None:
-        """As one batch; `append` hears when it is on disk. A partition that is out of service is raised at once."""
+        """Append the events as one batch; `append` completes when it is on disk. Raises if the partition is offline."""
         self._stage(batches.build(self._records(events, now_ms), codec=self._codec), append, now_ms)
 
     def _records(self, events: Sequence[EventT], now_ms: int) -> list[Record]:
@@ -77,16 +77,16 @@ class StateLog(Generic[EventT]):
         view = memoryview(batch)
         self.partition.stage(batches.read_header(view), view, append, acks=ACKS_ALL, now_ms=now_ms)
 
-    async def settle(self) -> None:
-        """Waits until all that is written is also on disk: what was replayed from it may then be told."""
+    async def wait_until_flushed(self) -> None:
+        """Wait until everything that is written is on disk: only then may a reply rest on replayed events."""
         partition = self.partition
         end_offset = partition.end_offset
         while partition.high_watermark < end_offset:
             partition.check_online()
-            await asyncio.sleep(SETTLE_STEP_S)
+            await asyncio.sleep(FLUSH_POLL_S)
 
     async def commit(self, events: Sequence[EventT], now_ms: int) -> None:
-        """Appends, and returns when they are on disk; an event that a full disk refused has never happened."""
+        """Append the events and wait until they are on disk. Events that a full disk refuses have never happened."""
         done: Pending[Append] = Pending()
         append = Append(done.resolve)
         self.append(events, append, now_ms)
@@ -95,7 +95,7 @@ class StateLog(Generic[EventT]):
             raise append.error
 
     def _events(self, header: BatchHeader, records: Sequence[Record]) -> Iterable[EventT]:
-        # Control records are for the partition alone.
+        # Control records concern the partition, not the machine.
         return () if header.is_control else self._decoded(records)
 
     def _decoded(self, records: Sequence[Record]) -> Iterator[EventT]:

@@ -1,7 +1,7 @@
 """Transactions: every command to the machines over `__transaction_state`, and the markers that carry out decisions.
 
-A decision to commit or abort is on disk before its markers are written, and they are written again and again until each
-is on disk: after a restart from what the log says.
+A decision to commit or abort is on disk before its markers are written. Markers are written again until each is on
+disk; after a restart, the log says which are still missing.
 """
 
 # Lazy annotations: nested functions are defined per request.
@@ -22,7 +22,7 @@ from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.pending import Pending
 from headwater.broker.ports.leadership import Leadership
 from headwater.broker.shards.shard import Outcome
-from headwater.broker.shards.sharded_topic import Kind, ShardedTopic, refused
+from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition, refused
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.log import TransactionLog
 from headwater.broker.transactions.markers import MarkerWriter
@@ -51,18 +51,18 @@ from headwater.protocol.batches.batch import Marker
 
 logger = logging.getLogger(__name__)
 
-# From here on an end that raises the epoch may need another producer id.
+# From this epoch on, an EndTxn that raises the epoch may need another producer id.
 EPOCH_NEARLY_LAST = 32_700
-# A marker that could not be written is tried again after this, and after ever longer.
+# A marker that could not be written is tried again after this pause, which doubles up to the maximum.
 RETRY_PAUSE_S = 0.1
 RETRY_PAUSE_S_MAX = 10.0
-# How long a request is held that comes before the markers of the transaction before; Kafka does so for as long
+# How long a request is parked when the markers of the producer's previous transaction are not all written. As in Kafka
 # (add.partitions.to.txn.retry.backoff.max.ms).
-HOLD_S = 0.1
-# How long the answer to a published batch is held for the sake of whoever reads next.
-PUBLISHED_HOLD_S = 5.0
+PARK_TIMEOUT_S = 0.1
+# How long the reply to a published batch waits for the markers, so that the next consumer sees the batch.
+MARKERS_TIMEOUT_S = 5.0
 
-# A moment later it may be well: every producer tries again on these.
+# What a produce reply says for a code of the coordinator. Every producer tries again on NOT_ENOUGH_REPLICAS.
 _PRODUCE_CODES = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -72,32 +72,33 @@ _PRODUCE_CODES = {
 
 
 class TransactionMembership(NamedTuple):
-    """How a request brings its partition into a transaction: by saying so (protocol 2), or by having said so before."""
+    """How a partition becomes part of a transaction: by the request itself (protocol 2), or by an AddPartitionsToTxn
+    before it (protocol 1)."""
 
     transactional_id: TransactionalId
     adds_partitions: bool
-    # Whether the client knows that it may abort and go on; an older one takes the error for the end of its producer.
+    # Whether the client knows TRANSACTION_ABORTABLE (abort and go on); to an older client it would be a fatal error.
     knows_abortable: bool
 
 
-class _Held:
-    """A request that waits for markers, though not for long."""
+class _ParkedRequest:
+    """A request that waits for markers, at most for `timeout_s`."""
 
-    def __init__(self, ask_again: Callable[[], None], give_up: Callable[[], None], hold_s: float) -> None:
-        self._ask_again = ask_again
+    def __init__(self, retry: Callable[[], None], give_up: Callable[[], None], timeout_s: float) -> None:
+        self._retry = retry
         self._give_up = give_up
-        self._timer: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(hold_s, self.send_away)
+        self._timer: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(timeout_s, self.expire)
 
-    def go_on(self) -> None:
-        if self._is_claimed():
-            self._ask_again()
+    def resume(self) -> None:
+        if self._claim():
+            self._retry()
 
-    def send_away(self) -> None:
-        if self._is_claimed():
+    def expire(self) -> None:
+        if self._claim():
             self._give_up()
 
-    def _is_claimed(self) -> bool:
-        """True once: it goes on or is sent away, never both."""
+    def _claim(self) -> bool:
+        """True once: a request is either resumed or given up, never both."""
         if self._timer is None:
             return False
         self._timer.cancel()
@@ -121,35 +122,35 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
         self._groups = groups
         self._leadership = leadership
         self._new_producer_id = producer_ids.next
-        self._wall_ms = clock.now_ms
-        self._writing: dict[WriteMarkers, MarkerWriter] = {}
-        # By transactional id whose markers are being written: requests that go on when they are.
-        self._held: dict[TransactionalId, list[_Held]] = {}
+        self._now_ms = clock.now_ms
+        self._marker_writers: dict[WriteMarkers, MarkerWriter] = {}
+        # Requests that go on once the markers of a transactional id are written. An id has an entry while they are not.
+        self._parked: dict[TransactionalId, list[_ParkedRequest]] = {}
         self._renewals: set[asyncio.Task[None]] = set()
-        # How many batches of a producer wait until their partition has joined.
+        # How many batches of a producer wait until their partition is part of the transaction.
         self._joining: Counter[tuple[ProducerId, TopicPartition]] = Counter()
         self._is_stopping = False
-        kind = Kind(
+        definition = ShardedTopicDefinition(
             TRANSACTIONS_TOPIC,
             lambda: config.live.current.transaction_state_log_num_partitions,
             lambda: {"segment.bytes": str(config.live.current.transaction_state_log_segment_bytes)},
             TransactionLog,
             lambda: TransactionMachine(config.live.current, self._has_room, self._partitions_left),
         )
-        super().__init__(kind, topics, partitions, journal, clock, self._perform)
+        super().__init__(definition, topics, partitions, journal, clock, self._perform)
 
     def _has_room(self) -> bool:
-        """Whether one more transactional id may begin."""
+        """Whether one more transactional id may be created."""
         total = sum(len(machine.transactions) for machine in self.machines())
         return total < self._config.current.headwater_transactions_max
 
     def _partitions_left(self) -> int:
-        """To how many partitions more all transactions together may write."""
+        """How many more partitions all transactions together may write to."""
         taken = sum(machine.partition_count for machine in self.machines())
         return self._config.current.headwater_transactions_partitions_max - taken
 
     def partition_of(self, key: str) -> int:
-        """An application and its writers are known to the same machine, because it decides over them together."""
+        """An application and its writers share a machine, because it decides about them together."""
         return super().partition_of(application_of(key))
 
     # -- commands
@@ -176,17 +177,18 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
 
         outcome: Pending[Outcome[None]] = Pending()
 
-        def ask_again() -> None:
+        def retry() -> None:
             self.submit(transactional_id, decide).then(outcome.resolve)
 
         def decided(refusal: Outcome[None]) -> None:
             if refusal is None or refusal.code is not ErrorCode.CONCURRENT_TRANSACTIONS or self._is_stopping:
                 outcome.resolve(refusal)
-            elif transactional_id in self._held:
-                # A client that is sent away comes back after a pause, which is long beside what is left to do.
-                self._held[transactional_id].append(_Held(ask_again, lambda: outcome.resolve(refusal), HOLD_S))
+            elif transactional_id in self._parked:
+                # A refused client pauses before it tries again, much longer than the markers take that are missing.
+                parked = _ParkedRequest(retry, lambda: outcome.resolve(refusal), PARK_TIMEOUT_S)
+                self._parked[transactional_id].append(parked)
             else:
-                ask_again()
+                retry()
 
         self.submit(transactional_id, decide).then(decided)
         return outcome
@@ -202,7 +204,7 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
     def join(
         self, membership: TransactionMembership, producer: ProducerIdentity, where: TopicPartition
     ) -> Pending[HeadwaterError | None]:
-        """None once the coordinator knows, on disk, that the transaction writes to the partition."""
+        """None once the coordinator has it on disk that the transaction writes to the partition."""
         key = producer.producer_id, where
         self._joining[key] += 1
 
@@ -210,12 +212,12 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
             self._joining[key] -= 1
             if not self._joining[key]:
                 del self._joining[key]
-            return refusal and _as_producer_sees(refusal, membership)
+            return refusal and _as_produce_refusal(refusal, membership)
 
         return self._join(membership, producer, where).map(joined)
 
     def is_joining(self, producer_id: ProducerId, where: TopicPartition) -> bool:
-        """Whether batches of the producer still wait there: none that comes later may overtake them."""
+        """Whether batches of the producer still wait to enter the partition: later ones must not overtake them."""
         return (producer_id, where) in self._joining
 
     def _join(
@@ -238,7 +240,7 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
     def end(
         self, transactional_id: TransactionalId, producer: ProducerIdentity, *, is_commit: bool, protocol_version: int
     ) -> Pending[Outcome[ProducerIdentity]]:
-        """Who the producer is from now on, once what it wants is on disk."""
+        """End a transaction. Gives the producer's identity from now on, once the decision is on disk."""
         end = EndTransaction(transactional_id, producer, is_commit, protocol_version, NO_PRODUCER_ID)
         if producer.epoch < EPOCH_NEARLY_LAST:
             return self._end(end)
@@ -262,23 +264,23 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
     async def publish(
         self, application_id: TransactionalId, batch_id: int, writers: Sequence[StagedWriter], *, is_commit: bool
     ) -> PublishResult:
-        """Once the batch is published or its writers are aborted, and readers see it. A refusal is raised."""
+        """Publish a batch or abort its writers; returns when consumers see the outcome. A refusal is raised."""
         new_producer_id = await self._new_producer_id() if is_commit else NO_PRODUCER_ID
         publish = PublishBatch(application_id, batch_id, is_commit, writers, new_producer_id)
         outcome = await self.submit(application_id, lambda machine, _, now: machine.decide_publish(publish, now)).wait()
         if isinstance(outcome, HeadwaterError):
             raise outcome
-        await self._see_markers(writer.transactional_id for writer in writers)
+        await self._wait_for_markers(writer.transactional_id for writer in writers)
         return outcome
 
-    async def _see_markers(self, transactional_ids: Iterable[TransactionalId]) -> None:
-        """Returns when the markers of these are written, or are long in coming: it is decided all the same."""
+    async def _wait_for_markers(self, transactional_ids: Iterable[TransactionalId]) -> None:
+        """Wait until the markers of these are written, at most MARKERS_TIMEOUT_S: the decision stands all the same."""
         waiting: list[Pending[None]] = []
-        for held in (self._held[each] for each in transactional_ids if each in self._held):
+        for parked in (self._parked[each] for each in transactional_ids if each in self._parked):
             seen: Pending[None] = Pending()
             waiting.append(seen)
-            go_on = partial(seen.resolve, None)
-            held.append(_Held(go_on, go_on, PUBLISHED_HOLD_S))
+            resume = partial(seen.resolve, None)
+            parked.append(_ParkedRequest(resume, resume, MARKERS_TIMEOUT_S))
         for seen in waiting:
             await seen.wait()
 
@@ -289,7 +291,7 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
         return self.submit(transactional_id, decide)
 
     async def list(self, wanted: TransactionFilter) -> list[TransactionListing]:
-        """Of all shards; one that cannot answer makes the whole a refusal, because a part would look like all."""
+        """The transactions of all shards. Refused if one shard cannot answer, because a part would look like all."""
 
         def decide(machine: TransactionMachine, _ticket: Ticket, now: Now) -> Decision[Sequence[TransactionListing]]:
             return Decision((), machine.listings(wanted, now))
@@ -302,22 +304,24 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
         return listings
 
     async def expire(self) -> None:
-        """Forgets transactional ids that nobody has used for `transactional.id.expiration.ms`."""
+        """Forget transactional ids that no producer has used for `transactional.id.expiration.ms`."""
         await self.submit_to_all(lambda machine, _ticket, now: machine.decide_expire(now))
 
     # -- markers
 
     def _perform(self, effect: object) -> None:
         assert isinstance(effect, WriteMarkers)
-        # A machine that was loaded again asks for what is already being done.
-        if self._is_stopping or effect in self._writing:
+        # A machine that was loaded again asks for markers that are already being written.
+        if self._is_stopping or effect in self._marker_writers:
             return
-        self._held.setdefault(effect.transactional_id, [])
-        writing = MarkerWriter(effect, self._write, self._written, pause_s=RETRY_PAUSE_S, pause_s_max=RETRY_PAUSE_S_MAX)
-        self._writing[effect] = writing
-        writing.start()
+        self._parked.setdefault(effect.transactional_id, [])
+        writer = MarkerWriter(
+            effect, self._write_marker, self._markers_written, pause_s=RETRY_PAUSE_S, pause_s_max=RETRY_PAUSE_S_MAX
+        )
+        self._marker_writers[effect] = writer
+        writer.start()
 
-    def _write(self, markers: WriteMarkers, where: TopicPartition) -> Pending[HeadwaterError | None]:
+    def _write_marker(self, markers: WriteMarkers, where: TopicPartition) -> Pending[HeadwaterError | None]:
         return self.write_marker(
             where,
             markers.producer_id,
@@ -326,25 +330,25 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
             protocol_version=markers.protocol_version,
         )
 
-    def _written(self, markers: WriteMarkers) -> None:
-        del self._writing[markers]
+    def _markers_written(self, markers: WriteMarkers) -> None:
+        del self._marker_writers[markers]
         transactional_id = markers.transactional_id
-        # Whatever becomes of it: a machine that is loaded in the place of this one asks for the markers again. So it is
-        # written along with what comes next, most often the id's next transaction, which takes its place in the log.
-        self.tell(transactional_id, lambda machine, _, now: machine.decide_markers_written(markers, now))
-        for held in self._held.pop(transactional_id, ()):
-            held.go_on()
+        # The event may be lost: a machine that is loaded again asks for the markers again. So it is written together
+        # with what comes next, most often the id's next transaction, which replaces it in the log.
+        self.submit_write_behind(transactional_id, lambda machine, _, now: machine.decide_markers_written(markers, now))
+        for parked in self._parked.pop(transactional_id, ()):
+            parked.resume()
 
     def _coordinator_epoch(self, partition_index: int) -> int:
         return self._leadership.coordinator_epoch(TopicPartition(TRANSACTIONS_TOPIC, partition_index))
 
-    def write_marker_by_hand(
+    def write_admin_marker(
         self, where: TopicPartition, producer_id: ProducerId, epoch: int, marker: Marker, *, protocol_version: int
     ) -> Pending[HeadwaterError | None]:
-        """As `write_marker`, for an administrator who ends a transaction that its coordinator does not end."""
+        """As `write_marker`, for an administrator who ends a transaction because its coordinator does not."""
         newest = max(map(self._coordinator_epoch, range(len(self.shards))), default=0)
         if marker.coordinator_epoch > newest:
-            # A partition that believed it would take no more markers from the real coordinator.
+            # A partition that accepted this epoch would fence the markers of the real coordinator.
             return refused(
                 Refusal(ErrorCode.INVALID_REQUEST, f"no coordinator has had epoch {marker.coordinator_epoch} yet")
             )
@@ -353,22 +357,22 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
     def write_marker(
         self, where: TopicPartition, producer_id: ProducerId, epoch: int, marker: Marker, *, protocol_version: int
     ) -> Pending[HeadwaterError | None]:
-        """Ends a producer's transaction in one partition; None when that is on disk."""
+        """End a producer's transaction in one partition; None when the marker is on disk."""
         if where.topic == OFFSETS_TOPIC:
             return self._groups.end_transaction(
                 where.partition, producer_id, epoch, marker.coordinator_epoch, marker.committed, protocol_version
             )
         pending: Pending[HeadwaterError | None] = Pending()
-        # Other internal topics have no transactions, and nobody but the broker writes to them.
+        # Other internal topics have no transactions, and only the broker writes to them.
         partitions = () if is_internal(where.topic) else self._partitions.by_topic.get(where.topic, ())
         if not 0 <= where.partition < len(partitions):
             message = f"there is no partition {where} that takes markers"
             pending.resolve(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))
             return pending
-        append = Append(lambda settled: pending.resolve(settled.error))
+        append = Append(lambda done: pending.resolve(done.error))
         try:
             partitions[where.partition].stage_marker(
-                producer_id, epoch, marker, append, self._wall_ms(), transaction_version=protocol_version
+                producer_id, epoch, marker, append, self._now_ms(), transaction_version=protocol_version
             )
         except HeadwaterError as error:
             pending.resolve(error.kept())
@@ -376,20 +380,20 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
 
     async def stop(self) -> None:
         self._is_stopping = True
-        for writing in self._writing.values():
-            writing.cancel()
-        self._writing.clear()
-        for held in chain.from_iterable(self._held.values()):
-            held.send_away()
-        self._held.clear()
+        for writer in self._marker_writers.values():
+            writer.cancel()
+        self._marker_writers.clear()
+        for parked in chain.from_iterable(self._parked.values()):
+            parked.expire()
+        self._parked.clear()
         for renewal in self._renewals:
             renewal.cancel()
         await asyncio.gather(*self._renewals, return_exceptions=True)
         await super().stop()
 
 
-def _as_producer_sees(refusal: HeadwaterError, membership: TransactionMembership) -> HeadwaterError:
-    """A produce has its own codes for what the coordinator says, which depend on what the client understands."""
+def _as_produce_refusal(refusal: HeadwaterError, membership: TransactionMembership) -> HeadwaterError:
+    """The coordinator's refusal as a produce reply says it: the code depends on what the client understands."""
     code = _PRODUCE_CODES.get(refusal.code, refusal.code)
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and not membership.adds_partitions:
         code = ErrorCode.NOT_ENOUGH_REPLICAS

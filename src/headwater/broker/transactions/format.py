@@ -29,7 +29,8 @@ _STATES: Final = {state.value: state for state in TransactionState}
 
 
 class DamagedTransactions(HeadwaterError):
-    """Transactions are not loaded from records that cannot be read: one left out would never end in its partitions."""
+    """Transactions are not loaded from records that cannot be read: a transaction left out would never end in its
+    partitions."""
 
 
 class TransactionFormat:
@@ -47,7 +48,7 @@ class TransactionFormat:
                 return TransactionForgotten(transactional_id)
             return _read(transactional_id, read_value(TransactionLogValue, value))
         except ProtocolError as error:
-            # The checksum was right, so the record was written like this. A person must find out by what.
+            # The checksum was right, so the record was written like this: an operator must find out by which program.
             raise DamagedTransactions(f"the transaction record {key[:80]!r} is not understood: {error}") from error
 
 

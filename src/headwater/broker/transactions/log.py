@@ -1,5 +1,5 @@
-"""The log of a machine of transactions. The last event of an id is its whole state, so earlier events of the same id
-are left out of a batch, as compaction would drop them later."""
+"""The log of a machine of transactions. The last event of a transactional id is its whole state, so a batch leaves out
+earlier events of the same id, which compaction would drop later."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""The markers of one decision, written again and again until each is on disk.
+"""The markers of one decision (commit or abort), written again until each partition has its marker on disk.
 
-They are staged in the instant of the start, so that those that need no flush are written in the same loop turn; a
-partition that has trouble keeps no other waiting.
+`start` stages all of them at once, so that markers that need no flush are written in the same loop turn. A partition
+that fails does not delay the others.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from headwater.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-# The partition is gone, or another marker has already ended the transaction there.
+# No marker is needed: the partition is gone, or another marker has already ended the transaction there.
 _NEEDLESS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 Write = Callable[[WriteMarkers, TopicPartition], Pending[HeadwaterError | None]]
@@ -31,7 +31,7 @@ class MarkerWriter:
         pause_s: float,
         pause_s_max: float,
     ) -> None:
-        """What could not be written is tried again after a pause, and after ever longer ones."""
+        """Markers that could not be written are tried again after `pause_s`, which doubles up to `pause_s_max`."""
         self._markers = markers
         self._write = write
         self._done = done
@@ -43,7 +43,7 @@ class MarkerWriter:
         self._is_cancelled = False
 
     def start(self) -> None:
-        self._try(tuple(self._markers.partitions))
+        self._attempt(tuple(self._markers.partitions))
 
     def cancel(self) -> None:
         self._is_cancelled = True
@@ -51,25 +51,27 @@ class MarkerWriter:
             self._timer.cancel()
             self._timer = None
 
-    def _try(self, partitions: Sequence[TopicPartition]) -> None:
+    def _attempt(self, partitions: Sequence[TopicPartition]) -> None:
         self._timer = None
         self._missing = []
+        # One more than there are partitions, so that the attempt does not end while it still starts writes.
         self._outstanding = len(partitions) + 1
         for where in partitions:
-            self._begin(where)
-        self._settle()
+            self._write_to(where)
+        self._attempt_done()
 
-    def _begin(self, where: TopicPartition) -> None:
+    def _write_to(self, where: TopicPartition) -> None:
         try:
             written = self._write(self._markers, where)
         except Exception as error:
-            # Whatever it is, the others must get theirs, and a transaction that is decided must not stay open.
+            # Whatever the error is: the other partitions need their markers, and a decided transaction must not stay
+            # open.
             logger.exception("a marker of %r cannot be written to %s", self._markers.transactional_id, where)
-            self._settle(where, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+            self._attempt_done(where, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         else:
-            written.then(lambda error: self._settle(where, error))
+            written.then(lambda error: self._attempt_done(where, error))
 
-    def _settle(self, where: TopicPartition | None = None, error: HeadwaterError | None = None) -> None:
+    def _attempt_done(self, where: TopicPartition | None = None, error: HeadwaterError | None = None) -> None:
         if where is not None and error is not None and error.code not in _NEEDLESS:
             self._missing.append(where)
         self._outstanding -= 1
@@ -79,5 +81,5 @@ class MarkerWriter:
             self._done(self._markers)
             return
         logger.warning("markers of %r are missing in %d partitions", self._markers.transactional_id, len(self._missing))
-        self._timer = asyncio.get_running_loop().call_later(self._pause_s, self._try, self._missing)
+        self._timer = asyncio.get_running_loop().call_later(self._pause_s, self._attempt, self._missing)
         self._pause_s = min(2 * self._pause_s, self._pause_s_max)

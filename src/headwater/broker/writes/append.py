@@ -1,4 +1,6 @@
-"""One batch on its way into a partition, and the outcome that its producer waits for."""
+"""One batch on its way into a partition, and the outcome that its producer waits for.
+
+`complete` (or `fail`) is called once, when the acknowledgement rule is met."""
 
 import logging
 from collections.abc import Callable
@@ -24,9 +26,9 @@ class Append:
     def fail(self, error: HeadwaterError) -> None:
         self.error = error.kept()
         self.base_offset = -1
-        self.tell()
+        self.complete()
 
-    def tell(self) -> None:
+    def complete(self) -> None:
         try:
             self._notify(self)
         except Exception:

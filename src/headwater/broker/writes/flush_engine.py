@@ -15,8 +15,8 @@ class Flush(NamedTuple):
     begun_us: int
 
 
-# Called on the event loop with a flush that ended, and the error it ended with. May be called twice for one flush: an
-# engine that found another slow has both run it.
+# Called on the event loop with a flush that ended, and its error if it failed. May be called twice for one flush: the
+# kernel engine repeats a late flush in the thread, and both complete.
 Completed: TypeAlias = Callable[[Flush, Exception | None], None]
 
 

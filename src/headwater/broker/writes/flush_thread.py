@@ -39,6 +39,6 @@ def _outcome(task: FlushTask) -> Exception | None:
     try:
         task.run()
     except Exception as error:
-        # Whatever it is, the partition must not count as flushed, and the thread must live on for the others.
+        # Whatever the error is, the partition must not count as flushed, and the thread must go on for the others.
         return error
     return None

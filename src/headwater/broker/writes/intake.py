@@ -1,6 +1,6 @@
-"""What a produced batch must satisfy before it may enter a log, with the error that Kafka gives for each.
+"""The checks of a produced batch before it may enter a log; each fails with the error code that Kafka gives.
 
-Nothing here touches the log: a batch that is refused leaves no trace.
+Nothing here touches the log: a refused batch leaves no trace.
 """
 
 from headwater.config.broker import BrokerConfig
@@ -13,16 +13,16 @@ from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMES
 # Far beyond any real time, and far enough from the limits of 64 bits.
 TIMESTAMP_MIN, TIMESTAMP_MAX = -(2**61), 2**61
 
-# Two kilobytes, compressed, can hold millions of empty records, and each becomes an object of a hundred bytes wherever
-# they are read one by one: lookups by time, compaction, consumers. No honest batch comes near.
+# Two compressed kilobytes can hold millions of empty records, and each becomes an object of a hundred bytes in code
+# that reads records one by one: lookups by time, compaction, consumers. No honest batch comes near this bound.
 RECORDS_MAX = 1_000_000
 
 
 def admit(
     produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int
 ) -> tuple[BatchHeader, memoryview]:
-    """Checks one partition's records of a produce request. Gives the batch to append: the same bytes, patched in place
-    where the topic asks for it, or rebuilt ones where the topic stores another compression."""
+    """Check one partition's records of a produce request. Gives the batch to append: the same bytes, patched in place
+    if the topic asks for it, or new bytes if the topic stores another compression."""
     header = batches.read_header(produced)
     size = len(produced)
     if header.batch_length + LOG_OVERHEAD != size:
@@ -42,7 +42,7 @@ def admit(
             timestamp_max=latest,
         )
         if greatest != header.max_timestamp:
-            # Time lookups rely on it, so a client that names another maximum than its records have is corrected.
+            # Lookups by time rely on the header's maximum, so a client's wrong one is corrected.
             batches.set_max_timestamp(produced, greatest)
             header = batches.read_header(produced)
     else:
@@ -81,14 +81,14 @@ def _refuse_size(produced: memoryview, header: BatchHeader) -> None:
 
 def _timestamp_limits(topic: TopicConfig, now_ms: int) -> tuple[int, int]:
     if topic.is_log_append_time:
-        # What the client says about time is replaced anyway.
+        # The broker replaces the client's timestamps anyway.
         return TIMESTAMP_MIN, TIMESTAMP_MAX
     earliest = max(TIMESTAMP_MIN, now_ms - topic.message_timestamp_before_max_ms)
     return earliest, min(TIMESTAMP_MAX, now_ms + topic.message_timestamp_after_max_ms)
 
 
 def _verify_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:
-    """The batch's extremes stand for its records: base timestamp for the first, max timestamp for the latest."""
+    """Check the header's base and max timestamps in place of the records': the first record's and the latest."""
     for timestamp in (header.base_timestamp, header.max_timestamp):
         if not earliest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
             raise Refusal(

@@ -45,7 +45,7 @@ class Journal:
 
         Batches staged since the last turn are written first: they lie in buffers that are about to be overwritten.
         """
-        # Sending replies may lead to further requests being served, and so to further writes.
+        # Sending replies can make a connection serve further requests, which stage further writes.
         while self._to_write:
             self.write_now()
         self._is_turn = True
@@ -69,7 +69,7 @@ class Journal:
                 with self.replies:
                     writer.write_staged(now_ms)
             except Exception:
-                # The other writers would not be asked again.
+                # The other writers of this turn must still be called: nothing would call them again.
                 logger.exception("what was staged is not written, or not all who wait for it are told")
 
     def flush_soon(self, partition: Partition) -> None:
@@ -90,7 +90,7 @@ class Journal:
                 continue
             await self._completion()
 
-    async def settle(self, partitions: Collection[Partition]) -> None:
+    async def wait_for_flushes(self, partitions: Collection[Partition]) -> None:
         """Wait until none of these is being flushed any more."""
         while not self._flushing.keys().isdisjoint(partitions):
             await self._completion()

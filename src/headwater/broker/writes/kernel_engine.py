@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PENDING_MAX = 1024
-# Long for a disk, short for a producer that waits. A flush is found late after this time at the earliest, after twice
-# this time at the latest.
+# Long for a disk, short for a producer that waits. A late flush is noticed after once to twice this time.
 LATE_S = 0.1
 
 

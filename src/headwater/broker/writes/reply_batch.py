@@ -1,4 +1,4 @@
-"""Replies that one write or flush makes ready leave together: a client with several requests under way gets its replies
+"""Replies that one write or flush makes ready are sent together: a client with several requests in flight gets them
 with one system call, and wakes up once."""
 
 import logging
@@ -20,11 +20,11 @@ class ReplyBatch:
     __slots__ = ("_senders",)
 
     def __init__(self) -> None:
-        # In order of arrival, each once; None outside of the block.
+        # An ordered set of connections; None outside of the block.
         self._senders: dict[Sender, None] | None = None
 
     def takes(self, sender: Sender) -> bool:
-        """Whether the sender shall wait for the end of the block."""
+        """Whether the block sends for this connection when it exits."""
         if self._senders is None:
             return False
         self._senders[sender] = None
@@ -42,5 +42,5 @@ class ReplyBatch:
             try:
                 sender.send_ready()
             except Exception:
-                # The other senders would not be told again.
+                # The other connections must still send: nothing would call them again.
                 logger.exception("replies that are ready could not be sent")

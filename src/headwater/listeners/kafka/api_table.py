@@ -1,4 +1,4 @@
-"""The table of APIs that are served. A new one is a message, a handler and a line in `APIS`."""
+"""The table of APIs that are served. A new API needs a message, a handler and a line in `APIS`."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -118,7 +118,7 @@ def _api(module: ModuleType) -> Api:
 BY_KEY: dict[int, Api] = {module.REQUEST.api_key: _api(module) for module in APIS}
 FLEXIBLE_FROM: dict[int, int] = {key: api.flexible_from for key, api in BY_KEY.items()}
 API_VERSIONS_KEY = api_versions.REQUEST.api_key
-# As Kafka does (KAFKA-18659): older librdkafkas compress only for a broker that claims the first versions of Produce.
+# As Kafka does (KAFKA-18659): older librdkafkas compress only for a broker that advertises Produce from version 0 on.
 _FIRST_ADVERTISED: dict[int, int] = {produce.REQUEST.api_key: 0}
 
 

@@ -1,4 +1,4 @@
-"""What a handler knows beside its request: the broker, the version spoken, and who asks."""
+"""What a handler knows beside its request: the broker, the API version, and the client."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from headwater.listeners.kafka.reply_templates import ReplyTemplates
 
 
 class Context(NamedTuple):
-    """One for each version that a connection speaks; it holds nothing of a single request."""
+    """One for each API version that a connection speaks, shared by all requests of that version."""
 
     broker: Broker
     fetch_sessions: FetchSessions
@@ -16,10 +16,10 @@ class Context(NamedTuple):
     api_version: int
     client_id: str | None
     peer_host: str
-    # The name of the listener that the client is connected to: it decides which addresses the client is told.
+    # The name of the listener that the client is connected to: it decides which broker addresses responses contain.
     listener: str
 
     @property
     def client_host(self) -> str:
-        """The address as groups show it, which is Java's way to write one."""
+        """The client's address as groups show it, in Java's notation."""
         return f"/{self.peer_host}"

@@ -60,7 +60,7 @@ class KafkaConversation:
         version = header.api_version
         if not api.first_version <= version <= api.last_version:
             if header.api_key == API_VERSIONS_KEY:
-                # A newer client asks in its newest version first; it learns ours from an answer in version 0.
+                # A newer client sends its newest version first; it learns ours from a response in version 0.
                 _reply(slot, api_versions.unsupported(), measured, NOT_TIMED, header.correlation_id, 0, False)
                 return
             raise ProtocolError(
@@ -158,7 +158,7 @@ def _reply(
         parts = cast("list[Part]", encode_parts(reply, version, out))
         _write_size(out, 0, sum(map(len, parts)) - 4)
     except Exception:
-        # The code that made the result ready goes on with the results of other clients.
+        # Do not raise: the caller may be resolving the results of other clients, too.
         logger.exception("a %s cannot be encoded", type(reply).__name__)
         slot.hang_up("its reply could not be made")
         return

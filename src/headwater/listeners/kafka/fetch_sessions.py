@@ -1,8 +1,7 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes; the answer tells only what
-changed, too.
+"""Fetch sessions (KIP-227): a client names its partitions once and then only changes; so do the responses.
 
-A session is bound to nothing but its id and epoch. Where there is no room for one more, clients get none and send
-everything each time, which always works.
+A session is identified by its id and epoch alone, not by its connection. When there is no room for another session, the
+client gets none and names all partitions in each request, which always works.
 """
 
 import os
@@ -29,7 +28,7 @@ EPOCH_MAX = 2**31 - 1
 ID_MASK = 2**31 - 1
 # A session that was used more recently than this is not evicted for a new one.
 EVICTION_MS = 120_000
-# Over all sessions: what a client names here is remembered for minutes.
+# Over all sessions. Bounded, because the partitions that a client names stay in memory for minutes.
 PARTITIONS_MAX = 200_000
 
 Topic: TypeAlias = str | UUID
@@ -38,7 +37,7 @@ Key: TypeAlias = tuple[Topic, int]
 
 @dataclass(slots=True)
 class SessionPartition:
-    """What the client asks of a partition, and what it was last told about it."""
+    """What the client asks of a partition, and what the last response said about it."""
 
     topic: Topic
     index: int
@@ -46,29 +45,29 @@ class SessionPartition:
     bytes_max: int = 0
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start_offset: int = -1
 
-    def ask(self, asked: FetchPartition) -> None:
-        self.offset = asked.fetch_offset
-        self.bytes_max = asked.partition_max_bytes
-        self.leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+    def update(self, requested: FetchPartition) -> None:
+        self.offset = requested.fetch_offset
+        self.bytes_max = requested.partition_max_bytes
+        self.leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
 
-    def has_news(self, told: PartitionData) -> bool:
-        """Whether the answer must name this partition; remembers what it says."""
+    def has_news(self, data: PartitionData) -> bool:
+        """Whether an incremental response must contain this partition. Remembers `data` as sent."""
         has_news = (
-            told.error_code != ErrorCode.NONE
-            or (told.records is not None and len(told.records) > 0)
-            or told.high_watermark != self.told_high_watermark
-            or told.log_start_offset != self.told_log_start_offset
-            or told.diverging_epoch.epoch != -1
+            data.error_code != ErrorCode.NONE
+            or (data.records is not None and len(data.records) > 0)
+            or data.high_watermark != self.sent_high_watermark
+            or data.log_start_offset != self.sent_log_start_offset
+            or data.diverging_epoch.epoch != -1
         )
-        self.told_high_watermark = told.high_watermark
-        self.told_log_start_offset = told.log_start_offset
-        if told.error_code != ErrorCode.NONE:
-            # An error is told again for as long as it lasts.
-            self.told_high_watermark = -1
+        self.sent_high_watermark = data.high_watermark
+        self.sent_log_start_offset = data.log_start_offset
+        if data.error_code != ErrorCode.NONE:
+            # An error is sent again for as long as it lasts.
+            self.sent_high_watermark = -1
         return has_news
 
 
@@ -86,23 +85,23 @@ class Session:
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
                 self.partitions.pop((_topic_of(forgotten), index), None)
-        for topic, asked in _asked(request):
-            key = (topic, asked.partition)
+        for topic, requested in _requested_partitions(request):
+            key = (topic, requested.partition)
             partition = self.partitions.get(key)
             if partition is None:
-                partition = self.partitions[key] = SessionPartition(topic, asked.partition)
-            partition.ask(asked)
+                partition = self.partitions[key] = SessionPartition(topic, requested.partition)
+            partition.update(requested)
 
-    def answered(self, keys_with_records: list[Key]) -> None:
-        """Those that were served go last, so that under a byte limit every partition gets its turn."""
+    def rotate(self, keys_with_records: list[Key]) -> None:
+        """Move partitions that were served to the end, so that none of them starves under a byte limit."""
         for key in keys_with_records:
             partition = self.partitions.pop(key, None)
             if partition is not None:
                 self.partitions[key] = partition
 
 
-class Fetching(NamedTuple):
-    """The partitions that one request is about, and the session it belongs to, if any."""
+class FetchPlan(NamedTuple):
+    """The partitions that one request reads, and its session, if it has one."""
 
     session: Session | None
     partitions: list[SessionPartition]
@@ -119,8 +118,8 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, *, uses_topic_ids: bool) -> Fetching:
-        """Applies the request to its session. A session that is unknown or out of step is a Refusal."""
+    def begin(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchPlan:
+        """Apply the request to its session. Refuses a session id that is unknown and an epoch that is out of step."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._forget(request.session_id)
@@ -138,23 +137,23 @@ class FetchSessions:
         session.update(request)
         partitions = list(session.partitions.values())
         if not partitions or self._partition_count + len(partitions) > PARTITIONS_MAX:
-            return Fetching(None, partitions, is_incremental=False)
+            return FetchPlan(None, partitions, is_incremental=False)
         self._remember(session)
         session.epoch = session.epoch + 1 if session.epoch < EPOCH_MAX else 1
         session.used_ms = self._clock.monotonic_ms()
-        return Fetching(session, partitions, is_incremental=True)
+        return FetchPlan(session, partitions, is_incremental=True)
 
-    def _begin_full(self, request: FetchRequest, uses_topic_ids: bool, *, wants_session: bool) -> Fetching:
+    def _begin_full(self, request: FetchRequest, uses_topic_ids: bool, *, wants_session: bool) -> FetchPlan:
         session = Session(NO_SESSION, self._clock.monotonic_ms(), uses_topic_ids=uses_topic_ids)
         session.update(request)
         partitions = list(session.partitions.values())
         if not wants_session or not partitions or not self._make_room(len(partitions), session.used_ms):
-            return Fetching(None, partitions, is_incremental=False)
+            return FetchPlan(None, partitions, is_incremental=False)
         while session.id == NO_SESSION or session.id in self._sessions:
-            # Not to be guessed: whoever knows the id of a session can disturb it.
+            # Random: a client that guessed the id of a session could disturb it.
             session.id = int.from_bytes(os.urandom(4)) & ID_MASK
         self._remember(session)
-        return Fetching(session, partitions, is_incremental=False)
+        return FetchPlan(session, partitions, is_incremental=False)
 
     def _make_room(self, partition_count: int, now_ms: int) -> bool:
         while len(self._sessions) >= self._slots or self._partition_count + partition_count > PARTITIONS_MAX:
@@ -165,7 +164,7 @@ class FetchSessions:
         return True
 
     def _remember(self, session: Session) -> None:
-        """As the one that was used last."""
+        """Insert the session as the most recently used one (LRU order)."""
         self._sessions[session.id] = session
         self._partition_count += len(session.partitions)
 
@@ -175,7 +174,7 @@ class FetchSessions:
             self._partition_count -= len(session.partitions)
 
 
-def _asked(request: FetchRequest) -> Iterator[tuple[Topic, FetchPartition]]:
+def _requested_partitions(request: FetchRequest) -> Iterator[tuple[Topic, FetchPartition]]:
     for topic in request.topics:
         name = _topic_of(topic)
         for partition in topic.partitions:
@@ -183,5 +182,5 @@ def _asked(request: FetchRequest) -> Iterator[tuple[Topic, FetchPartition]]:
 
 
 def _topic_of(topic: FetchTopic | ForgottenTopic) -> Topic:
-    """By name up to version 12, by id from 13: whichever the version carries is set."""
+    """The name up to version 12, the id from 13 on: only the one that the version carries is set."""
     return topic.topic or topic.topic_id

@@ -1,4 +1,4 @@
-"""Resources as requests about settings name them: each is answered once, however often it is named."""
+"""The resources that requests about settings name: each is answered once, however often it is named."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ from headwater.errors import ErrorCode, Refusal
 
 
 class Named(Protocol):
-    """A resource as requests name it."""
+    """A resource in a request."""
 
     @property
     def resource_type(self) -> int: ...
@@ -21,8 +21,8 @@ N = TypeVar("N", bound=Named)
 
 
 async def once_each(resources: Sequence[N]) -> AsyncIterator[tuple[N, int]]:
-    """Each resource once, and how often it was named. A request may name thousands, so other clients are served in
-    between."""
+    """Each resource once, with the number of times it was named. A request may name thousands, so the loop serves other
+    clients in between."""
     times_named = Counter((each.resource_type, each.resource_name) for each in resources)
     for place, resource in {(each.resource_type, each.resource_name): each for each in resources}.items():
         yield resource, times_named[place]

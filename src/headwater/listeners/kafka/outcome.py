@@ -1,4 +1,4 @@
-"""What a handler gives for a request: a response, something in its place, or either of them later."""
+"""What a handler returns: a response, something in its place, or one of them later."""
 
 from collections.abc import Coroutine
 from typing import Any, NamedTuple, TypeAlias
@@ -11,13 +11,13 @@ EncodedResponse: TypeAlias = bytearray
 
 
 class HangUp(NamedTuple):
-    """The connection ends, because that is the only way to tell the client."""
+    """Close the connection: the only way to let the client know of a failure."""
 
     reason: str
 
 
 class NoReply:
-    """The client wants no response (produce with acks=0)."""
+    """The client expects no response (produce with acks=0)."""
 
 
 NO_REPLY = NoReply()

@@ -14,17 +14,17 @@ from headwater.protocol.wire.codec import encode
 # A version, then the names or ids of topics, each followed by the indexes of its partitions.
 Shape: TypeAlias = tuple[str | bytes | int, ...]
 
-# Before it, a partition has two numbers only; hardly any client is as old.
+# Older versions have only two numbers per partition; hardly any client is that old.
 FIRST_VERSION = 5
-# Bounds: clients choose the shapes. The codec encodes longer replies, and those with topics that nothing was written
-# to, which need not exist. When there are too many shapes, all are forgotten and learned again.
+# Bounds, because clients choose the shapes. The codec encodes larger replies, and replies with a topic that has no
+# partitions (such a topic need not exist). When there are too many shapes, all are forgotten and learned again.
 PARTITIONS_MAX = 16
 SHAPES_MAX = 4096
 
 # Base offset, time of the append and start of the log lie side by side.
 _NUMBERS = Struct(">qqq")
 _fill = _NUMBERS.pack_into
-# Higher than any offset, so that it can be found among the encoded bytes.
+# Higher than any offset, so that its encoded bytes can be found in the reply.
 _MARK = 2**62
 
 

@@ -1,4 +1,4 @@
-"""What all Kafka listeners of a node share."""
+"""What all Kafka listeners of a node share: the API table, fetch sessions, reply templates, running requests."""
 
 import asyncio
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from headwater.listeners.kafka.reply_templates import ReplyTemplates
 
 
 class ServedApi(NamedTuple):
-    """An API, and what this broker measures of it."""
+    """An API, and its measurements in this broker."""
 
     api: Api
     measured: RequestMeasurement

@@ -1,4 +1,4 @@
-"""Error codes of transactions that came with later versions of a request, and what older clients are told instead."""
+"""Error codes of transactions that later versions of a request added, and the codes that older clients get instead."""
 
 from typing import NamedTuple
 

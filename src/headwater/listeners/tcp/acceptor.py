@@ -31,7 +31,7 @@ class Acceptor:
             (endpoint.host, endpoint.port), family=family, backlog=config.socket_listen_backlog_size
         )
         listening.setblocking(False)
-        # Connections inherit the sizes. The window is agreed on before a connection is accepted.
+        # Set on the listening socket: connections inherit the sizes, and TCP agrees on its window before the accept.
         for option, size in (
             (socket.SO_SNDBUF, config.socket_send_buffer_bytes),
             (socket.SO_RCVBUF, config.socket_receive_buffer_bytes),

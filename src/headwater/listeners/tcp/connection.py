@@ -1,5 +1,5 @@
-"""One client: bytes in, requests out, replies back in the order of the requests. What the bytes mean is its
-conversation's.
+"""One client: bytes in, requests out, replies back in the order of the requests. The client's conversation knows the
+protocol.
 
 Back-pressure instead of failure: while a reply cannot be sent, too many requests are under way, or memory for requests
 is used up, the socket is not read.
@@ -75,7 +75,7 @@ class Frames(Protocol):
 
 
 class Conversation(Protocol):
-    """What a listener's protocol knows of one client, and how it answers the client's frames."""
+    """The protocol's state of one client: it answers the client's frames."""
 
     @property
     def frames(self) -> Frames: ...
@@ -190,7 +190,7 @@ class Connection:
         self.advance()
 
     def advance(self) -> None:
-        """Serve the frames that are here, send the replies that are ready, and read on only if both kept up.
+        """Serve the frames that have arrived, send the replies that are ready, and read on only if both kept up.
 
         Called when bytes have arrived, and when the client has taken its replies.
         """
@@ -247,7 +247,7 @@ class Connection:
         )
 
     def _serve_frames(self) -> bool:
-        """Whether every whole frame that is here was served."""
+        """Whether every whole frame that has arrived was served."""
         while self._may_serve():
             frame = self._frames.next_frame()
             if frame is None:
@@ -297,15 +297,15 @@ class Connection:
     # -- time-outs and the end
 
     def _end_of_requests(self) -> None:
-        """The client sends no more. It may have gone, or may have closed one direction and still wait for its replies;
-        for a long poll alone the connection is not kept."""
-        if self._waits_for_nothing_but_news():
+        """The client sends no more. It may have gone, or may have closed one direction and still wait for its replies.
+        The connection is not kept for long polls alone."""
+        if self._has_only_long_polls():
             self.close()
         else:
             self.drain()
 
     def sweep(self, now_ms: int) -> None:
-        """Close the connection if it hangs. Called about once a second."""
+        """Close the connection if its client hangs or has gone. Called about once a second."""
         if self._slots and not self._is_reading and self._has_gone():
             self.close()
             return
@@ -333,10 +333,11 @@ class Connection:
         poll = select.poll()
         poll.register(self._transport, select.POLLRDHUP)
         for _, event in poll.poll(0):
-            return bool(event & (select.POLLHUP | select.POLLERR)) or self._waits_for_nothing_but_news()
+            return bool(event & (select.POLLHUP | select.POLLERR)) or self._has_only_long_polls()
         return False
 
-    def _waits_for_nothing_but_news(self) -> bool:
+    def _has_only_long_polls(self) -> bool:
+        """Whether every request under way may be abandoned."""
         return all(slot.abandon is not None for slot in self._slots)
 
     def _is_request_late(self, now_ms: int) -> bool:

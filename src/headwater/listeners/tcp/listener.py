@@ -1,4 +1,4 @@
-"""A listener on a TCP port, whatever is spoken there: the protocol is in the conversations that it begins."""
+"""A listener on a TCP port, for any protocol: the protocol is in the conversations that it begins."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ class TcpListener:
         converse: Converse,
         on_bound: Callable[[Endpoint], None] | None = None,
     ) -> None:
-        """`on_bound` is told the address, with the port that was taken where none was chosen."""
+        """`on_bound` is called with the bound address, with the port that the system chose if the settings say 0."""
         self.name = name
         self.endpoint = endpoint
         self._acceptor = Acceptor(pool, converse)

@@ -14,9 +14,9 @@ from headwater.listeners.tcp.transport import Transport
 
 Part: TypeAlias = bytes | bytearray | FileRange
 
-# Below this a read into memory, sent along with its neighbours, costs less than a sendfile call of its own.
+# Up to this size, a read into memory that is sent together with its neighbours costs less than a sendfile of its own.
 COPIED_BYTES_MAX = 32 * 1024
-# What one call hands to the socket, so that a fast reader of a long range does not keep the loop to itself.
+# The most that one sendfile call sends, so that a fast reader of a long range does not keep the loop to itself.
 SENT_BYTES_MAX = 4 << 20
 GATHERED_PARTS_MAX = 64
 
@@ -41,7 +41,7 @@ class Output:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self.parts: deque[Part] = deque()
-        self._position = 0  # how much of the first part is gone
+        self._position = 0  # how much of the first part is sent
         self._waiting = False
         self._stopped = False
         self._was_warmed = False
@@ -50,9 +50,9 @@ class Output:
         self.sent_bytes = 0  # a sweep that sees it stand still closes the connection
 
     def send(self, parts: list[Part]) -> None:
-        """Sends what the socket takes now; the rest follows when it is writable again."""
+        """Send what the socket takes now; the rest follows when it is writable again."""
         if not self.parts and len(parts) == 1 and type(parts[0]) is bytearray:
-            # A reply of one piece, which most are, takes no detour.
+            # Fast path: most replies are one piece.
             try:
                 sent = self._transport.send(parts[0])
             except (BlockingIOError, InterruptedError):

@@ -1,7 +1,7 @@
-"""Readiness of all client sockets of one listener, through an epoll of its own.
+"""Readiness of all client sockets of a node, through an epoll of their own.
 
-The event loop sees one descriptor. When it is readable, every client that is ready is served in one go, and what they
-produced is written before the turn ends: one write per partition, however many clients it came from.
+The event loop sees one descriptor. When it is readable, all clients that are ready are served in one turn, and what
+they produced is written before the turn ends: one write per partition, from however many clients.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from typing import Protocol
 
 from headwater.listeners.tcp.transport import Transport
 
-# Clients served in one turn at most, so that timers and other listeners get theirs.
+# The most clients that are served in one turn, so that timers and other tasks of the loop run, too.
 READY_MAX = 256
 
 
 class Turn(Protocol):
-    """Told when a turn begins and ends; between the two, received bytes stay where they are."""
+    """Called when a turn begins and ends. In between, received bytes stay where they are."""
 
     def begin_turn(self) -> None: ...
 

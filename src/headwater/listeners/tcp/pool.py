@@ -30,7 +30,7 @@ class ConnectionPool:
         self._no_connections = asyncio.Event()
         self._no_connections.set()
         self._per_host: Counter[str] = Counter()
-        # By connections that are closed.
+        # Bytes that were sent by connections that are closed.
         self._sent_bytes_before = 0
         self._sweeping: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -58,14 +58,14 @@ class ConnectionPool:
     def admit(self, accepted: socket.socket, host: str, converse: Converse) -> None:
         """Begin to serve a client, unless there are too many already."""
         if len(self._connections) >= self.config.max_connections:
-            self._turn_away(accepted, host, len(self._connections), "max.connections")
+            self._refuse(accepted, host, len(self._connections), "max.connections")
             return
         if self._per_host[host] >= self.config.max_connections_per_ip:
-            self._turn_away(accepted, host, self._per_host[host], "max.connections.per.ip")
+            self._refuse(accepted, host, self._per_host[host], "max.connections.per.ip")
             return
         accepted.setblocking(False)
         tcp.prepare(accepted)
-        # As in Kafka: the system finds out that a client's machine has vanished without closing the connection.
+        # As in Kafka: the system notices a client's machine that vanished without closing the connection.
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport = PlainTransport.adopt(accepted)
         try:
@@ -88,7 +88,7 @@ class ConnectionPool:
         self._no_connections.clear()
         self._per_host[host] += 1
 
-    def _turn_away(self, accepted: socket.socket, host: str, count: int, setting: str) -> None:
+    def _refuse(self, accepted: socket.socket, host: str, count: int, setting: str) -> None:
         logger.warning("refusing a connection from %s: there are %d already (%s)", host, count, setting)
         self._measurements.connections_refused.value += 1
         accepted.close()
@@ -104,7 +104,7 @@ class ConnectionPool:
             del self._per_host[host]
 
     def _sweep(self) -> None:
-        # The next one is planned first, so that a sweep that fails is not the last.
+        # Schedule the next sweep first, so that a sweep that raises is not the last one.
         self._sweeping = self._loop.call_later(SWEEP_INTERVAL_S, self._sweep)
         self.sweep()
 
@@ -129,7 +129,7 @@ class ConnectionPool:
             connection.drain()
 
     async def close(self, timeout_ms: int) -> None:
-        """Wait until the clients have taken their replies, but no longer than told, then close every connection."""
+        """Wait until the clients have taken their replies, at most `timeout_ms`, then close every connection."""
         self.drain()
         try:
             async with asyncio.timeout(timeout_ms / 1000):

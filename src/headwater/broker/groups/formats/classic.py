@@ -1,4 +1,4 @@
-"""Classic groups as records: a generation with all of its members is one of them."""
+"""Classic groups as records: one record holds a generation with all of its members."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -59,7 +59,7 @@ def _read_generation(key: bytes, value: bytes | None) -> GenerationStored | Clas
 
 
 def _read_classic_member(read: MemberMetadata) -> StoredMember:
-    # Old versions have one timeout only: members had the time of a session to rejoin.
+    # Old versions have only the session timeout, which was also the time that members had to rejoin.
     rebalance_timeout_ms = (
         read.session_timeout if read.rebalance_timeout == _NO_REBALANCE_TIMEOUT else read.rebalance_timeout
     )

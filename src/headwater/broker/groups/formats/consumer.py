@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) as records: the group, its members, their targets, what they have, and its expressions."""
+"""Consumer groups (KIP-848) as records: group, members, target and current assignments, regular expressions."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final

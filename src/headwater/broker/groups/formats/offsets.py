@@ -1,4 +1,4 @@
-"""Committed offsets as records: in version 4, as Kafka 4.2 writes them, where a record has room for the event."""
+"""Committed offsets as records: in version 4, as Kafka 4.2 writes them, unless only version 1 can hold the event."""
 
 import struct
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from headwater.ids import GroupId, TopicId, TopicName
 from headwater.protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue, pack_key, pack_value
 from headwater.protocol.stored.record import read_key, read_value, write_value
 
-# The only version with an expiry timestamp. It lacks the leader epoch, but so do the requests that bring such a time.
+# The only version with an expiry timestamp. It lacks the leader epoch, but so do the requests with a retention time.
 _EXPIRING_OFFSET_VERSION: Final = 1
 
-# Nearly all offsets have this shape, and a broker that starts reads many of them: the newest version, no metadata, and
-# the topic's id as the only tagged field.
+# Fast path: nearly all offsets have the newest version, no metadata, and the topic id as their only tagged field, and
+# a start reads many of them.
 _PLAIN_OFFSET: Final = struct.Struct(">hqiBq3s16s")
 _PLAIN_VERSION: Final = 4
 _PLAIN_TAG: Final = bytes((1, 0, 16))
@@ -32,7 +32,7 @@ _NO_EXPIRE_TIMESTAMP: Final = -1
 
 
 def _committed(event: OffsetCommitted | TransactionalOffsetCommitted) -> StoredRecord:
-    """Whether an offset was committed in a transaction only shows in the batch that its record is in."""
+    """The same record with or without a transaction: only the batch that holds it tells which."""
     return pack_key(event.group_id, event.topic, event.partition), _offset(event.committed)
 
 
@@ -83,7 +83,7 @@ def _read_any_offset(value: bytes) -> CommittedOffset:
 
 @lru_cache(maxsize=1024)
 def _topic_id(topic_id: bytes) -> TopicId:
-    """Cached: to make a UUID costs more than to read the rest of an offset."""
+    """Cached: making a UUID takes longer than reading the rest of an offset."""
     return TopicId(UUID(bytes=topic_id))
 
 

@@ -101,7 +101,7 @@ def test_a_producer_of_offsets_comes_back_to_a_coordinator_that_is_being_loaded(
             sharding = core.groups if is_of_group else core.transactions
             for shard in sharding.shards:
                 shard.drop("for a test")
-                shard._trouble = Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it is being loaded")
+                shard._refusal = Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it is being loaded")
 
         on_loop(broker, unload)
         for version in range(6):

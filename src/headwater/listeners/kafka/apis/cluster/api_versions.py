@@ -1,4 +1,7 @@
-"""ApiVersions (key 18): what is served here, in which versions."""
+"""ApiVersions (key 18), v0-4: the APIs that are served, in which versions, and the features of the cluster.
+
+v3 is flexible, names the client's software and adds the finalized features, v4 the supported ones. A request in an
+unknown version is answered in v0, so that the client learns which versions to use."""
 
 import re
 from functools import cache
@@ -16,15 +19,15 @@ from headwater.protocol.messages.cluster.api_versions import (
 REQUEST = ApiVersionsRequest
 
 FIRST_VERSION_WITH_SOFTWARE = 3
-# Java clients 3.3 to 3.7 cannot decode a supported feature whose minimum level is 0, as that of each of ours is. Like
-# Kafka (KAFKA-17011, KAFKA-17492), leave them out below this version; the finalized levels are what clients act on.
+# Java clients 3.3 to 3.7 cannot decode a supported feature whose minimum level is 0, which is the minimum of all of
+# ours. Like Kafka (KAFKA-17011, KAFKA-17492), leave them out below this version; clients act on the finalized levels.
 FIRST_VERSION_WITH_SUPPORTED_FEATURES = 4
-# What clients go by: the protocol of groups (KIP-848), and that of transactions, in which every end raises the epoch
-# (KIP-890).
+# Clients choose their protocols by these levels: the consumer protocol of groups (KIP-848), and the second protocol of
+# transactions, in which every end raises the epoch (KIP-890).
 FEATURES = (("group.version", 1), ("transaction.version", 2))
-# They never change while a broker runs.
+# Always the same, because features never change while a broker runs.
 FEATURES_EPOCH = 0
-# As Kafka checks it: the names end up in metrics and logs.
+# Kafka's rule for the client's software name and version, which end up in metrics and logs.
 _SOFTWARE = r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?"
 
 
@@ -51,13 +54,13 @@ def _supported_features(api_version: int) -> list[SupportedFeatureKey]:
 
 
 def unsupported() -> ApiVersionsResponse:
-    """The answer to a version that is not known here: the client reads it in version 0 and asks again."""
+    """The response to an unknown version: the client reads it in version 0 and sends a version that is served."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
 
 
 @cache
 def _served() -> list[ApiVersion]:
-    # Imported late, because the table of APIs imports this module as one of its entries.
+    # Late import: the table of APIs imports this module as one of its entries.
     from headwater.listeners.kafka.api_table import advertised_apis  # noqa: PLC0415
 
     return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, first, last in advertised_apis()]

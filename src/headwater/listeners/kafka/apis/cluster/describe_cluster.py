@@ -1,4 +1,6 @@
-"""DescribeCluster (key 60): the brokers there are."""
+"""DescribeCluster (key 60), v0-2, all flexible: the brokers that clients of this listener can reach.
+
+v1 adds the type of endpoint, of which only brokers are served; v2 adds fenced brokers, of which there are none."""
 
 from headwater.errors import ErrorCode
 from headwater.listeners.kafka.context import Context

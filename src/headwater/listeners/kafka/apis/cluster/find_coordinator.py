@@ -1,8 +1,8 @@
-"""FindCoordinator (key 10): the node that decides for a group or a transactional id. The first such request creates the
-internal topic that keeps them.
+"""FindCoordinator (key 10), v0-6: the node that decides for a group or a transactional id. The first such request
+creates the internal topic that stores them.
 
-librdkafka takes a broker without it for one that cannot read LZ4, and sends such batches uncompressed.
-"""
+v1 adds transactional ids, v3 is flexible, v4 takes many keys, v6 adds share groups, which are refused here. librdkafka
+believes that a broker without this API cannot read LZ4, and then sends such batches uncompressed."""
 
 from enum import IntEnum
 

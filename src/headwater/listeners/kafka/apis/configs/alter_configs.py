@@ -1,4 +1,5 @@
-"""AlterConfigs (key 33): replaces all settings of a resource; those not named fall back to their defaults."""
+"""AlterConfigs (key 33), v0-2: replaces all settings of a resource; settings that it does not name fall back to their
+defaults. v2 is flexible."""
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context

@@ -1,4 +1,6 @@
-"""DescribeConfigs (key 32): settings in effect, where each comes from and what it means."""
+"""DescribeConfigs (key 32), v1-4: the settings in effect for a resource, and where each value comes from.
+
+v3 adds types and documentation, v4 is flexible."""
 
 from headwater.config.declaration import ConfigEntry
 from headwater.errors import HeadwaterError

@@ -1,4 +1,5 @@
-"""IncrementalAlterConfigs (key 44): sets, unsets, and adds to or takes from lists, one setting at a time."""
+"""IncrementalAlterConfigs (key 44), v0-1: changes single settings of a resource: set, unset, append to or subtract from
+a list. v1 is flexible."""
 
 from headwater.broker.config_resources import Edit
 from headwater.errors import HeadwaterError

@@ -1,4 +1,5 @@
-"""ListConfigResources (key 74): the names of what has settings. A group is listed once it has settings of its own."""
+"""ListConfigResources (key 74), v0-1: the names of resources that have settings. A group is listed once it has settings
+of its own. v0 asks for client metrics alone, v1 for the types that the request names."""
 
 from headwater.broker.config_resources import ResourceType
 from headwater.errors import ErrorCode
@@ -13,7 +14,7 @@ REQUEST = ListConfigResourcesRequest
 
 
 def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
-    # The first version knows but one type, and does not say so.
+    # Version 0 knows only one type, which its request does not name.
     served = frozenset(ResourceType) if context.api_version else frozenset({ResourceType.CLIENT_METRICS})
     wanted = frozenset(request.resource_types) or served
     if not wanted <= served:

@@ -1,4 +1,5 @@
-"""ConsumerGroupDescribe (key 69): groups of the next-generation protocol, and how far each member has come."""
+"""ConsumerGroupDescribe (key 69), v0-1: groups of the consumer protocol (KIP-848) with their members, what each member
+owns and what it is to own. v1 adds the protocol that a member speaks."""
 
 from headwater.broker.broker import Broker
 from headwater.coordination.groups.assignment import Assignment as Partitions
@@ -23,11 +24,11 @@ CONSUMER_MEMBER = 1
 
 async def handle(request: ConsumerGroupDescribeRequest, context: Context) -> ConsumerGroupDescribeResponse:
     groups = context.broker.groups
-    # Once each: whoever names a group a thousand times would get its members a thousand times.
+    # Once each: a request that names a group a thousand times must not get its members a thousand times.
     names = dict.fromkeys(request.group_ids)
-    asked = [(group_id, groups.describe_consumer(GroupId(group_id))) for group_id in names]
+    outcomes = [(group_id, groups.describe_consumer(GroupId(group_id))) for group_id in names]
     return ConsumerGroupDescribeResponse(
-        groups=[_described(group_id, await outcome.wait(), context.broker) for group_id, outcome in asked]
+        groups=[_described(group_id, await outcome.wait(), context.broker) for group_id, outcome in outcomes]
     )
 
 
@@ -61,7 +62,7 @@ def _member(member: ConsumerMemberDescription, broker: Broker) -> Member:
 
 
 def _assignment(partitions: Partitions, broker: Broker) -> Assignment:
-    """Without topics that have been deleted since."""
+    """Leaves out topics that have been deleted since."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))

@@ -1,4 +1,8 @@
-"""ConsumerGroupHeartbeat (key 68): the whole of the next-generation protocol (KIP-848): join, own, revoke, leave."""
+"""ConsumerGroupHeartbeat (key 68), v0-1: the whole consumer protocol (KIP-848) in one request: join, report owned
+partitions, get an assignment, leave.
+
+v1 adds subscriptions by regular expression, and members make their own ids; a member of v0 gets its id from the broker.
+"""
 
 from collections.abc import Iterable
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42): groups without members, with all that they committed."""
+"""DeleteGroups (key 42), v0-2: deletes groups without members, with the offsets that they committed. v2 is flexible."""
 
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import GroupId
@@ -13,11 +13,11 @@ REQUEST = DeleteGroupsRequest
 
 
 async def handle(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
-    deleted = [(group_id, context.broker.groups.delete(GroupId(group_id))) for group_id in request.groups_names]
+    outcomes = [(group_id, context.broker.groups.delete(GroupId(group_id))) for group_id in request.groups_names]
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=_code(await outcome.wait()))
-            for group_id, outcome in deleted
+            for group_id, outcome in outcomes
         ]
     )
 

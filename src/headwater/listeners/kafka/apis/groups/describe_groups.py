@@ -1,4 +1,6 @@
-"""DescribeGroups (key 15): classic groups, their members and what these have."""
+"""DescribeGroups (key 15), v0-6: classic groups with their members, subscriptions and assignments.
+
+v4 adds static members, v5 is flexible, v6 has an error for a group that does not exist; before, it is a DEAD group."""
 
 from headwater.coordination.groups.classic.commands import ClassicDescription
 from headwater.coordination.groups.terms import GroupState
@@ -14,16 +16,16 @@ from headwater.protocol.messages.groups.describe_groups import (
 
 REQUEST = DescribeGroupsRequest
 
-# Before it, a group that is not there is a dead one.
+# In older versions, a group that does not exist is described as DEAD.
 FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
 async def handle(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
-    # Once each: whoever names a group a thousand times would get its members a thousand times.
+    # Once each: a request that names a group a thousand times must not get its members a thousand times.
     names = dict.fromkeys(request.groups)
-    asked = [(group_id, context.broker.groups.describe_classic(GroupId(group_id))) for group_id in names]
+    outcomes = [(group_id, context.broker.groups.describe_classic(GroupId(group_id))) for group_id in names]
     return DescribeGroupsResponse(
-        groups=[_described(group_id, await outcome.wait(), context) for group_id, outcome in asked]
+        groups=[_described(group_id, await outcome.wait(), context) for group_id, outcome in outcomes]
     )
 
 

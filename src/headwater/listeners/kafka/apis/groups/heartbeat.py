@@ -1,4 +1,6 @@
-"""Heartbeat (key 12): a member of a classic group is alive, and learns whether its group rebalances."""
+"""Heartbeat (key 12), v0-4: keeps a member of a classic group alive; the reply tells it whether the group rebalances.
+
+v3 adds static members, v4 is flexible."""
 
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError

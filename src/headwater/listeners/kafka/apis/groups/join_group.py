@@ -1,4 +1,9 @@
-"""JoinGroup (key 11): answered when the rebalance that it asks for has all its members."""
+"""JoinGroup (key 11), v0-9: joins a classic group; answered when the rebalance that it starts or joins has all its
+members.
+
+v1 adds the rebalance timeout, v4 gives a new member its id first (MEMBER_ID_REQUIRED), v5 adds static members, v6 is
+flexible, v7 names the protocol type and allows no protocol, v8 adds the reason, v9 lets the leader skip the assignment.
+"""
 
 from uuid import uuid4
 
@@ -12,7 +17,7 @@ from headwater.protocol.messages.groups.join_group import JoinGroupRequest, Join
 
 REQUEST = JoinGroupRequest
 
-# Of a client's name in the ids that its members get; a longer one would make an id that does not fit into a record.
+# How much of a client's name goes into its member ids: with a longer name, an id might not fit into a record.
 NAME_LENGTH_MAX = 255
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_WITH_REQUIRED_MEMBER_ID = 4
@@ -36,7 +41,7 @@ def handle(request: JoinGroupRequest, context: Context) -> Pending[JoinGroupResp
         rebalance_timeout_ms=request.rebalance_timeout_ms if has_timeout else request.session_timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple(SupportedProtocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
-        # A static member is known by its instance, so that it leaves no ghost behind.
+        # A static member is known by its instance id: when it joins again, it replaces itself and leaves no ghost.
         is_member_id_required=version >= FIRST_VERSION_WITH_REQUIRED_MEMBER_ID and instance_id is None,
         may_skip_assignment=version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT,
         reason=request.reason or "",

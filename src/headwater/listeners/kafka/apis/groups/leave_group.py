@@ -1,4 +1,5 @@
-"""LeaveGroup (key 13): one member, or from version 3 on several at once, static ones by their instance."""
+"""LeaveGroup (key 13), v0-5: removes members from a classic group. v3 lets many leave at once, static members by their
+instance id; v4 is flexible, v5 adds the reason."""
 
 from collections.abc import Sequence
 

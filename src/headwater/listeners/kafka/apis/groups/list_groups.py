@@ -1,4 +1,4 @@
-"""ListGroups (key 16): all groups, or those in certain states and of certain types."""
+"""ListGroups (key 16), v0-5: all groups. v3 is flexible, v4 filters by state, v5 by type."""
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context

@@ -1,4 +1,8 @@
-"""OffsetCommit (key 8): how far a group has come. On disk before it is answered, as whatever a group decides."""
+"""OffsetCommit (key 8), v2-10: commits offsets of a group. Like every decision of a group, it is on disk before the
+reply.
+
+v5 drops the retention time, v6 adds leader epochs, v7 static members, v8 is flexible, v9 takes member epochs of the
+consumer protocol, v10 names topics by id."""
 
 from collections.abc import Iterable, Sequence
 
@@ -25,11 +29,11 @@ NO_RETENTION = -1
 
 def handle(request: OffsetCommitRequest, context: Context) -> Pending[OffsetCommitResponse]:
     offsets: list[OffsetToCommit] = []
-    # One for each partition asked for; None where the group has the last word.
+    # One for each partition of the request; None where the group decides.
     refusals: list[ErrorCode | None] = []
-    for asked in request.topics:
-        topic = _topic(asked, context)
-        for each in asked.partitions:
+    for requested in request.topics:
+        topic = _topic(requested, context)
+        for each in requested.partitions:
             if topic is None or not 0 <= each.partition_index < topic.partition_count:
                 refusals.append(_unknown(topic, context))
                 continue
@@ -56,10 +60,10 @@ def handle(request: OffsetCommitRequest, context: Context) -> Pending[OffsetComm
     return outcome.map(lambda codes: _response(request, refusals, codes))
 
 
-def _topic(asked: OffsetCommitRequestTopic, context: Context) -> Topic | None:
+def _topic(requested: OffsetCommitRequestTopic, context: Context) -> Topic | None:
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        return context.broker.topics.find_by_id(TopicId(asked.topic_id))
-    return context.broker.topics.find(asked.name)
+        return context.broker.topics.find_by_id(TopicId(requested.topic_id))
+    return context.broker.topics.find(requested.name)
 
 
 def _unknown(topic: Topic | None, context: Context) -> ErrorCode:
@@ -79,13 +83,13 @@ def _response(
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
-                name=asked.name,
-                topic_id=asked.topic_id,
+                name=requested.name,
+                topic_id=requested.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=next(codes))
-                    for each in asked.partitions
+                    for each in requested.partitions
                 ],
             )
-            for asked in request.topics
+            for requested in request.topics
         ]
     )

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): forgets what a group committed for partitions that none of its members subscribes to."""
+"""OffsetDelete (key 47), v0: forgets the offsets of a group for partitions to which none of its members subscribes."""
 
 from itertools import compress
 
@@ -16,14 +16,14 @@ REQUEST = OffsetDeleteRequest
 
 
 async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
-    asked = [
+    requested = [
         TopicPartition(TopicName(topic.name), each.partition_index)
         for topic in request.topics
         for each in topic.partitions
     ]
-    is_known = [_is_known(each, context) for each in asked]
+    is_known = [_is_known(each, context) for each in requested]
     outcome = await context.broker.groups.delete_offsets(
-        GroupId(request.group_id), list(compress(asked, is_known))
+        GroupId(request.group_id), list(compress(requested, is_known))
     ).wait()
     if isinstance(outcome, HeadwaterError):
         return OffsetDeleteResponse(error_code=outcome.code, topics=[])
@@ -43,6 +43,6 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDelete
     )
 
 
-def _is_known(asked: TopicPartition, context: Context) -> bool:
-    topic = context.broker.topics.find(asked.topic)
-    return topic is not None and 0 <= asked.partition < topic.partition_count
+def _is_known(requested: TopicPartition, context: Context) -> bool:
+    topic = context.broker.topics.find(requested.topic)
+    return topic is not None and 0 <= requested.partition < topic.partition_count

@@ -1,4 +1,7 @@
-"""OffsetFetch (key 9): what a group, or from version 8 on several, have committed."""
+"""OffsetFetch (key 9), v1-10: the offsets that a group committed.
+
+v2 can ask for all topics and adds an error for the whole group, v5 adds leader epochs, v6 is flexible, v7 can require
+stable offsets, v8 takes many groups, v9 adds the member and its epoch, v10 names topics by id."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,22 +34,22 @@ NOTHING_COMMITTED = CommittedOffset(-1, -1, "", -1)
 
 async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     if context.api_version >= FIRST_VERSION_WITH_MANY_GROUPS:
-        # Once each: whoever names a group a thousand times would get its offsets a thousand times.
-        once = {asked.group_id: asked for asked in request.groups}
-        groups = [await _group(asked, request.require_stable, context) for asked in once.values()]
+        # Once each: a request that names a group a thousand times must not get its offsets a thousand times.
+        once = {requested.group_id: requested for requested in request.groups}
+        groups = [await _group(requested, request.require_stable, context) for requested in once.values()]
         return OffsetFetchResponse(groups=groups)
-    asked = None
+    requested = None
     if request.topics is not None:
-        asked = [
+        requested = [
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         ]
     group = await _group(
-        OffsetFetchRequestGroup(group_id=request.group_id, topics=asked), request.require_stable, context
+        OffsetFetchRequestGroup(group_id=request.group_id, topics=requested), request.require_stable, context
     )
     topics = group.topics
     if group.error_code and context.api_version < FIRST_VERSION_WITH_GROUP_ERROR:
-        topics = [_refused(topic, group.error_code) for topic in asked or ()]
+        topics = [_refused(topic, group.error_code) for topic in requested or ()]
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[
@@ -68,47 +71,49 @@ async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchRe
     )
 
 
-async def _group(asked: OffsetFetchRequestGroup, require_stable: bool, context: Context) -> OffsetFetchResponseGroup:
+async def _group(
+    requested: OffsetFetchRequestGroup, require_stable: bool, context: Context
+) -> OffsetFetchResponseGroup:
     has_ids = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     broker = context.broker
-    names = [] if asked.topics is None else [_name(topic, has_ids, broker) for topic in asked.topics]
+    names = [] if requested.topics is None else [_name(topic, has_ids, broker) for topic in requested.topics]
     partitions = None
-    if asked.topics is not None:
+    if requested.topics is not None:
         partitions = [
             TopicPartition(name, index)
-            for name, topic in zip(names, asked.topics, strict=True)
+            for name, topic in zip(names, requested.topics, strict=True)
             if name is not None
             for index in topic.partition_indexes
         ]
     outcome = await broker.groups.committed(
-        GroupId(asked.group_id),
+        GroupId(requested.group_id),
         OffsetQuery(
             partitions,
-            None if asked.member_id is None else MemberId(asked.member_id),
-            asked.member_epoch,
+            None if requested.member_id is None else MemberId(requested.member_id),
+            requested.member_epoch,
             require_stable,
         ),
     ).wait()
     if isinstance(outcome, HeadwaterError):
-        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=outcome.code)
-    if asked.topics is None:
-        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=_all_topics(outcome, has_ids, broker))
+        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=[], error_code=outcome.code)
+    if requested.topics is None:
+        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=_all_topics(outcome, has_ids, broker))
     offsets = iter(outcome)
     return OffsetFetchResponseGroup(
-        group_id=asked.group_id,
+        group_id=requested.group_id,
         topics=[
             _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID)
             if name is None
             else _topic(topic, [next(offsets) for _ in topic.partition_indexes])
-            for name, topic in zip(names, asked.topics, strict=True)
+            for name, topic in zip(names, requested.topics, strict=True)
         ],
     )
 
 
-def _name(asked: OffsetFetchRequestTopics, has_ids: bool, broker: Broker) -> TopicName | None:
+def _name(requested: OffsetFetchRequestTopics, has_ids: bool, broker: Broker) -> TopicName | None:
     if not has_ids:
-        return TopicName(asked.name)
-    topic = broker.topics.find_by_id(TopicId(asked.topic_id))
+        return TopicName(requested.name)
+    topic = broker.topics.find_by_id(TopicId(requested.topic_id))
     return None if topic is None else topic.name
 
 
@@ -121,15 +126,15 @@ def _all_topics(offsets: Iterable[FoundOffset], has_ids: bool, broker: Broker) -
         topic = broker.topics.find(name)
         if topic is not None or not has_ids:
             topic_id = NO_TOPIC_ID if topic is None else topic.id
-            asked = OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[])
-            topics.append(_topic(asked, partitions))
+            requested = OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[])
+            topics.append(_topic(requested, partitions))
     return topics
 
 
-def _topic(asked: OffsetFetchRequestTopics, offsets: Sequence[FoundOffset]) -> OffsetFetchResponseTopics:
+def _topic(requested: OffsetFetchRequestTopics, offsets: Sequence[FoundOffset]) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
-        name=asked.name,
-        topic_id=asked.topic_id,
+        name=requested.name,
+        topic_id=requested.topic_id,
         partitions=[
             _partition(found.partition.partition, found.committed or NOTHING_COMMITTED, found.error)
             for found in offsets
@@ -137,11 +142,11 @@ def _topic(asked: OffsetFetchRequestTopics, offsets: Sequence[FoundOffset]) -> O
     )
 
 
-def _refused(asked: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+def _refused(requested: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
-        name=asked.name,
-        topic_id=asked.topic_id,
-        partitions=[_partition(index, NOTHING_COMMITTED, code) for index in asked.partition_indexes],
+        name=requested.name,
+        topic_id=requested.topic_id,
+        partitions=[_partition(index, NOTHING_COMMITTED, code) for index in requested.partition_indexes],
     )
 
 

@@ -1,4 +1,6 @@
-"""SyncGroup (key 14): the leader hands in what each member shall have, and each member waits for its part."""
+"""SyncGroup (key 14), v0-5: the leader of a classic group hands in the assignment, and each member waits for its part.
+
+v3 adds static members, v4 is flexible, v5 names the protocol that the client expects."""
 
 from headwater.broker.pending import Pending
 from headwater.coordination.groups.classic.commands import Sync, SyncResult

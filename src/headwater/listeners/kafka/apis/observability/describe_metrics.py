@@ -1,4 +1,4 @@
-"""DescribeMetrics (key 10001): what the broker measures of itself, for `headwater metrics`."""
+"""DescribeMetrics (key 10001), v0: an API of Headwater's own: the broker's metrics, for `headwater metrics`."""
 
 from headwater.listeners.kafka.context import Context
 from headwater.metrics import Family

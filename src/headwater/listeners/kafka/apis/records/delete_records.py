@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21): moves the start of a log."""
+"""DeleteRecords (key 21), v0-2: moves the start of a log forward. v2 is flexible."""
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
@@ -19,17 +19,18 @@ async def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecor
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[await _delete(topic.name, asked, context) for asked in topic.partitions]
+                name=topic.name,
+                partitions=[await _delete(topic.name, requested, context) for requested in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-async def _delete(topic: str, asked: DeleteRecordsPartition, context: Context) -> DeleteRecordsPartitionResult:
-    index = asked.partition_index
+async def _delete(topic: str, requested: DeleteRecordsPartition, context: Context) -> DeleteRecordsPartitionResult:
+    index = requested.partition_index
     try:
-        start_offset = await context.broker.delete_records(topic, index, asked.offset)
+        start_offset = await context.broker.delete_records(topic, index, requested.offset)
     except HeadwaterError as error:
         return DeleteRecordsPartitionResult(
             partition_index=index, low_watermark=NO_LOW_WATERMARK, error_code=error.code

@@ -1,4 +1,7 @@
-"""Fetch (key 1): sessions, the long poll, and byte ranges of the log that are sent as they are."""
+"""Fetch (key 1), v4-18: reads records, with fetch sessions and the long poll; records are sent as ranges of log files.
+
+v5 adds the log start offset, v7 sessions, v9 leader epochs, v11 the client's rack, v12 is flexible and adds diverging
+epochs (KIP-595), v13 names topics by id, v15 moves the replica into a tag. Followers are refused: there are none."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -8,7 +11,7 @@ from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import TopicId
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.fetch_sessions import NO_SESSION, Fetching, Key, SessionPartition, Topic
+from headwater.listeners.kafka.fetch_sessions import NO_SESSION, FetchPlan, Key, SessionPartition, Topic
 from headwater.protocol.messages.records.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -25,15 +28,15 @@ READ_COMMITTED = 1
 
 
 class _FetchReply(Pending[FetchResponse]):
-    """Waits for the broker's fetch, and adds the answers that needed no reading."""
+    """Waits for the broker's fetch, and adds the partitions that needed no read."""
 
-    __slots__ = ("_answers", "_fetch", "_fetching")
+    __slots__ = ("_answers", "_fetch", "_plan")
 
     is_abandonable = True
 
-    def __init__(self, fetching: Fetching, answers: dict[int, PartitionData], fetch: Fetch) -> None:
+    def __init__(self, plan: FetchPlan, answers: dict[int, PartitionData], fetch: Fetch) -> None:
         super().__init__()
-        self._fetching = fetching
+        self._plan = plan
         self._answers = answers
         self._fetch: Fetch | None = fetch
         fetch.then(self.respond)
@@ -46,68 +49,66 @@ class _FetchReply(Pending[FetchResponse]):
 
     def respond(self, reads: Sequence[PartitionRead]) -> None:
         read = iter(reads)
-        told: list[tuple[SessionPartition, PartitionData]] = []
-        for position, asked in enumerate(self._fetching.partitions):
-            data = self._answers.get(position) or _partition_data(asked.index, next(read))
-            told.append((asked, data))
-        self.resolve(_response(self._fetching, told))
+        replies: list[tuple[SessionPartition, PartitionData]] = []
+        for position, requested in enumerate(self._plan.partitions):
+            data = self._answers.get(position) or _partition_data(requested.index, next(read))
+            replies.append((requested, data))
+        self.resolve(_response(self._plan, replies))
 
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[FetchResponse]:
     if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
-        # Only brokers of a cluster fetch as replicas, and they may read what consumers must not see yet.
+        # Only followers fetch as replicas: they may read records that consumers must not see yet.
         return _refuse_replica(request)
     try:
-        fetching = context.fetch_sessions.begin(
-            request, uses_topic_ids=context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-        )
+        plan = context.fetch_sessions.begin(request, uses_topic_ids=context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS)
     except HeadwaterError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     broker = context.broker
     fetches: list[PartitionFetch] = []
     answers: dict[int, PartitionData] = {}
-    for position, asked in enumerate(fetching.partitions):
+    for position, requested in enumerate(plan.partitions):
         try:
             partition = (
-                broker.partition_by_id(TopicId(asked.topic), asked.index)
-                if isinstance(asked.topic, UUID)
-                else broker.partition(asked.topic, asked.index)
+                broker.partition_by_id(TopicId(requested.topic), requested.index)
+                if isinstance(requested.topic, UUID)
+                else broker.partition(requested.topic, requested.index)
             )
-            partition.check_leader_epoch(asked.leader_epoch)
-            if asked.last_fetched_epoch >= 0:
-                end = partition.divergence(asked.last_fetched_epoch, asked.offset)
+            partition.check_leader_epoch(requested.leader_epoch)
+            if requested.last_fetched_epoch >= 0:
+                end = partition.divergence(requested.last_fetched_epoch, requested.offset)
                 if end is not None:
                     answers[position] = PartitionData(
-                        partition_index=asked.index,
+                        partition_index=requested.index,
                         high_watermark=partition.high_watermark,
                         diverging_epoch=EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset),
                         records=b"",
                     )
                     continue
         except HeadwaterError as error:
-            answers[position] = _failed(asked.index, error.code)
+            answers[position] = _failed(requested.index, error.code)
             continue
-        fetches.append(PartitionFetch(partition, asked.offset, asked.bytes_max))
+        fetches.append(PartitionFetch(partition, requested.offset, requested.bytes_max))
     fetch = broker.fetch(
         fetches,
         bytes_min=request.min_bytes,
         bytes_max=request.max_bytes,
-        # An error is told at once.
+        # An error is sent at once.
         wait_ms=0 if answers else request.max_wait_ms,
         committed_only=request.isolation_level == READ_COMMITTED,
     )
-    return _FetchReply(fetching, answers, fetch)
+    return _FetchReply(plan, answers, fetch)
 
 
 def _refuse_replica(request: FetchRequest) -> FetchResponse:
-    """For each partition, because the versions before sessions have no error for the whole."""
+    """Refuse each partition, because versions before sessions have no error for the whole response."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return FetchResponse(
         responses=[
             FetchableTopicResponse(
                 topic=topic.topic,
                 topic_id=topic.topic_id,
-                partitions=[_failed(asked.partition, code) for asked in topic.partitions],
+                partitions=[_failed(requested.partition, code) for requested in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -135,18 +136,18 @@ def _partition_data(index: int, read: PartitionRead) -> PartitionData:
     )
 
 
-def _response(fetching: Fetching, told: Sequence[tuple[SessionPartition, PartitionData]]) -> FetchResponse:
-    session = fetching.session
+def _response(plan: FetchPlan, replies: Sequence[tuple[SessionPartition, PartitionData]]) -> FetchResponse:
+    session = plan.session
     by_topic: dict[Topic, list[PartitionData]] = {}
     served: list[Key] = []
-    for asked, data in told:
-        has_news = asked.has_news(data)
-        if has_news or not fetching.is_incremental:
-            by_topic.setdefault(asked.topic, []).append(data)
+    for requested, data in replies:
+        has_news = requested.has_news(data)
+        if has_news or not plan.is_incremental:
+            by_topic.setdefault(requested.topic, []).append(data)
         if data.records:
-            served.append((asked.topic, asked.index))
+            served.append((requested.topic, requested.index))
     if session is not None:
-        session.answered(served)
+        session.rotate(served)
     return FetchResponse(
         session_id=session.id if session is not None else NO_SESSION,
         responses=[

@@ -1,7 +1,7 @@
-"""ListOffsets (key 2): the first or last offset, or the one that belongs to a time.
+"""ListOffsets (key 2), v1-11: the first or last offset of a partition, or the offset that belongs to a time.
 
-v7 adds the record with the latest timestamp, v8 and v9 the places of tiered storage (KIP-405), v11 those that wait to
-be uploaded."""
+v2 adds read_committed, v4 leader epochs, v6 is flexible, v7 adds the record with the latest timestamp, v8 and v9 the
+places of tiered storage (KIP-405), v10 a timeout, v11 the records that wait to be uploaded."""
 
 from collections.abc import Mapping
 
@@ -34,8 +34,8 @@ async def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsRe
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    await _look_up(topic.name, asked, context, committed_only=committed_only)
-                    for asked in topic.partitions
+                    await _look_up(topic.name, requested, context, committed_only=committed_only)
+                    for requested in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -44,14 +44,18 @@ async def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsRe
 
 
 async def _look_up(
-    topic: str, asked: ListOffsetsPartition, context: Context, *, committed_only: bool
+    topic: str, requested: ListOffsetsPartition, context: Context, *, committed_only: bool
 ) -> ListOffsetsPartitionResponse:
-    index = asked.partition_index
+    index = requested.partition_index
     try:
-        if context.api_version < FIRST_VERSIONS.get(asked.timestamp, 0) or asked.timestamp < min(Place):
-            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} has no meaning here")
+        if context.api_version < FIRST_VERSIONS.get(requested.timestamp, 0) or requested.timestamp < min(Place):
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {requested.timestamp} has no meaning here")
         found = await context.broker.look_up_offset(
-            topic, index, asked.timestamp, leader_epoch=asked.current_leader_epoch, committed_only=committed_only
+            topic,
+            index,
+            requested.timestamp,
+            leader_epoch=requested.current_leader_epoch,
+            committed_only=committed_only,
         )
     except HeadwaterError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)

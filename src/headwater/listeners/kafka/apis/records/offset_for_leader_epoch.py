@@ -1,4 +1,5 @@
-"""OffsetForLeaderEpoch (key 23): where an epoch ended, so that a client finds out what it read was cut off."""
+"""OffsetForLeaderEpoch (key 23), v2-4: where a leader epoch ended, so that a client can tell whether records that it
+has read were cut off. v3 adds the replica, v4 is flexible."""
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
@@ -17,16 +18,18 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForL
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_end(topic.topic, asked, context) for asked in topic.partitions]
+                topic=topic.topic, partitions=[_end(topic.topic, requested, context) for requested in topic.partitions]
             )
             for topic in request.topics
         ]
     )
 
 
-def _end(topic: str, asked: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:
+def _end(topic: str, requested: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:
     try:
-        end = context.broker.end_of_epoch(topic, asked.partition, asked.leader_epoch, asked.current_leader_epoch)
+        end = context.broker.end_of_epoch(
+            topic, requested.partition, requested.leader_epoch, requested.current_leader_epoch
+        )
     except HeadwaterError as error:
-        return EpochEndOffset(error_code=error.code, partition=asked.partition)
-    return EpochEndOffset(partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset)
+        return EpochEndOffset(error_code=error.code, partition=requested.partition)
+    return EpochEndOffset(partition=requested.partition, leader_epoch=end.epoch, end_offset=end.end_offset)

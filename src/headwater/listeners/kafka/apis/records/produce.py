@@ -1,4 +1,7 @@
-"""Produce (key 0): each partition's batch is checked and staged at once, the reply leaves when all are acknowledged."""
+"""Produce (key 0), v3-13: checks and stages each partition's batch at once; replies when all of them are acknowledged.
+
+v5 adds the log start offset, v7 allows zstd, v8 names the record that is to blame, v9 is flexible, v11 adds
+TRANSACTION_ABORTABLE, v12 adds partitions to the transaction (KIP-890), v13 names topics by id."""
 
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -52,7 +55,7 @@ def _partition_response(index: int, append: Append) -> PartitionProduceResponse:
 
 
 def _record_errors(error: HeadwaterError) -> list[BatchIndexAndErrorMessage]:
-    """A client drops the record that is to blame and learns that the others were innocent."""
+    """Name the record that is to blame: the client drops it and may send the others again."""
     if isinstance(error, InvalidRecord) and error.index >= 0:
         return [BatchIndexAndErrorMessage(batch_index=error.index, batch_index_error_message=str(error))]
     return []
@@ -62,8 +65,8 @@ Reply: TypeAlias = ProduceResponse | EncodedResponse | HangUp | NoReply
 
 
 class _ProduceReply(Pending[Reply]):
-    """Collects the outcomes of one request. For acks=0 nothing is sent, but the order of replies is kept, and a failure
-    ends the connection: a client that waits for no answer has no other way to notice."""
+    """Collects the outcomes of one request. With acks=0 nothing is sent, but the request keeps its place in the order
+    of replies, and a failure closes the connection: a client that expects no reply has no other way to notice."""
 
     __slots__ = ("_appends", "_outstanding", "_request", "_templates", "_version", "shape")
 
@@ -78,12 +81,12 @@ class _ProduceReply(Pending[Reply]):
 
     def expect(self, index: int) -> Append:
         self.shape.append(index)
-        append = Append(self.settled)
+        append = Append(self.append_done)
         self._appends.append(append)
         self._outstanding += 1
         return append
 
-    def settled(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
+    def append_done(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
         self._outstanding -= 1
         if not self._outstanding:
             response = self._answer() if self._request.acks else self._failure()
@@ -129,7 +132,7 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
     membership = None if request.transactional_id is None else _membership(request.transactional_id, context)
     for topic in request.topic_data:
         name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
-        # Nothing that a partition's index could be taken for.
+        # Text or bytes, so that a topic cannot be confused with a partition's index.
         reply.shape.append(topic.name or topic.topic_id.bytes)
         for data in topic.partition_data:
             append = reply.expect(data.index)
@@ -148,7 +151,7 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
                     )
             except HeadwaterError as error:
                 append.fail(error)
-    reply.settled()
+    reply.append_done()
     return reply
 
 

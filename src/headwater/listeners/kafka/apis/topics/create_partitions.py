@@ -1,4 +1,5 @@
-"""CreatePartitions (key 37): a topic may grow, never shrink."""
+"""CreatePartitions (key 37), v0-3: lets topics grow; they never shrink. v2 is flexible, v3 adds an error code for
+quotas."""
 
 from collections import Counter
 
@@ -26,18 +27,18 @@ async def handle(request: CreatePartitionsRequest, context: Context) -> CreatePa
 
 
 async def _add(
-    asked: CreatePartitionsTopic, times_named: int, context: Context, *, validate_only: bool
+    requested: CreatePartitionsTopic, times_named: int, context: Context, *, validate_only: bool
 ) -> CreatePartitionsTopicResult:
     try:
         if times_named > 1:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{asked.name}' is named twice in the request")
-        assignments = asked.assignments
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{requested.name}' is named twice in the request")
+        assignments = requested.assignments
         await context.broker.topics.add_partitions(
-            asked.name,
-            asked.count,
+            requested.name,
+            requested.count,
             None if assignments is None else [list(map(NodeId, each.broker_ids)) for each in assignments],
             validate_only=validate_only,
         )
     except HeadwaterError as error:
-        return CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=str(error))
-    return CreatePartitionsTopicResult(name=asked.name)
+        return CreatePartitionsTopicResult(name=requested.name, error_code=error.code, error_message=str(error))
+    return CreatePartitionsTopicResult(name=requested.name)

@@ -1,4 +1,6 @@
-"""CreateTopics (key 19): each topic succeeds or fails by itself."""
+"""CreateTopics (key 19), v2-7: creates topics; each succeeds or fails on its own.
+
+v5 is flexible and adds the settings in effect to the reply, v7 the topic id."""
 
 import asyncio
 from collections import Counter
@@ -34,23 +36,23 @@ async def handle(request: CreateTopicsRequest, context: Context) -> CreateTopics
 
 
 async def _create(
-    asked: CreatableTopic, times_named: int, context: Context, *, validate_only: bool
+    requested: CreatableTopic, times_named: int, context: Context, *, validate_only: bool
 ) -> CreatableTopicResult:
-    # A topic that is only validated waits for nothing, and there may be thousands.
+    # Serve other clients in between: a topic that is only validated never waits, and there may be thousands.
     await asyncio.sleep(0)
     try:
         if times_named > 1:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{asked.name}' is named twice in the request")
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{requested.name}' is named twice in the request")
         topic = await context.broker.topics.create(
-            asked.name,
-            _overrides(asked),
-            partition_count=_given(asked.num_partitions),
-            replication_factor=_given(asked.replication_factor),
-            assignments=_assignments(asked),
+            requested.name,
+            _overrides(requested),
+            partition_count=_given(requested.num_partitions),
+            replication_factor=_given(requested.replication_factor),
+            assignments=_assignments(requested),
             validate_only=validate_only,
         )
     except HeadwaterError as error:
-        return CreatableTopicResult(name=asked.name, error_code=error.code, error_message=str(error))
+        return CreatableTopicResult(name=requested.name, error_code=error.code, error_message=str(error))
     return _created(topic, context)
 
 
@@ -58,19 +60,20 @@ def _given(number: int) -> int | None:
     return None if number == NOT_GIVEN else number
 
 
-def _assignments(asked: CreatableTopic) -> Mapping[int, Sequence[NodeId]]:
-    indexes = Counter(assignment.partition_index for assignment in asked.assignments)
+def _assignments(requested: CreatableTopic) -> Mapping[int, Sequence[NodeId]]:
+    indexes = Counter(assignment.partition_index for assignment in requested.assignments)
     repeated = [index for index, times in indexes.items() if times > 1]
     if repeated:
         raise Refusal(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {repeated[0]} of topic '{asked.name}' is assigned twice"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"partition {repeated[0]} of topic '{requested.name}' is assigned twice",
         )
-    return {each.partition_index: list(map(NodeId, each.broker_ids)) for each in asked.assignments}
+    return {each.partition_index: list(map(NodeId, each.broker_ids)) for each in requested.assignments}
 
 
-def _overrides(asked: CreatableTopic) -> dict[str, str]:
+def _overrides(requested: CreatableTopic) -> dict[str, str]:
     overrides: dict[str, str] = {}
-    for config in asked.configs:
+    for config in requested.configs:
         if config.value is None:
             raise Refusal(ErrorCode.INVALID_CONFIG, f"{config.name} has no value")
         overrides[config.name] = config.value

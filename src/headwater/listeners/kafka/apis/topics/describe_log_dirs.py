@@ -1,4 +1,6 @@
-"""DescribeLogDirs (key 35): how much each partition takes, and how much room is left."""
+"""DescribeLogDirs (key 35), v1-4: the size of each partition, and the room that is left on the volume.
+
+v2 is flexible, v3 adds an error for the whole, v4 the sizes of the volume."""
 
 from headwater.broker.partition import Partition
 from headwater.ids import TopicName

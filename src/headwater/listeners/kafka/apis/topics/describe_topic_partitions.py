@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75): metadata in pages, sorted by topic, each resumed from a cursor."""
+"""DescribeTopicPartitions (key 75), v0, flexible: metadata in pages, sorted by topic, each resumed from a cursor."""
 
 from headwater.broker.ports.leadership import NO_LEADER, PartitionReplicas
 from headwater.errors import ErrorCode, HeadwaterError
@@ -19,9 +19,9 @@ PAGE_MAX = 2000
 
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
     topics_known = context.broker.topics
-    asked = {topic.name for topic in request.topics} or {topic.name for topic in topics_known.all()}
+    requested = {topic.name for topic in request.topics} or {topic.name for topic in topics_known.all()}
     cursor = request.cursor
-    names = sorted(name for name in asked if cursor is None or name >= cursor.topic_name)
+    names = sorted(name for name in requested if cursor is None or name >= cursor.topic_name)
     left = max(1, min(request.response_partition_limit, PAGE_MAX))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:

@@ -1,4 +1,8 @@
-"""Metadata (key 3): who leads what; creates topics on first use where that is switched on."""
+"""Metadata (key 3), v0-13: the brokers, and the leader of each partition; creates topics on first use if that is
+switched on.
+
+In v0 an empty list means all topics, from v1 on null does. v4 lets the client forbid the creation, v7 adds leader
+epochs, v9 is flexible, v10 adds topic ids, v12 topics that are named by id alone, v13 an error for the whole."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -29,7 +33,8 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
         topics = [_describe(topic, leadership) for topic in broker.topics.all()]
     else:
         topics = [
-            await _find(asked, request.allow_auto_topic_creation, context) for asked in _once_each(request.topics)
+            await _find(requested, request.allow_auto_topic_creation, context)
+            for requested in _once_each(request.topics)
         ]
     return MetadataResponse(
         brokers=[
@@ -42,16 +47,16 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     )
 
 
-def _once_each(asked: Iterable[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
-    return {(topic.name, topic.topic_id): topic for topic in asked}.values()
+def _once_each(requested: Iterable[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
+    return {(topic.name, topic.topic_id): topic for topic in requested}.values()
 
 
-async def _find(asked: MetadataRequestTopic, may_create: bool, context: Context) -> MetadataResponseTopic:
+async def _find(requested: MetadataRequestTopic, may_create: bool, context: Context) -> MetadataResponseTopic:
     topics, leadership = context.broker.topics, context.broker.leadership
-    if asked.topic_id != NO_TOPIC_ID:
-        topic = topics.find_by_id(TopicId(asked.topic_id))
-        return _unknown_id(asked.topic_id, context) if topic is None else _describe(topic, leadership)
-    name = asked.name or ""
+    if requested.topic_id != NO_TOPIC_ID:
+        topic = topics.find_by_id(TopicId(requested.topic_id))
+        return _unknown_id(requested.topic_id, context) if topic is None else _describe(topic, leadership)
+    name = requested.name or ""
     topic = topics.find(name)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:

@@ -1,4 +1,6 @@
-"""AddOffsetsToTxn (key 25): a transaction is about to commit offsets of a group."""
+"""AddOffsetsToTxn (key 25), v0-4: adds a group's partition of `__consumer_offsets` to a transaction (protocol 1).
+
+v2 adds PRODUCER_FENCED, v3 is flexible, v4 adds TRANSACTION_ABORTABLE."""
 
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.transactions.commands import PROTOCOL_1, ProducerIdentity

@@ -1,6 +1,9 @@
-"""AddPartitionsToTxn (key 24): a transaction is about to write to these partitions, or: is it?"""
+"""AddPartitionsToTxn (key 24), v0-5: adds partitions to a transaction, or only verifies that they are part of it.
 
-# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+v2 adds PRODUCER_FENCED, v3 is flexible, v4 takes many transactions and can verify, v5 adds TRANSACTION_ABORTABLE.
+Clients use versions up to 3; later ones are for brokers that ask the coordinator."""
+
+# Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
@@ -34,13 +37,13 @@ def handle(
 ) -> Pending[AddPartitionsToTxnResponse] | Awaitable[AddPartitionsToTxnResponse]:
     if context.api_version >= FIRST_VERSION_WITH_MANY:
         return _handle_many(request, context)
-    asked = AddPartitionsToTxnTransaction(
+    requested = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return _results(asked, context).map(
+    return _results(requested, context).map(
         lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     )
 
@@ -49,27 +52,32 @@ async def _handle_many(request: AddPartitionsToTxnRequest, context: Context) -> 
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
-                transactional_id=asked.transactional_id, topic_results=await _results(asked, context).wait()
+                transactional_id=requested.transactional_id, topic_results=await _results(requested, context).wait()
             )
-            for asked in request.transactions
+            for requested in request.transactions
         ]
     )
 
 
-def _results(asked: AddPartitionsToTxnTransaction, context: Context) -> Pending[list[AddPartitionsToTxnTopicResult]]:
-    partitions = [TopicPartition(TopicName(topic.name), index) for topic in asked.topics for index in topic.partitions]
+def _results(
+    requested: AddPartitionsToTxnTransaction, context: Context
+) -> Pending[list[AddPartitionsToTxnTopicResult]]:
+    partitions = [
+        TopicPartition(TopicName(topic.name), index) for topic in requested.topics for index in topic.partitions
+    ]
     refused = {each: code for each in partitions if (code := _refusal(each, context)) is not None}
     codes: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
     if refused:
-        # All or nothing, as a transaction is.
+        # All or nothing: one refused partition means that none is added.
         codes.resolve({**dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED), **refused})
     else:
-        codes = _codes(asked, partitions, context)
-    return codes.map(lambda known: [_topic_result(topic, known) for topic in asked.topics])
+        codes = _codes(requested, partitions, context)
+    return codes.map(lambda known: [_topic_result(topic, known) for topic in requested.topics])
 
 
 def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
-    # The broker alone writes to internal topics; offsets of groups are added by requests of their own, or by brokers.
+    # Only the broker writes to internal topics. Clients add the offsets of groups with AddOffsetsToTxn; other brokers
+    # add them with this API.
     is_from_client = context.api_version < FIRST_VERSION_WITH_MANY
     if is_internal(where.topic) and (is_from_client or where.topic != OFFSETS_TOPIC):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -80,11 +88,11 @@ def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
 
 
 def _codes(
-    asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition], context: Context
+    requested: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition], context: Context
 ) -> Pending[Mapping[TopicPartition, ErrorCode]]:
     transactions, version = context.broker.transactions, context.api_version
-    transactional_id = TransactionalId(asked.transactional_id)
-    producer = ProducerIdentity(ProducerId(asked.producer_id), asked.producer_epoch)
+    transactional_id = TransactionalId(requested.transactional_id)
+    producer = ProducerIdentity(ProducerId(requested.producer_id), requested.producer_epoch)
 
     def added(refusal: HeadwaterError | None) -> Mapping[TopicPartition, ErrorCode]:
         return dict.fromkeys(partitions, KNOWN_FROM.code(refusal, version))
@@ -94,9 +102,9 @@ def _codes(
             return added(outcome)
         return {each: KNOWN_FROM.translated(code, version) for each, code in zip(partitions, outcome, strict=True)}
 
-    if asked.verify_only:
+    if requested.verify_only:
         return transactions.verify(transactional_id, producer, partitions).map(verified)
-    # A broker that adds them for its clients does so in the second protocol.
+    # Brokers that add partitions for their clients use the second protocol.
     protocol_version = PROTOCOL_1 if version < FIRST_VERSION_WITH_MANY else PROTOCOL_2
     return transactions.add_partitions(transactional_id, producer, partitions, protocol_version).map(added)
 

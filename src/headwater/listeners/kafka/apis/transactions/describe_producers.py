@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): who writes to a partition, and who has a transaction open there."""
+"""DescribeProducers (key 61), v0: the idempotent producers of a partition, and their open transactions there."""
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
@@ -15,13 +15,13 @@ REQUEST = DescribeProducersRequest
 
 def handle(request: DescribeProducersRequest, context: Context) -> DescribeProducersResponse:
     # Once each: a request that names a partition a thousand times must not get its producers a thousand times.
-    asked: dict[str, dict[int, None]] = {}
+    requested: dict[str, dict[int, None]] = {}
     for topic in request.topics:
-        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+        requested.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
             TopicResponse(name=name, partitions=[_partition(name, index, context) for index in indexes])
-            for name, indexes in asked.items()
+            for name, indexes in requested.items()
         ]
     )
 

@@ -1,4 +1,5 @@
-"""DescribeTransactions (key 65): the state of transactional ids, and which partitions their transactions write to."""
+"""DescribeTransactions (key 65), v0: the state of transactional ids, and the partitions that their transactions write
+to."""
 
 from headwater.coordination.transactions.commands import TransactionDescription
 from headwater.errors import HeadwaterError
@@ -16,9 +17,9 @@ REQUEST = DescribeTransactionsRequest
 
 async def handle(request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
     describe = context.broker.transactions.describe
-    asked = {each: describe(TransactionalId(each)) for each in request.transactional_ids}
+    outcomes = {each: describe(TransactionalId(each)) for each in request.transactional_ids}
     return DescribeTransactionsResponse(
-        transaction_states=[_described(each, await outcome.wait()) for each, outcome in asked.items()]
+        transaction_states=[_described(each, await outcome.wait()) for each, outcome in outcomes.items()]
     )
 
 

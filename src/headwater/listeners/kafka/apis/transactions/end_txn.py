@@ -1,6 +1,9 @@
-"""EndTxn (key 26): commit or abort. Answered when the decision is on disk; the markers follow by themselves."""
+"""EndTxn (key 26), v0-5: commits or aborts a transaction. Answered when the decision is on disk; markers are written
+after.
 
-# Or else the annotations of inner functions would be evaluated at every call of the outer one.
+v2 adds PRODUCER_FENCED, v3 is flexible, v4 adds TRANSACTION_ABORTABLE, v5 raises the epoch and returns it (KIP-890)."""
+
+# Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
 from headwater.broker.pending import Pending

@@ -1,4 +1,6 @@
-"""InitProducerId (key 22): an id for an idempotent producer, or the next epoch of a transactional one."""
+"""InitProducerId (key 22), v0-5: an id for an idempotent producer, or the next epoch of a transactional one.
+
+v2 is flexible, v3 lets a producer name its id and epoch, v4 adds PRODUCER_FENCED, v5 TRANSACTION_ABORTABLE."""
 
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -30,7 +32,7 @@ async def handle(request: InitProducerIdRequest, context: Context) -> InitProduc
 
 
 def _expected(request: InitProducerIdRequest) -> ProducerIdentity | None:
-    """Who the client has been so far."""
+    """The producer id and epoch that the client had so far."""
     named = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
     if not any(named):
         return None

@@ -1,4 +1,5 @@
-"""ListTransactions (key 66): transactional ids by state, producer, duration and name."""
+"""ListTransactions (key 66), v0-2: transactional ids by state and producer; v1 filters by duration, v2 by a regular
+expression."""
 
 from headwater.coordination.transactions.filter import read_filter
 from headwater.errors import HeadwaterError

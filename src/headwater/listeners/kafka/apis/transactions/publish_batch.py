@@ -1,4 +1,6 @@
-"""PublishBatch (key 10000): what many writers staged becomes visible at once. Answered when the decision is on disk."""
+"""PublishBatch (key 10000), v0: an API of Headwater's own: commits what many writers staged in one step, or aborts it.
+
+Answered once the decision is on disk and consumers see the outcome, or some markers are long in coming."""
 
 from headwater.coordination.transactions.commands import ProducerIdentity, StagedWriter
 from headwater.errors import HeadwaterError

@@ -1,4 +1,7 @@
-"""TxnOffsetCommit (key 28): offsets of a group that count when the transaction is committed."""
+"""TxnOffsetCommit (key 28), v0-5: commits offsets of a group that count once the transaction is committed.
+
+v2 adds leader epochs, v3 is flexible and names the member, v4 adds TRANSACTION_ABORTABLE, v5 adds the group's partition
+to the transaction, so that no AddOffsetsToTxn comes before it."""
 
 from collections.abc import Sequence
 
@@ -21,18 +24,18 @@ REQUEST = TxnOffsetCommitRequest
 FIRST_VERSION_THAT_KNOWS_LOADING = 2
 FIRST_VERSION_WITH_ABORTABLE = 4
 FIRST_VERSION_THAT_ADDS_PARTITIONS = 5
-# A producer that is fenced is told so by its epoch here.
+# No version of this API knows PRODUCER_FENCED: a fenced producer gets INVALID_PRODUCER_EPOCH.
 KNOWN_FROM = KnownFrom(fenced=99, abortable=FIRST_VERSION_WITH_ABORTABLE)
 
 
 async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
     broker, version = context.broker, context.api_version
     offsets: list[OffsetToCommit] = []
-    # One for each partition asked for; None where the group has the last word.
+    # One for each partition of the request; None where the group decides.
     refusals: list[ErrorCode | None] = []
-    for asked in request.topics:
-        topic = broker.topics.find(asked.name)
-        for each in asked.partitions:
+    for requested in request.topics:
+        topic = broker.topics.find(requested.name)
+        for each in requested.partitions:
             if topic is None or not 0 <= each.partition_index < topic.partition_count:
                 refusals.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
@@ -54,13 +57,13 @@ async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffset
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
-                name=asked.name,
+                name=requested.name,
                 partitions=[
                     TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=next(codes))
-                    for each in asked.partitions
+                    for each in requested.partitions
                 ],
             )
-            for asked in request.topics
+            for requested in request.topics
         ]
     )
 
@@ -83,8 +86,8 @@ async def _commit(
     )
     outcome = await broker.commit_in_transaction(group_id, commit, producer, membership).wait()
     if isinstance(outcome, HeadwaterError):
-        # What a producer of records comes back on ends one that commits offsets, and an old one is ended by a
-        # coordinator that is being loaded (KAFKA-7296). All of them come back on this.
+        # A client that commits offsets takes NOT_ENOUGH_REPLICAS for a fatal error, and an old client also
+        # COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296). All of them try again on COORDINATOR_NOT_AVAILABLE.
         is_unknown = (
             version < FIRST_VERSION_THAT_KNOWS_LOADING and outcome.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         )

@@ -1,4 +1,6 @@
-"""WriteTxnMarkers (key 27): ends transactions in partitions: for an administrator, where no coordinator will."""
+"""WriteTxnMarkers (key 27), v1-2: ends transactions in partitions; for an administrator, if no coordinator does so.
+
+v1 is flexible, v2 adds the version of the transaction."""
 
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError
@@ -20,18 +22,18 @@ OLD_TRANSACTION_VERSION = 1
 
 
 async def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(markers=[await _write(asked, context) for asked in request.markers])
+    return WriteTxnMarkersResponse(markers=[await _write(requested, context) for requested in request.markers])
 
 
-async def _write(asked: WritableTxnMarker, context: Context) -> WritableTxnMarkerResult:
+async def _write(requested: WritableTxnMarker, context: Context) -> WritableTxnMarkerResult:
     written = {
-        (topic.name, index): _write_one(asked, TopicPartition(TopicName(topic.name), index), context)
-        for topic in asked.topics
+        (topic.name, index): _write_one(requested, TopicPartition(TopicName(topic.name), index), context)
+        for topic in requested.topics
         for index in dict.fromkeys(topic.partition_indexes)
     }
     outcomes = {where: await pending.wait() for where, pending in written.items()}
     return WritableTxnMarkerResult(
-        producer_id=asked.producer_id,
+        producer_id=requested.producer_id,
         topics=[
             WritableTxnMarkerTopicResult(
                 name=topic.name,
@@ -43,16 +45,16 @@ async def _write(asked: WritableTxnMarker, context: Context) -> WritableTxnMarke
                     for error in (outcomes[topic.name, index],)
                 ],
             )
-            for topic in asked.topics
+            for topic in requested.topics
         ],
     )
 
 
-def _write_one(asked: WritableTxnMarker, where: TopicPartition, context: Context) -> Pending[HeadwaterError | None]:
-    return context.broker.transactions.write_marker_by_hand(
+def _write_one(requested: WritableTxnMarker, where: TopicPartition, context: Context) -> Pending[HeadwaterError | None]:
+    return context.broker.transactions.write_admin_marker(
         where,
-        ProducerId(asked.producer_id),
-        asked.producer_epoch,
-        Marker(asked.transaction_result, asked.coordinator_epoch),
-        protocol_version=max(asked.transaction_version, OLD_TRANSACTION_VERSION),
+        ProducerId(requested.producer_id),
+        requested.producer_epoch,
+        Marker(requested.transaction_result, requested.coordinator_epoch),
+        protocol_version=max(requested.transaction_version, OLD_TRANSACTION_VERSION),
     )

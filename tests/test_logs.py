@@ -1,4 +1,4 @@
-"""The process's own log: people's text and machines' JSON, one line per event whatever the event quotes."""
+"""The process's own log: text for people and JSON for machines, always one line per event."""
 
 import io
 import json
@@ -26,7 +26,7 @@ def _restored() -> Iterator[None]:
     root.setLevel(level)
 
 
-def test_a_machine_gets_one_json_object_per_line_with_the_extra_fields() -> None:
+def test_json_format_is_one_object_per_line_with_the_extra_fields() -> None:
     stream = io.StringIO()
     configure("auto", "info", stream)
     logger.warning("cut %d bytes", 7, extra={"topic": "orders", "partition": 0, "path": object})
@@ -47,7 +47,7 @@ def test_extra_fields_cannot_displace_those_of_the_entry() -> None:
 
 
 @pytest.mark.parametrize("value", ["lone \udcff surrogate", 2**70])
-def test_a_value_that_is_no_json_does_not_lose_the_line(value: object) -> None:
+def test_a_value_that_json_cannot_hold_does_not_lose_the_line(value: object) -> None:
     stream = io.StringIO()
     configure("json", "info", stream)
     logger.info("kept", extra={"value": value})
@@ -67,7 +67,7 @@ def test_an_exception_comes_with_its_trace(form: str) -> None:
         assert json.loads(stream.getvalue())["exception"].startswith("Traceback")
 
 
-def test_a_person_gets_text_with_the_extra_fields_and_no_colour_in_a_file() -> None:
+def test_text_in_a_file_has_the_extra_fields_and_no_colour() -> None:
     stream = io.StringIO()
     configure("human", "info", stream)
     logger.info("opened", extra={"topic": "orders"})
@@ -91,7 +91,7 @@ def test_colour_can_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_what_a_client_sent_cannot_forge_a_line() -> None:
+def test_text_from_a_client_cannot_forge_a_log_line() -> None:
     stream = io.StringIO()
     configure("human", "info", stream)
     logger.info("client %s", "x\n2030-01-01 ERROR forged\x1b[2J")

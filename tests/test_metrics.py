@@ -8,7 +8,7 @@ from headwater import metrics as metrics_module
 from headwater.metrics import Metrics, Sample, render
 
 
-def test_a_histogram_counts_by_powers_of_two_and_tells_them_in_the_readers_unit() -> None:
+def test_a_histogram_counts_by_powers_of_two_and_renders_them_in_the_unit_of_scrapers() -> None:
     metrics = Metrics()
     took_us = metrics.histogram("took_seconds", "How long.", 1e-6)
     for value in (0, 3, 4, 1000):
@@ -30,7 +30,7 @@ def test_a_value_beyond_all_buckets_is_counted() -> None:
     assert metrics.collect("huge")[0].samples[-1] == Sample((), 1, "_count")
 
 
-def test_what_is_rendered_is_read_by_a_scraper() -> None:
+def test_the_rendered_text_is_parsed_by_a_scraper() -> None:
     metrics = Metrics()
     metrics.counter("seen_total", "What was\nseen, with a \\.").value = 3
     metrics.declare("size", "gauge", "By name.", lambda: [Sample((("name", 'a"b\\c\nd'),), 1.5)])
@@ -46,7 +46,7 @@ def test_what_is_rendered_is_read_by_a_scraper() -> None:
     assert render([]) == ""
 
 
-def test_a_family_of_too_many_numbers_is_truncated_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_family_with_too_many_samples_is_truncated_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "SAMPLES_MAX", 2)
     metrics = Metrics()
 

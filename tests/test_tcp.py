@@ -1,4 +1,4 @@
-"""Connections as the system sees them."""
+"""Socket options of TCP connections."""
 
 import socket
 from collections.abc import Generator
@@ -24,14 +24,14 @@ def congestion_control(connected: socket.socket) -> bytes:
     return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
 
 
-def test_what_stays_on_this_machine_is_not_paced() -> None:
+def test_a_local_connection_is_not_paced() -> None:
     with connection("127.0.0.1") as connected:
         tcp.prepare(connected)
         assert congestion_control(connected) == b"reno"
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_what_comes_from_elsewhere_goes_as_the_system_has_it() -> None:
+def test_a_remote_connection_keeps_the_congestion_control_of_the_system() -> None:
     with connection("127.0.0.2") as connected:
         before = congestion_control(connected)
         tcp.prepare(connected)

@@ -1,4 +1,4 @@
-"""A result that was never measured, for what is made of results."""
+"""A made-up benchmark result, input for the tests of reports and comparisons."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Class paths are asked of Maven once, and what cannot be had is said."""
+"""Class paths are resolved by Maven once and cached; missing archives are reported with the reason."""
 
 import os
 from pathlib import Path
@@ -16,14 +16,14 @@ def pom(tmp_path: Path) -> Path:
 
 
 def maven(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stands for Maven, which may not be here and would ask a registry."""
+    """Put a fake `mvn` on the PATH: the real one may be missing, and would contact a registry."""
     program = directory / "mvn"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(directory), prepend=os.pathsep)
 
 
-def test_maven_is_asked_again_only_when_an_archive_is_gone(
+def test_maven_runs_again_only_when_an_archive_is_gone(
     pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive, work = tmp_path / "a.jar", tmp_path / "kept"
@@ -39,7 +39,7 @@ def test_maven_is_asked_again_only_when_an_archive_is_gone(
     assert (work / "resolve.log").read_text() == "asked\nasked\n"
 
 
-def test_a_registry_that_gives_nothing_is_said_without_its_name(
+def test_a_failing_registry_is_reported_without_its_host_name(
     pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maven(tmp_path, "echo no route to registry.example; exit 1", monkeypatch)
@@ -52,7 +52,7 @@ def test_a_registry_that_gives_nothing_is_said_without_its_name(
     assert "registry.example" not in str(found.value)
 
 
-def test_no_maven_is_said(pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_maven_is_reported(pom: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
     with pytest.raises(ArchivesMissing, match="mvn is not on the PATH"):

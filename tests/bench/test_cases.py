@@ -1,4 +1,4 @@
-"""Every case still runs on this broker, and says what it saw. What it says of the speed is nobody's assertion here."""
+"""Every case still runs on this broker and saves its figures. No test here asserts a speed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
-# All but those of Spark, which take minutes; each line is one run.
+# All cases except those of Spark, which take minutes; each line is one run.
 THEMES = (
     ("sizes", "partitions", "codecs", "acks"),
     ("produce-raw", "produce-disk", "fetch-raw", "memory", "disk"),
@@ -52,7 +52,7 @@ def test_cases_run_and_are_saved(cases: tuple[str, ...], tmp_path: Path) -> None
     assert "serve" in result["systems"]["headwater"]["command"]
 
 
-def test_a_figure_is_saved_with_its_goal_and_what_it_took(tmp_path: Path) -> None:
+def test_a_figure_is_saved_with_its_goal_and_its_resources(tmp_path: Path) -> None:
     [saved] = smoke("latency-raw", directory=tmp_path)["cases"]
 
     figures = {figure["name"]: figure for figure in saved["figures"]}
@@ -61,19 +61,19 @@ def test_a_figure_is_saved_with_its_goal_and_what_it_took(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("case", ["rebalance-classic", "rebalance-consumer"])
-def test_a_group_is_watched_while_members_come_and_go(case: str, tmp_path: Path) -> None:
+def test_rebalances_are_measured_while_members_come_and_go(case: str, tmp_path: Path) -> None:
     [saved] = smoke(case, directory=tmp_path)["cases"]
 
     figures = {figure["name"]: figure["median"] for figure in saved["figures"]}
     for phase in ("all join", "one joins", "one leaves", "one dies"):
         waited_ms = figures[f"3 members: {phase}: of it until heartbeats were due"]
         assert figures[f"3 members: {phase}"] > waited_ms >= 0
-    # Three members had four partitions each, and in the next-generation protocol give but one each to the fourth.
+    # Three members had four partitions each. In the next-generation protocol each gives only one to the fourth member.
     assert figures.get("3 members: one joins: never revoked", 75) == 75
     assert saved["settings"]["group.initial.rebalance.delay.ms"] == "0"
 
 
-def test_transactions_are_measured_beside_the_same_without(tmp_path: Path) -> None:
+def test_transactions_are_measured_beside_the_same_load_without_them(tmp_path: Path) -> None:
     [saved] = smoke("produce-transactions", directory=tmp_path)["cases"]
 
     figures = {figure["name"]: figure for figure in saved["figures"]}
@@ -82,14 +82,14 @@ def test_transactions_are_measured_beside_the_same_without(tmp_path: Path) -> No
         assert figures[f"{name}: ratio"]["median"] == pytest.approx(transactions / plain)
 
 
-def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_case_is_refused_with_a_list_of_cases() -> None:
     finished = run("--case", "nonsense")
 
     assert finished.returncode == 2
     assert "latency-raw" in finished.stderr
 
 
-def test_an_unknown_system_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_system_is_refused_with_a_list_of_systems() -> None:
     finished = run("--system", "nonsense")
 
     assert finished.returncode == 2

@@ -25,7 +25,7 @@ def test_a_ratio_is_taken_round_by_round() -> None:
     assert compared.ratios["kafka"].median == 2
 
 
-def test_a_ratio_leaves_out_rounds_that_a_peer_failed_or_in_which_it_counted_nothing() -> None:
+def test_a_ratio_skips_rounds_in_which_the_peer_failed_or_measured_zero() -> None:
     [compared] = compare([series(10, 20, 30), series(0, 10, system="kafka")])
     [without] = compare([series(10), series(0, system="kafka")])
 
@@ -65,7 +65,7 @@ def test_a_ratio_has_the_goal_of_its_kind_of_figure(case: str, name: str, ours: 
     assert compared.goal_met is is_met
 
 
-def test_rates_are_to_be_high_and_all_else_low() -> None:
+def test_rates_should_be_high_and_all_other_figures_low() -> None:
     rate, time, memory = compare([series(1, name=unit, unit=unit) for unit in ("records/s", "ms", "MB")])
 
     assert rate.is_more_better

@@ -1,4 +1,4 @@
-"""What the hot paths cost, counted: a change that makes one dearer has to say so here.
+"""Budgets for the hot paths, in counted instructions: a change that exceeds one has to raise the number here.
 
 The budgets are a tenth above what was counted with CPython 3.11. Later Pythons need fewer instructions.
 """
@@ -59,11 +59,11 @@ def test_encoding_a_fetch_response_around_its_records() -> None:
 # -- records
 
 
-def test_a_record_is_three_objects() -> None:
+def test_decoding_a_record_allocates_three_objects() -> None:
     assert allocations(lambda: records.decode(PAYLOAD, RECORDS, 0, 0)) / RECORDS <= (3.1 if records.COMPILED else 4.1)
 
 
-def test_records_in_columns_are_no_objects_at_all() -> None:
+def test_decoding_into_columns_allocates_no_object_per_record() -> None:
     def build() -> object:
         builder = columns.ColumnBuilder(key=True, value=True, offset=True, timestamp=True)
         builder.append(PAYLOAD, RECORDS, 0, 0, None, 0, RECORDS)
@@ -76,7 +76,7 @@ def test_records_in_columns_are_no_objects_at_all() -> None:
 
 
 async def count_turn(work: Callable[[], Any]) -> int:
-    """The least instructions of some turns of the event loop in which the work is done."""
+    """The fewest instructions that the work took in one turn of the event loop, over several turns."""
     counter, counts = Instructions(), list[int]()
     for _ in range(10):
         counter.begin()
@@ -101,7 +101,7 @@ async def test_fetching_a_batch(tmp_path: Path) -> None:
         assert instructions(lambda: fetch(broker, (partition, 0))) <= 557
 
 
-async def test_many_that_wait_for_the_disk_share_one_write_and_one_flush(tmp_path: Path) -> None:
+async def test_many_appends_that_wait_for_the_disk_share_one_write_and_one_flush(tmp_path: Path) -> None:
     disk = CountingDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "topic")
@@ -148,7 +148,7 @@ def test_a_request_of_one_record_from_socket_to_socket() -> None:
 
 
 def count_requests(broker: Broker, ask: Callable[[], object]) -> float:
-    """What one request takes the thread of the broker, on average; the least of some times, between housekeeping."""
+    """Average instructions per request in the broker's thread: the minimum over several runs, between housekeeping."""
     counter, counts = Instructions(), list[int]()
     for _ in range(5):
         on_loop(broker, counter.begin)

@@ -1,4 +1,4 @@
-"""What is read from the output of Kafka's performance tools, and what becomes of a tool that fails or is not there."""
+"""Output of Kafka's performance tools is parsed, and tools that fail or are missing are reported."""
 
 import os
 import sys
@@ -56,7 +56,7 @@ Java = Callable[..., Path]
 
 @pytest.fixture
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
-    """Stands for Java: prints what it is told to, and notes how it was called."""
+    """A fake `java` on the PATH: prints the given output and records its arguments."""
 
     def install(output: str, code: int = 0) -> Path:
         called = tmp_path / "called"
@@ -75,19 +75,19 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
     return install
 
 
-def test_the_rate_of_a_producer_is_that_without_its_warm_up() -> None:
+def test_the_rate_of_a_producer_excludes_its_warm_up() -> None:
     assert java_tools.parse_produced(PRODUCED) == Rate(15_000, 24_232.633279)
 
 
-def test_the_rate_of_a_consumer_is_that_without_its_rebalance() -> None:
+def test_the_rate_of_a_consumer_excludes_its_rebalance() -> None:
     assert java_tools.parse_consumed(CONSUMED) == Rate(20_000, 28_288.5431)
 
 
-def test_a_consumer_that_warns_before_its_result_is_read_all_the_same() -> None:
+def test_a_result_is_parsed_although_the_consumer_warns_before_it() -> None:
     assert java_tools.parse_consumed(CONSUMED.replace(COLUMNS, COLUMNS + GAVE_UP)) == Rate(20_000, 28_288.5431)
 
 
-def test_percentiles_are_those_that_the_tool_prints() -> None:
+def test_percentiles_are_taken_from_the_output_of_the_tool() -> None:
     assert java_tools.parse_round_trips(ROUND_TRIPS) == RoundTrips(5.5485, 2, 37, 117)
 
 
@@ -106,7 +106,7 @@ def test_percentiles_are_those_that_the_tool_prints() -> None:
         ROUND_TRIPS.replace("Avg", "Mean"),
     ],
 )
-def test_output_of_another_form_is_refused_and_shown(parse: Callable[[str], object], output: str) -> None:
+def test_output_in_an_unknown_format_is_refused_and_quoted(parse: Callable[[str], object], output: str) -> None:
     with pytest.raises(UnknownOutput) as found:
         parse(output)
 
@@ -129,7 +129,7 @@ def test_a_producer_is_run_with_its_default_settings_and_measured_after_java_has
     )
 
 
-def test_java_is_told_to_print_numbers_as_they_are_read_here(java: Java, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_prints_numbers_in_the_locale_of_the_parser(java: Java, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     called = java(CONSUMED)
 
@@ -138,13 +138,13 @@ def test_java_is_told_to_print_numbers_as_they_are_read_here(java: Java, monkeyp
     assert called.read_text().startswith("C ")
 
 
-def test_round_trips_are_told(java: Java) -> None:
+def test_round_trips_are_reported(java: Java) -> None:
     java(ROUND_TRIPS)
 
     assert LATENCY(lambda: None).result == RoundTrips(5.5485, 2, 37, 117)
 
 
-def test_a_tool_that_never_begins_is_an_error_with_what_it_said(java: Java) -> None:
+def test_a_tool_that_never_begins_is_an_error_that_quotes_its_output(java: Java) -> None:
     java("no broker is there\n", code=1)
     ready: list[str] = []
 
@@ -154,7 +154,7 @@ def test_a_tool_that_never_begins_is_an_error_with_what_it_said(java: Java) -> N
     assert not ready
 
 
-def test_a_tool_that_ends_without_a_result_is_an_error_with_what_it_said(java: Java) -> None:
+def test_a_tool_that_ends_without_a_result_is_an_error_that_quotes_its_output(java: Java) -> None:
     java("0\t104.580095\nthe broker is gone\n", code=1)
 
     with pytest.raises(UnknownOutput, match="the broker is gone"):
@@ -184,7 +184,7 @@ def test_a_tool_that_takes_too_long_is_killed(java: Java, monkeypatch: pytest.Mo
         LATENCY(lambda: None)
 
 
-def test_cases_of_the_tools_are_left_out_with_the_reason_where_there_is_no_java(
+def test_without_java_cases_of_the_tools_are_skipped_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
@@ -196,7 +196,7 @@ def test_cases_of_the_tools_are_left_out_with_the_reason_where_there_is_no_java(
     assert "java is not on the PATH" in left_out["java-latency"]
 
 
-def test_without_archives_the_reason_is_that_of_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_archives_the_reason_of_maven_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "java"
     program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
     program.chmod(0o755)

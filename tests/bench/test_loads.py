@@ -1,4 +1,4 @@
-"""What loads make of their work: percentiles, settled groups, values."""
+"""Parts of loads: percentiles, the check that a group has settled, generated values."""
 
 import zlib
 
@@ -22,7 +22,7 @@ def test_a_group_is_settled_when_each_partition_has_one_owner_and_each_member_it
     assert not is_settled([frozenset({0, 1, 2}), frozenset()], 3), "not shared yet"
 
 
-def test_values_have_their_size_and_shrink_as_text_does() -> None:
+def test_values_have_the_requested_size_and_compress_like_text() -> None:
     made = values(1024, 20)
 
     assert {len(value) for value in made} == {1024}

@@ -1,4 +1,4 @@
-"""Brokers of other protocols: measured where Debian's packages are installed, said to be missing where they are not."""
+"""Brokers of other protocols: measured if Debian's packages are installed, otherwise reported as missing."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 @pytest.mark.parametrize("system", [HEADWATER, *OTHERS], ids=lambda system: system.name)
-def test_every_broker_is_measured_alike_or_said_to_be_missing(system: System, tmp_path: Path) -> None:
+def test_every_broker_is_measured_alike_or_reported_as_missing(system: System, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
 
     finished = run("--smoke", "--case", "peers", "--system", system.name, "--output", str(path))
@@ -64,7 +64,7 @@ def test_every_broker_is_measured_alike_or_said_to_be_missing(system: System, tm
 
 
 @pytest.mark.parametrize("system", OTHERS, ids=lambda system: system.name)
-def test_a_peer_that_is_missing_is_said_with_the_package_that_brings_it(
+def test_a_missing_peer_is_reported_with_the_package_to_install(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
@@ -86,7 +86,7 @@ def test_every_system_has_a_colour_of_its_own_in_plots() -> None:
     assert len(set(COLOURS.values())) == len(SYSTEMS)
 
 
-def test_a_peer_alone_has_nothing_to_do_in_cases_of_kafka() -> None:
+def test_a_kafka_case_for_a_non_kafka_peer_alone_is_refused() -> None:
     finished = run("--case", "sizes", "--system", REDIS.name)
 
     assert finished.returncode == 1
@@ -101,7 +101,7 @@ def test_the_list_says_which_systems_run_only_the_case_of_peers() -> None:
         assert "(only peers)" in line
 
 
-def test_a_server_that_ends_at_its_start_is_told_with_what_it_said(tmp_path: Path) -> None:
+def test_a_server_that_ends_at_its_start_is_an_error_that_quotes_its_output(tmp_path: Path) -> None:
     with reserved_port() as reserved:
         broker = BrokerProcess(["sh", "-c", "echo no such setting; exit 1"], tmp_path, os.environ)
 
@@ -109,7 +109,7 @@ def test_a_server_that_ends_at_its_start_is_told_with_what_it_said(tmp_path: Pat
             wait_until_listening(broker, f"127.0.0.1:{port_of(reserved)}")
 
 
-def test_marks_are_counted_once_wherever_what_is_received_is_split(
+def test_marks_are_counted_once_however_the_received_bytes_are_split(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair
@@ -133,7 +133,9 @@ def test_a_mark_of_one_byte_is_counted_once(pair: tuple[socket.socket, socket.so
     assert counter.receive() == 1
 
 
-def test_a_refusal_and_a_lost_connection_are_no_acknowledgements(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_refusal_and_a_lost_connection_are_errors_and_not_acknowledgements(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
     ours, theirs = pair
     counter = MarkCounter(ours, b"$", b"ERR")
 
@@ -145,7 +147,7 @@ def test_a_refusal_and_a_lost_connection_are_no_acknowledgements(pair: tuple[soc
         counter.receive()
 
 
-def test_an_answer_is_whole_when_its_mark_has_come_as_often_as_it_should(
+def test_a_response_is_complete_after_the_expected_number_of_marks(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair
@@ -169,7 +171,7 @@ def test_a_publisher_has_no_more_in_flight_than_its_window(pair: tuple[socket.so
 
     def acknowledge() -> int:
         nonlocal sent, acknowledged
-        # Nothing may have come since the last time.
+        # Possibly nothing has arrived since the last call.
         with suppress(BlockingIOError):
             sent += len(theirs.recv(1024)) * BLOCK_RECORDS
         in_flight = sent - acknowledged
@@ -184,7 +186,7 @@ def test_a_publisher_has_no_more_in_flight_than_its_window(pair: tuple[socket.so
     assert (sent, outcome.records, outcome.bytes) == (records, records, records * 100)
 
 
-def test_more_records_than_were_acknowledged_are_an_error() -> None:
+def test_reading_more_records_than_were_acknowledged_is_an_error() -> None:
     asked: list[int] = []
 
     def receive(done: int) -> int:

@@ -1,4 +1,4 @@
-"""What is read from the kernel: CPU time, memory, written bytes, the page cache."""
+"""Figures read from the kernel: CPU time, memory, written bytes, the page cache."""
 
 import os
 import subprocess
@@ -24,23 +24,23 @@ def test_the_meter_sees_the_work_of_this_process() -> None:
     assert memory_bytes() > resident_bytes([os.getpid()])
 
 
-def test_a_family_has_used_what_its_children_used_also_after_their_end() -> None:
+def test_the_cpu_time_of_a_process_family_includes_children_that_have_ended() -> None:
     before_s = family_cpu_seconds(os.getpid())
 
-    # Ends when it has used so much itself.
+    # The child ends once it has used that much CPU time itself.
     spin = "import time\nwhile time.process_time() < 0.1: pass"
     subprocess.run([sys.executable, "-c", spin], timeout=TIMEOUT_S, check=True)
 
     assert family_cpu_seconds(os.getpid()) - before_s >= 0.08
 
 
-def test_bytes_that_a_process_wrote_to_files_are_counted_whatever_the_file_system() -> None:
-    # A file system in memory writes nothing; what is read is a number all the same.
+def test_bytes_that_a_process_wrote_to_files_are_counted_on_every_file_system() -> None:
+    # A file system in memory writes nothing to a disk, so only the type of the result is certain.
     assert written_bytes([os.getpid()]) >= 0
     assert written_bytes([]) == 0
 
 
-def test_files_are_whole_after_the_page_cache_has_let_go_of_them(tmp_path: Path) -> None:
+def test_files_are_intact_after_the_page_cache_has_dropped_them(tmp_path: Path) -> None:
     file = tmp_path / "topic-0" / "00000000000000000000.log"
     file.parent.mkdir()
     file.write_bytes(os.urandom(100_000))
@@ -51,7 +51,7 @@ def test_files_are_whole_after_the_page_cache_has_let_go_of_them(tmp_path: Path)
     assert file.read_bytes() == before
 
 
-def test_the_memory_that_was_prepared_leaves_no_file(tmp_path: Path) -> None:
+def test_preparing_page_cache_memory_leaves_no_file(tmp_path: Path) -> None:
     page_cache.prepare(tmp_path, 100_000)
 
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""A result as text, JSON, a page and plots."""
+"""A result rendered as text, JSON, a page and plots."""
 
 import json
 from pathlib import Path
@@ -28,13 +28,13 @@ def test_the_table_shows_the_spread_of_each_system_their_ratio_and_the_limits() 
     ]
 
 
-def test_the_table_shows_what_was_missed() -> None:
+def test_the_table_marks_missed_goals() -> None:
     lines = report.table(results.report([series(1234.5, goal=Goal(2000, is_ceiling=False))])).splitlines()
 
     assert cells(lines[-1]) == ["rate", "1,234", "MB/s", ">= 2,000", "MISSED"]
 
 
-def test_the_goal_of_a_ratio_goes_before_an_absolute_one() -> None:
+def test_the_goal_of_a_ratio_takes_precedence_over_an_absolute_one() -> None:
     found = [
         series(3, case="memory", name="idle", unit="MB", goal=Goal(1, is_ceiling=True)),
         series(30, case="memory", name="idle", unit="MB", system="kafka"),
@@ -45,7 +45,7 @@ def test_the_goal_of_a_ratio_goes_before_an_absolute_one() -> None:
     assert cells(last)[-2:] == ["ratio <= 0.15", "met"]
 
 
-def test_what_was_left_out_or_failed_is_said_everywhere() -> None:
+def test_skipped_systems_and_failed_cases_are_reported_in_every_format() -> None:
     failure = Failure("case", "kafka", 2, "TimeoutError: no answer", "the trace")
     made = results.report(BOTH, left_out={"kafka-tuned": "no java"}, failures=[failure])
 
@@ -57,7 +57,7 @@ def test_what_was_left_out_or_failed_is_said_everywhere() -> None:
     assert "the trace" not in json.dumps(document), "it names paths of the machine"
 
 
-def test_a_case_for_one_system_says_why() -> None:
+def test_a_case_for_one_system_states_the_reason() -> None:
     made = results.report([series(1)], [case("case", "it measures the machine")])
 
     assert "only headwater: it measures the machine" in report.table(made)
@@ -76,7 +76,7 @@ def test_the_document_holds_samples_resources_and_ratios() -> None:
     assert saved["ratios"] == []
 
 
-def test_the_page_leaves_out_columns_in_which_nothing_is_said() -> None:
+def test_the_page_leaves_out_empty_columns() -> None:
     page = markdown.page(results.report([series(30, 20, 40)]), {"case": "plots/case.png"})
 
     assert "| figure | headwater | unit |\n|---|---|---|\n| rate | 30.0 (20.0 to 40.0) | MB/s |" in page
@@ -88,7 +88,7 @@ def test_the_page_leaves_out_columns_in_which_nothing_is_said() -> None:
 
 def test_a_result_is_published_as_json_a_page_and_the_plots_it_shows(tmp_path: Path) -> None:
     ours = series(30, 20, case="sizes", name="1 KiB: produce")
-    # What has no peer in the run has nothing to be drawn beside.
+    # A case without a peer in the run has no plot.
     found = [ours, series(1, 2, case="floor")]
 
     page = publish.write(results.report(found, [case("sizes"), case("floor")]), tmp_path, "quick")
@@ -98,7 +98,7 @@ def test_a_result_is_published_as_json_a_page_and_the_plots_it_shows(tmp_path: P
     assert not list((tmp_path / "plots").iterdir())
 
 
-def test_plots_are_drawn_of_what_two_systems_ran(tmp_path: Path) -> None:
+def test_plots_are_drawn_of_cases_that_two_systems_ran(tmp_path: Path) -> None:
     name = "1 KiB: produce"
     theirs = series(10, 20, case="sizes", name=name, system="kafka")
     made = results.report([series(30, 20, case="sizes", name=name), theirs, series(1, case="x")], [case("sizes")])

@@ -1,4 +1,4 @@
-"""Which cases and systems run, in which order, and what becomes of one that fails."""
+"""Which cases and systems run, in which order, and how a failure is handled."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ from benchmarks.systems import KAFKA, KAFKA_PROTOCOL, Flush, System, selected
 
 
 class Paper:
-    """A system that cases here never start."""
+    """A system on paper: the cases of these tests never start it."""
 
     about = "of paper"
     protocol = KAFKA_PROTOCOL
@@ -45,7 +45,7 @@ def one(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
     yield Figure("one", "ms", 1)
 
 
-def test_rounds_are_interleaved_and_a_case_of_ours_is_run_by_ours_alone() -> None:
+def test_rounds_are_interleaved_and_a_headwater_case_runs_on_headwater_alone() -> None:
     both, ours = Case("both", "", one), Case("ours", "", one, why_headwater_only="it is")
     said: list[str] = []
 
@@ -61,7 +61,7 @@ def test_rounds_are_interleaved_and_a_case_of_ours_is_run_by_ours_alone() -> Non
     assert not failures
 
 
-def test_a_case_that_fails_is_told_and_the_others_go_on() -> None:
+def test_a_case_that_fails_is_reported_and_the_others_go_on() -> None:
     def half(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
         yield Figure("first", "ms", 1)
         if system.name == "kafka":
@@ -88,7 +88,7 @@ def test_no_two_cases_have_the_same_name() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-def test_a_system_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_system_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
     available, left_out = selected([])
@@ -100,14 +100,14 @@ def test_a_system_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -
 
 
 def java(directory: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stands for Java, which says its version where errors go."""
+    """A fake `java` on the PATH; like the real one it prints its version to stderr."""
     program = directory / "java"
     program.write_text(f"#!/bin/sh\necho Picked up: -Dx >&2\necho 'openjdk version \"{version}\"' >&2\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(directory))
 
 
-def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_is_too_old_is_reported_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java(tmp_path, "11.0.2", monkeypatch)
 
     assert KAFKA.missing() == 'openjdk version "11.0.2" is too old: 17 or later is needed'
@@ -131,7 +131,7 @@ def test_only_systems_that_were_asked_for_are_chosen() -> None:
         selected(["headwater", "nonsense"])
 
 
-def test_on_disk_before_the_ack_is_a_setting_of_kafka_too() -> None:
+def test_flushing_before_the_acknowledgement_is_set_up_for_kafka_too() -> None:
     assert KAFKA.topic_settings(Flush.ACK) == {"flush.messages": "1"}
     assert KAFKA.topic_settings(Flush.OS) == {}, "its default"
     assert KAFKA.broker_settings(Flush.OS) == {}

@@ -11,7 +11,7 @@ from tests.support.cli.commands import Commands
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """One for all tests of commands; they keep apart by their topics."""
+    """One broker for all tests of commands, which stay apart by topic names."""
     with Broker() as running:
         yield running
 

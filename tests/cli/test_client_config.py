@@ -1,4 +1,4 @@
-"""--client-config: what a properties file says reaches the connection of every command."""
+"""--client-config: the settings of a properties file reach the connection of every command."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def properties(directory: Path, *lines: str) -> str:
     return str(file)
 
 
-def test_a_command_speaks_tls_if_the_file_says_so(relay: TlsRelay, authority: Authority, tmp_path: Path) -> None:
+def test_a_command_speaks_tls_if_the_file_asks_for_it(relay: TlsRelay, authority: Authority, tmp_path: Path) -> None:
     trust = f"ssl.ca.location={authority.certificate}"
     file = properties(tmp_path, "# ours", "security.protocol=SSL", trust, "fetch.max.bytes=1000")
     commands = Commands(str(relay.endpoint))
@@ -38,7 +38,7 @@ def test_a_command_speaks_tls_if_the_file_says_so(relay: TlsRelay, authority: Au
     assert refused.code == 1
 
 
-def test_the_file_names_the_broker_unless_bootstrap_does(
+def test_the_file_names_the_broker_unless_the_bootstrap_option_does(
     relay: TlsRelay, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust = f"ssl.ca.location={authority.certificate}"
@@ -56,7 +56,9 @@ def test_the_file_names_the_broker_unless_bootstrap_does(
         ("sasl.mechanisn=PLAIN", "did you mean 'sasl.mechanism'"),
     ],
 )
-def test_what_is_wrong_is_one_line_with_the_file(commands: Commands, tmp_path: Path, line: str, complaint: str) -> None:
+def test_an_error_in_the_file_is_one_line_that_names_the_file(
+    commands: Commands, tmp_path: Path, line: str, complaint: str
+) -> None:
     outcome = commands("topic", "list", "--client-config", properties(tmp_path, line))
 
     assert outcome.code == 1

@@ -24,7 +24,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings but those that the test gives."""
+    """Isolate the test from settings of the environment and of files."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("HEADWATER_")]:
         monkeypatch.delenv(name)
@@ -33,7 +33,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- headwater config
 
 
-def test_the_effective_settings_are_printed_with_their_sources(
+def test_effective_settings_are_printed_with_their_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "headwater.toml").write_text('"num.partitions" = 6')
@@ -66,7 +66,7 @@ def test_a_wrong_setting_is_one_line_and_exit_code_1(
     assert output.err == "error: environment HEADWATER_NODE_ID: node.id: -1 is out of range (at least 0)\n"
 
 
-def test_the_reference_in_the_documentation_is_what_the_declarations_give(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documented_reference_matches_the_declarations(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "--reference"]) == 0
     assert capsys.readouterr().out == DOCUMENT.read_text(), (
         "run `headwater config --reference > docs/configuration.md` after changing a setting"
@@ -98,7 +98,7 @@ def test_help_lists_every_command_without_importing_any() -> None:
     assert output.endswith("['headwater.cli', 'headwater.cli.main', 'headwater.errors']\n")
 
 
-def test_a_misspelt_command_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_command_is_refused_with_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["conifg"]) == 2
     assert "unknown command 'conifg'; did you mean 'config'?" in capsys.readouterr().err
     assert run(["xyzzy"]) == 2
@@ -117,7 +117,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("headwater")
 
 
-def test_the_version_of_a_source_tree_is_no_failure(
+def test_the_version_of_an_uninstalled_source_tree_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(Path(main.__file__).parents[2])])

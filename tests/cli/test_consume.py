@@ -20,7 +20,7 @@ NOON_MS = 1_748_779_200_000  # 2025-06-01T12:00:00Z
 
 @pytest.fixture
 def topic(cluster: Cluster, name: str) -> str:
-    """Ten values in each of two partitions, a second apart."""
+    """A topic with ten values in each of two partitions, a second apart."""
     Admin(cluster).create_topic(name, partition_count=2)
     with Producer(cluster) as producer:
         for number in range(20):
@@ -58,7 +58,7 @@ def expected(*numbers: int) -> list[str]:
         ("9999-01-01", []),
     ],
 )
-def test_reading_begins_where_it_is_told_to(commands: Commands, topic: str, start: str, numbers: list[int]) -> None:
+def test_reading_begins_at_the_chosen_start(commands: Commands, topic: str, start: str, numbers: list[int]) -> None:
     assert values(commands, topic, "--from", start) == expected(*numbers)
 
 
@@ -69,7 +69,7 @@ def test_partitions_and_a_maximum_can_be_chosen(commands: Commands, topic: str) 
     assert values(commands, topic, "--max", "0") == []
 
 
-def test_an_offset_that_is_not_there_is_told_and_the_nearest_taken(
+def test_an_offset_out_of_range_is_reported_and_the_nearest_taken(
     commands: Commands, cluster: Cluster, topic: str
 ) -> None:
     Admin(cluster).delete_records({TopicPartition(TopicName(topic), 0): 5})
@@ -84,14 +84,14 @@ def test_keys_can_be_printed_before_values(commands: Commands, topic: str) -> No
     assert outcome.lines == ["k0=>v0", "k2=>v2"]
 
 
-def test_what_is_consumed_can_be_produced_again(commands: Commands, topic: str, name: str) -> None:
+def test_consumed_output_can_be_produced_again(commands: Commands, topic: str, name: str) -> None:
     first = commands.succeed("consume", topic, "--key-separator", "\t")
     commands.succeed("produce", f"{name}.copy", "--key-separator", "\t", typed=first.output)
     second = commands.succeed("consume", f"{name}.copy", "--key-separator", "\t")
     assert sorted(first.lines) == sorted(second.lines)
 
 
-def test_json_is_one_object_a_line(commands: Commands, topic: str) -> None:
+def test_json_is_one_object_per_line(commands: Commands, topic: str) -> None:
     (row,) = commands.succeed("consume", topic, "--partition", "1", "--max", "1", "--format", "json").rows
     assert row == {
         "topic": topic,
@@ -116,7 +116,7 @@ def odd_topic(cluster: Cluster, name: str) -> str:
     return name
 
 
-def test_bytes_that_are_no_text_are_base64_in_json_and_yaml(commands: Commands, odd_topic: str) -> None:
+def test_bytes_that_are_not_text_are_base64_in_json_and_yaml(commands: Commands, odd_topic: str) -> None:
     rows = commands.succeed("consume", odd_topic, "--format", "json").rows
     documents = list(yaml.safe_load_all(commands.succeed("consume", odd_topic, "--format", "yaml").output))
     assert rows == documents
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_text_are_base64_in_json_and_yaml(commands: Commands, 
     assert (raw["timestamp"], text["timestamp"], text["timestamp_ms"]) == ("1970-01-01T00:00:00.000Z", None, 2**60)
 
 
-def test_a_table_escapes_what_is_not_printable(commands: Commands, odd_topic: str) -> None:
+def test_a_table_escapes_unprintable_characters(commands: Commands, odd_topic: str) -> None:
     header, raw, null, text = commands.succeed("consume", odd_topic, "--format", "table").lines
     assert header.split() == ["PARTITION", "OFFSET", "TIMESTAMP", "KEY", "HEADERS", "VALUE"]
     assert raw.split() == ["0", "0", "1970-01-01T00:00:00.000Z", r"\x80", r"raw=\x81,", "null=-", r"\xff\xfe"]
@@ -143,7 +143,7 @@ def test_values_are_printed_byte_for_byte(commands: Commands, odd_topic: str) ->
     assert output == b"\xff\xfe\n\n" + "tschüß\x1b[31m\nnext\n".encode()
 
 
-def test_a_terminal_is_not_sent_what_it_would_obey(commands: Commands, odd_topic: str) -> None:
+def test_control_sequences_are_not_sent_to_a_terminal(commands: Commands, odd_topic: str) -> None:
     with Terminal() as terminal:
         assert commands("consume", odd_topic, stdout=terminal.side).code == 0
         assert terminal.shown().decode().splitlines() == [r"\xff\xfe", "", r"tschüß\x1b[31m\nnext"]
@@ -169,14 +169,14 @@ def test_wrong_usage_has_exit_code_2(commands: Commands, arguments: tuple[str, .
     assert "Usage: headwater consume" in outcome.error
 
 
-def test_what_does_not_exist_is_one_line_and_exit_code_1(commands: Commands, topic: str) -> None:
+def test_a_missing_topic_or_partition_is_one_line_and_exit_code_1(commands: Commands, topic: str) -> None:
     missing = commands("consume", "nosuch")
     assert (missing.code, missing.error) == (1, "error: topic 'nosuch' does not exist\n")
     beyond = commands("consume", topic, "--partition", "2")
     assert (beyond.code, beyond.error) == (1, f"error: topic {topic!r} has partitions 0 to 1, not 2\n")
 
 
-def test_transactions_can_be_asked_for(commands: Commands, topic: str) -> None:
+def test_committed_records_only_can_be_asked_for(commands: Commands, topic: str) -> None:
     assert values(commands, topic, "--committed") == expected(*range(20))
 
 
@@ -199,7 +199,7 @@ def test_following_waits_for_new_records_and_ends_cleanly_when_interrupted(
 
 
 @pytest.mark.parametrize("follow", [["--follow"], []])
-def test_a_reader_that_has_enough_ends_it_without_complaint(
+def test_a_closed_pipe_ends_the_command_without_an_error(
     commands: Commands, cluster: Cluster, topic: str, follow: list[str]
 ) -> None:
     with Producer(cluster) as producer:
@@ -217,7 +217,7 @@ def test_a_reader_that_has_enough_ends_it_without_complaint(
     process.stdin.close()
 
 
-def test_a_pipe_that_is_closed_is_noticed_while_nothing_is_written(commands: Commands, topic: str) -> None:
+def test_a_closed_pipe_is_noticed_while_no_records_arrive(commands: Commands, topic: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb", buffering=0) as pipe:
@@ -230,12 +230,12 @@ class Interrupting(io.BytesIO):
         raise KeyboardInterrupt
 
 
-def test_an_interruption_is_exit_code_130_unless_it_follows(commands: Commands, topic: str) -> None:
+def test_an_interruption_is_exit_code_130_unless_following(commands: Commands, topic: str) -> None:
     assert commands("consume", topic, stdout=Interrupting()).code == 130
     assert commands("consume", topic, "--follow", stdout=Interrupting()).code == 0
 
 
-def test_a_subprocess_tells_programs_all_there_is(commands: Commands, topic: str) -> None:
+def test_json_from_a_subprocess_has_every_record(commands: Commands, topic: str) -> None:
     process = commands.start("consume", topic, "--format", "json")
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 0
@@ -245,7 +245,7 @@ def test_a_subprocess_tells_programs_all_there_is(commands: Commands, topic: str
 # -- points in time
 
 
-def test_starts_are_told_apart_without_doubt() -> None:
+def test_offsets_and_times_are_told_apart_in_the_start_option() -> None:
     def parse(text: str) -> Start:
         return StartType().convert(text, None, None)
 

@@ -1,4 +1,4 @@
-"""`headwater consume --group`: what is printed is committed, and the group is left however it ends."""
+"""`headwater consume --group`: printed records are committed, and the member leaves the group however it ends."""
 
 import io
 import signal
@@ -15,7 +15,7 @@ from tests.support.cli.commands import Commands
 
 @pytest.fixture
 def topic(cluster: Cluster, name: str) -> str:
-    """Ten values in each of two partitions."""
+    """A topic with ten values in each of two partitions."""
     Admin(cluster).create_topic(name, partition_count=2)
     with Producer(cluster) as producer:
         for number in range(20):
@@ -31,7 +31,7 @@ def member_count(cluster: Cluster, group: str) -> int:
     return len(GroupAdmin(cluster).describe_group(group).members)
 
 
-def test_a_group_goes_on_where_it_stopped(commands: Commands, cluster: Cluster, topic: str) -> None:
+def test_a_group_resumes_where_it_stopped(commands: Commands, cluster: Cluster, topic: str) -> None:
     first = commands.succeed("consume", topic, "--group", topic)
     assert sorted(first.lines) == sorted(f"v{number}" for number in range(20))
     assert (committed(cluster, topic), member_count(cluster, topic)) == (20, 0)
@@ -41,7 +41,7 @@ def test_a_group_goes_on_where_it_stopped(commands: Commands, cluster: Cluster, 
     assert commands.succeed("consume", topic, "--group", topic).lines == ["new"]
 
 
-def test_only_what_was_printed_is_committed(commands: Commands, cluster: Cluster, topic: str) -> None:
+def test_only_printed_records_are_committed(commands: Commands, cluster: Cluster, topic: str) -> None:
     first = commands.succeed("consume", topic, "--group", topic, "--max", "7")
     assert (len(first.lines), committed(cluster, topic)) == (7, 7)
     rest = commands.succeed("consume", topic, "--group", topic)
@@ -67,7 +67,7 @@ def test_several_topics_are_read_and_named(commands: Commands, cluster: Cluster,
 
 
 class Interrupting(io.BytesIO):
-    """A signal comes with each of these writes, when all of it is written but nobody has counted it."""
+    """An output that gets a signal with some writes: the text is written, but the command has not counted it yet."""
 
     def __init__(self, number: signal.Signals, *writes: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Interrupting(io.BytesIO):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(("follow", "code"), [(["--follow"], 0), ([], 130)])
-def test_an_interruption_commits_exactly_what_was_printed_and_leaves(
+def test_an_interruption_commits_exactly_the_printed_records_and_leaves(
     commands: Commands, cluster: Cluster, topic: str, number: signal.Signals, follow: list[str], code: int
 ) -> None:
     handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
@@ -97,7 +97,7 @@ def test_an_interruption_commits_exactly_what_was_printed_and_leaves(
 
 
 class Stuck(Interrupting):
-    """Takes one record, then is interrupted twice within a single write, as if its reader had stopped reading."""
+    """An output that takes one record, then gets two signals within a single write, as if its reader were stuck."""
 
     def write(self, data: object) -> int:
         if self.count:
@@ -128,9 +128,7 @@ def test_following_ends_cleanly_with_a_signal(
     assert (committed(cluster, topic), member_count(cluster, topic)) == (21, 0)
 
 
-def test_a_reader_that_has_enough_ends_it_and_the_group_is_left(
-    commands: Commands, cluster: Cluster, topic: str
-) -> None:
+def test_a_closed_pipe_ends_the_command_and_the_member_leaves(commands: Commands, cluster: Cluster, topic: str) -> None:
     process = commands.start("consume", topic, "--group", topic, "--follow")
     assert process.stdout is not None
     assert process.stdout.readline()
@@ -144,7 +142,7 @@ def test_a_reader_that_has_enough_ends_it_and_the_group_is_left(
     assert member_count(cluster, topic) == 0
 
 
-def test_who_waits_for_partitions_is_told_so(commands: Commands, cluster: Cluster, topic: str) -> None:
+def test_waiting_for_partitions_is_reported(commands: Commands, cluster: Cluster, topic: str) -> None:
     with GroupConsumer(cluster, topic, wait_ms_max=1) as other:
         other.subscribe([topic])
         while len(other.positions) < 2:
@@ -174,7 +172,7 @@ def test_wrong_usage_has_exit_code_2_and_a_hint(commands: Commands, arguments: t
     assert hint in outcome.error
 
 
-def test_a_topic_that_does_not_exist_is_said_to_be_so_before_anyone_joins(commands: Commands, name: str) -> None:
+def test_a_missing_topic_is_reported_before_joining_the_group(commands: Commands, name: str) -> None:
     outcome = commands("consume", "nosuch", "--group", name)
     assert (outcome.code, outcome.error) == (1, "error: topic 'nosuch' does not exist\n")
     assert commands("group", "describe", name).code == 1

@@ -13,7 +13,7 @@ def test_a_duration_is_a_number_with_its_unit(written: str, expected_ms: int) ->
 
 
 @pytest.mark.parametrize("written", ["", "30", "s", "-1s", "1.5s", "1 s", "1s\n", "1w", "1S", "٣s", "9" * 11 + "s"])
-def test_what_is_no_duration_is_refused_with_an_example(written: str) -> None:
+def test_an_invalid_duration_is_refused_with_an_example(written: str) -> None:
     with pytest.raises(click.BadParameter, match="such as 500ms, 30s, 15m"):
         Duration().convert(written, None, None)
 

@@ -25,7 +25,7 @@ from tests.support.client.scripted_group import GROUP, ScriptedGroup
 
 @pytest.fixture
 def topic(cluster: Cluster, name: str) -> str:
-    """Ten values in each of two partitions."""
+    """A topic with ten values in each of two partitions."""
     Admin(cluster).create_topic(name, partition_count=2)
     with Producer(cluster) as producer:
         for number in range(20):
@@ -35,7 +35,7 @@ def topic(cluster: Cluster, name: str) -> str:
 
 @pytest.fixture
 def group(cluster: Cluster, topic: str) -> str:
-    """Without members; three offsets of the first partition are committed."""
+    """A group without members that has committed offset 3 of the first partition."""
     partition = TopicPartition(TopicName(topic), 0)
     GroupAdmin(cluster).commit(f"{topic}.group", {partition: CommittedOffset(3, 0, "note")})
     return f"{topic}.group"
@@ -43,7 +43,7 @@ def group(cluster: Cluster, topic: str) -> str:
 
 @pytest.fixture
 def member(cluster: Cluster, topic: str, group: str) -> Iterator[GroupConsumer]:
-    """Has both partitions, and has read none of their records."""
+    """A member that has both partitions, and has read none of their records."""
     with GroupConsumer(cluster, group, auto_commit_ms=None, wait_ms_max=1) as consumer:
         consumer.subscribe([topic])
         while len(consumer.positions) < 2:
@@ -66,7 +66,7 @@ def test_groups_are_listed_and_filtered(commands: Commands, group: str, member: 
     assert member.positions
 
 
-def test_describe_shows_the_group_and_how_far_it_came(
+def test_describe_shows_the_group_and_its_lag(
     commands: Commands, topic: str, group: str, member: GroupConsumer
 ) -> None:
     shown = commands.succeed("group", "describe", group)
@@ -82,7 +82,7 @@ def test_describe_shows_the_group_and_how_far_it_came(
     assert second[:7] == [topic, "1", "-", "10", "-", member.member_id, "headwater"]
 
 
-def test_describe_tells_programs_everything(commands: Commands, topic: str, group: str) -> None:
+def test_describe_as_json_has_every_field(commands: Commands, topic: str, group: str) -> None:
     (row,) = yaml.safe_load(commands.succeed("group", "describe", group, "--format", "yaml").output)
     assert (row["group"], row["state"], row["members"], row["lag"]) == (group, "Empty", 0, 7)
     assert row["coordinator_address"] == commands.bootstrap
@@ -100,7 +100,7 @@ def test_describe_tells_programs_everything(commands: Commands, topic: str, grou
     ]
 
 
-def test_a_group_that_has_nothing_is_described_all_the_same(
+def test_a_group_without_members_and_offsets_can_be_described(
     commands: Commands, cluster: Cluster, topic: str, group: str
 ) -> None:
     GroupAdmin(cluster).delete_group(group)
@@ -113,7 +113,7 @@ def test_a_group_that_has_nothing_is_described_all_the_same(
     assert none.lines == [f"group {group!r} has committed no offsets"]
 
 
-def test_a_committed_offset_behind_the_end_is_no_lag(
+def test_a_committed_offset_beyond_the_end_is_no_lag(
     commands: Commands, cluster: Cluster, topic: str, group: str, member: GroupConsumer
 ) -> None:
     other = TopicPartition(TopicName(f"{topic}.other"), 0)
@@ -134,7 +134,7 @@ def test_offsets_of_a_topic_that_is_gone_are_shown_without_an_end() -> None:
     ]
 
 
-def test_a_refusal_to_delete_for_another_reason_is_told_as_it_is() -> None:
+def test_an_unexpected_refusal_to_delete_is_reported_unchanged() -> None:
     refusal = DeletableGroupResult(group_id=GROUP, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     with ScriptedGroup() as scripted:
         scripted.scripts[DeleteGroupsRequest] = lambda _: DeleteGroupsResponse(results=[refusal])
@@ -156,7 +156,7 @@ def test_members_are_shown_with_their_partitions(
     assert row["assigned"] == row["target"] == {topic: [0, 1]}
 
 
-def test_a_group_without_members_says_so(commands: Commands, group: str) -> None:
+def test_a_group_without_members_is_shown_as_empty(commands: Commands, group: str) -> None:
     assert commands.succeed("group", "members", group).lines == [f"group {group!r} has no members"]
     assert commands.succeed("group", "members", group, "--format", "json").rows == []
 
@@ -167,7 +167,7 @@ def test_offsets_are_shown_with_their_metadata(commands: Commands, topic: str, g
     assert line.split() == [topic, "0", "3", "0", "note", "10", "7"]
 
 
-def test_groups_are_deleted_and_those_before_a_refusal_are_told(commands: Commands, group: str) -> None:
+def test_groups_are_deleted_and_those_deleted_before_a_refusal_are_listed(commands: Commands, group: str) -> None:
     outcome = commands("group", "delete", group, "nosuch", "--format", "json")
     assert (outcome.code, outcome.error) == (1, "error: group 'nosuch' does not exist\n")
     assert outcome.rows == [{"group": group, "deleted": True}]
@@ -175,7 +175,7 @@ def test_groups_are_deleted_and_those_before_a_refusal_are_told(commands: Comman
     assert passed.lines[1].split() == [group, "false"]
 
 
-def test_a_group_with_members_is_not_deleted_and_they_are_named(
+def test_a_group_with_members_is_not_deleted_and_its_members_are_named(
     commands: Commands, group: str, member: GroupConsumer
 ) -> None:
     outcome = commands("group", "delete", group)
@@ -188,7 +188,9 @@ def test_a_group_with_members_is_not_deleted_and_they_are_named(
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 130), (b"y\n", 0)])
-def test_a_person_is_asked_before_groups_are_deleted(commands: Commands, group: str, answer: bytes, code: int) -> None:
+def test_deleting_groups_asks_for_confirmation_on_a_terminal(
+    commands: Commands, group: str, answer: bytes, code: int
+) -> None:
     with Terminal() as terminal:
         os.write(terminal.person, answer)
         outcome = commands("group", "delete", group, stdin=terminal.side)
@@ -220,15 +222,15 @@ def test_help_has_examples_that_can_be_run(commands: Commands, command: str) -> 
     assert f"headwater group {command}" in shown
 
 
-def test_what_is_not_known_has_no_lag() -> None:
+def test_an_unknown_offset_has_no_lag() -> None:
     assert (lag(None, 5), lag(5, None), lag(3, 5), lag(5, 3)) == (None, None, 2, 0)
 
 
-def test_partitions_are_written_short() -> None:
+def test_partition_lists_are_abbreviated_to_ranges() -> None:
     assert abbreviated({"a": [7, 0, 1, 2], "b": [4]}) == ["a[0-2,7]", "b[4]"]
 
 
-def test_a_message_names_members_safely_and_not_all_of_many() -> None:
+def test_a_message_names_members_escaped_and_only_the_first_of_many() -> None:
     def described(number: int) -> MemberDescription:
         return MemberDescription(MemberId(f"m{number}"), None, "evil\x1b[31m\n", "/h", "consumer", 1, (), None, (), ())
 

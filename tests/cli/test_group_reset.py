@@ -68,7 +68,7 @@ def scene(commands: Commands, cluster: Cluster, name: str) -> Scene:
     ],
 )
 @pytest.mark.parametrize("which", ["--all-topics", "--topic"])
-def test_offsets_move_to_where_they_are_told(
+def test_offsets_move_to_the_chosen_position(
     scene: Scene, target: tuple[str, ...], which: str, expected: Mapping[int, int]
 ) -> None:
     outcome = scene.reset(*target, which, *([scene.topic] if which == "--topic" else []))
@@ -77,7 +77,7 @@ def test_offsets_move_to_where_they_are_told(
     assert outcome.error.splitlines()[-1] == f"reset {len(expected)} partitions of group {scene.group!r}"
 
 
-def test_only_the_partitions_that_are_named_move(scene: Scene) -> None:
+def test_only_the_named_partitions_move(scene: Scene) -> None:
     assert scene.reset("--to-latest", "--topic", f"{scene.topic}:1,2").code == 0
     assert scene.offsets() == {0: 5, 1: 10, 2: 10}
 
@@ -95,7 +95,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(scene: Scene) -> None:
     assert scene.offsets() == {0: 5, 1: 5}
 
 
-def test_an_offset_that_is_not_there_is_moved_to_the_nearest_and_told(scene: Scene) -> None:
+def test_an_offset_out_of_range_becomes_the_nearest_and_is_reported(scene: Scene) -> None:
     outcome = scene.reset("--by", "-100", "--topic", f"{scene.topic}:0", "--format", "json")
     (row,) = outcome.rows
     assert row == {
@@ -112,7 +112,7 @@ def test_an_offset_that_is_not_there_is_moved_to_the_nearest_and_told(scene: Sce
     assert scene.offsets() == {0: 2, 1: 10}
 
 
-def test_a_shift_passes_over_what_was_never_committed(scene: Scene) -> None:
+def test_a_shift_skips_partitions_without_a_committed_offset(scene: Scene) -> None:
     outcome = scene.reset("--by", "1", "--all-topics")
     assert f"note: nothing is committed that could be shifted for {scene.topic}-2\n" in outcome.error
     none = scene.reset("--by", "1", "--topic", f"{scene.topic}:2")
@@ -120,7 +120,7 @@ def test_a_shift_passes_over_what_was_never_committed(scene: Scene) -> None:
     assert "--by needs some" in none.error
 
 
-def test_a_group_with_members_is_refused_and_they_are_named(scene: Scene) -> None:
+def test_resetting_a_group_with_members_is_refused_and_its_members_are_named(scene: Scene) -> None:
     with GroupConsumer(scene.cluster, scene.group, auto_commit_ms=None, wait_ms_max=1) as member:
         member.subscribe([scene.topic])
         member.poll()
@@ -136,7 +136,7 @@ def test_a_group_with_members_is_refused_and_they_are_named(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize(("answer", "code", "expected"), [(b"n\n", 130, 5), (b"y\n", 0, 10)])
-def test_a_person_sees_the_plan_and_is_asked(scene: Scene, answer: bytes, code: int, expected: int) -> None:
+def test_on_a_terminal_the_plan_is_shown_and_confirmed(scene: Scene, answer: bytes, code: int, expected: int) -> None:
     with Terminal() as terminal:
         os.write(terminal.person, answer)
         outcome = scene.commands(
@@ -148,7 +148,7 @@ def test_a_person_sees_the_plan_and_is_asked(scene: Scene, answer: bytes, code: 
     assert scene.offsets() == {0: expected, 1: 5}
 
 
-def test_a_person_who_says_yes_beforehand_is_not_asked(scene: Scene) -> None:
+def test_the_yes_option_skips_the_confirmation(scene: Scene) -> None:
     with Terminal() as terminal:
         outcome = scene.commands(
             "group", "reset", scene.group, "--to-latest", "--all-topics", "--yes", stdin=terminal.side
@@ -156,7 +156,7 @@ def test_a_person_who_says_yes_beforehand_is_not_asked(scene: Scene) -> None:
     assert (outcome.code, outcome.error) == (0, f"reset 3 partitions of group {scene.group!r}\n")
 
 
-def test_a_group_can_be_placed_before_its_first_member_comes(scene: Scene) -> None:
+def test_offsets_can_be_set_before_the_first_member_joins(scene: Scene) -> None:
     new = f"{scene.group}.new"
     outcome = scene.commands.succeed("group", "reset", new, "--to-latest", "--topic", f"{scene.topic}:0")
     assert outcome.error == f"note: group {new!r} does not exist yet\nreset 1 partition of group {new!r}\n"
@@ -183,7 +183,7 @@ LATE = DescribedGroupMember(
         (described(), "(UNKNOWN_MEMBER_ID)"),
     ],
 )
-def test_who_joins_after_the_plan_was_made_is_named(then: DescribeGroupsResponse, error: str) -> None:
+def test_a_member_that_joins_after_the_plan_is_named(then: DescribeGroupsResponse, error: str) -> None:
     answers = [then, described()]
     with ScriptedGroup() as scripted:
         scripted.scripts[DescribeGroupsRequest] = lambda _: answers.pop()
@@ -194,7 +194,7 @@ def test_who_joins_after_the_plan_was_made_is_named(then: DescribeGroupsResponse
     assert scripted.committed == {}
 
 
-def test_offsets_of_a_topic_that_is_gone_stay_as_they_are() -> None:
+def test_offsets_of_a_deleted_topic_stay_as_they_are() -> None:
     gone, orders = TopicPartition(TopicName("gone"), 0), TopicPartition(TopicName("orders"), 0)
     with ScriptedGroup({"orders": 1}) as scripted:
         scripted.scripts[DescribeGroupsRequest] = lambda _: described()
@@ -204,7 +204,7 @@ def test_offsets_of_a_topic_that_is_gone_stay_as_they_are() -> None:
     assert scripted.committed == {gone: 4, orders: 0}
 
 
-def test_what_does_not_exist_is_an_error_and_nothing_moves(scene: Scene) -> None:
+def test_a_missing_group_topic_or_partition_is_an_error_and_no_offset_moves(scene: Scene) -> None:
     missing = scene.reset("--to-latest", "--topic", scene.topic, "--topic", "nosuch")
     assert (missing.code, missing.error) == (1, "error: topic 'nosuch' does not exist\n")
     beyond = scene.reset("--to-latest", "--topic", f"{scene.topic}:0,3")
@@ -235,6 +235,6 @@ def test_wrong_usage_has_exit_code_2_and_a_hint(commands: Commands, arguments: t
     assert hint in outcome.error
 
 
-def test_a_partition_that_is_empty_has_one_offset_only() -> None:
+def test_an_empty_partition_has_only_one_valid_offset() -> None:
     step = Step(TopicPartition(TopicName("t"), 0), None, 3, 7, 7)
     assert (step.after, step.note) == (7, "3 is before the start")

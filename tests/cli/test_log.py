@@ -17,7 +17,7 @@ COMMANDS = Commands("127.0.0.1:1")
 
 @pytest.fixture
 def segment(tmp_path: Path) -> Path:
-    """Three records compressed, the end of a transaction, and one record that is no text."""
+    """A segment with three compressed records, a transaction marker, and one record that is not text."""
     compressed = batch.build(
         [Record(10 + index, NOON_MS + index, b"k", b"v%d" % index, (("h", b"1"),)) for index in range(3)],
         base_offset=10,
@@ -57,7 +57,7 @@ def test_records_can_be_left_out(segment: Path) -> None:
     assert all("records" not in row for row in rows)
 
 
-def test_programs_are_told_everything(segment: Path) -> None:
+def test_json_has_every_field(segment: Path) -> None:
     rows = COMMANDS.succeed("log", "dump", str(segment), "--format", "json").rows
     assert rows == list(yaml.safe_load_all(COMMANDS.succeed("log", "dump", str(segment), "--format", "yaml").output))
     assert [(row["base_offset"], row["last_offset"], row["control"]) for row in rows] == [
@@ -78,7 +78,7 @@ def test_programs_are_told_everything(segment: Path) -> None:
     assert rows[2]["records"][0]["value_base64"] == "/w=="
 
 
-def test_what_is_wrong_is_shown_in_its_place_and_by_the_exit_code(segment: Path) -> None:
+def test_damage_is_shown_in_its_place_and_by_the_exit_code(segment: Path) -> None:
     data = bytearray(segment.read_bytes())
     data[70] ^= 1
     segment.write_bytes(data + b"torn")
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_shown_in_its_place_and_by_the_exit_code(segment: Path)
     assert rows[3] == {"position": len(data), "bytes": 4, "problems": ["4 bytes are left, too few for a batch"]}
 
 
-def test_a_codec_that_does_not_exist_is_shown_by_its_number(segment: Path) -> None:
+def test_an_unknown_codec_is_shown_by_its_number(segment: Path) -> None:
     data = bytearray(segment.read_bytes())
     data[22] = 7
     segment.write_bytes(data)
@@ -116,7 +116,7 @@ def test_indexes_are_compared_with_the_segment(segment: Path) -> None:
     assert len(rows[-1]["index_problems"]) == 1
 
 
-def test_aborted_transactions_are_told_and_compared_with_their_markers(segment: Path) -> None:
+def test_aborted_transactions_are_shown_and_compared_with_their_markers(segment: Path) -> None:
     entry = Struct(">hqqqq")
     segment.with_suffix(".txnindex").write_bytes(entry.pack(0, 7, 4, 13, 14) + entry.pack(0, 8, 5, 14, 15))
     outcome = COMMANDS("log", "dump", str(segment), "--no-records")
@@ -139,7 +139,7 @@ def test_aborted_transactions_are_told_and_compared_with_their_markers(segment: 
 
 
 @pytest.mark.parametrize("shape", ["table", "json"])
-def test_a_reader_that_has_enough_is_no_failure(segment: Path, shape: str) -> None:
+def test_a_closed_pipe_is_no_failure(segment: Path, shape: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb", buffering=0) as pipe:
@@ -154,7 +154,7 @@ def test_a_live_segment_of_a_broker_is_in_order(commands: Commands, name: str, b
     assert commands.succeed("log", "dump", str(file), "--no-records").lines[-1] == "1 batches, 100 records, no problems"
 
 
-def test_a_file_that_is_not_there_has_exit_code_2(tmp_path: Path) -> None:
+def test_a_missing_file_is_exit_code_2(tmp_path: Path) -> None:
     outcome = COMMANDS("log", "dump", str(tmp_path / "nosuch.log"))
     assert outcome.code == 2
     assert "does not exist" in outcome.error

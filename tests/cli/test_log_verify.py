@@ -1,4 +1,4 @@
-"""A data directory with real damage: found, told, and cut off only when asked to."""
+"""`headwater log verify` finds and reports real damage in a data directory, and repairs it only when asked to."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ VALUES = [b"%04d" % number for number in range(40)]
 
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a broker that was stopped: a topic of several segments, whose records are batches of their own."""
+    """Data directory of a stopped broker: a topic of several segments in which each record is a batch of its own."""
     directory = tmp_path_factory.mktemp("verify") / "data"
 
     async def fill() -> None:
@@ -46,7 +46,7 @@ def segments(data: Path) -> list[Path]:
     return sorted((data / "orders-0").glob("*.log"))
 
 
-OFFSET, LENGTH, RECORDS = 4, 9, 65  # somewhere in these fields of a batch
+OFFSET, LENGTH, RECORDS = 4, 9, 65  # Byte positions within these fields of a batch.
 
 
 def batch_positions(path: Path) -> list[int]:
@@ -64,14 +64,14 @@ async def served(data: Path) -> list[bytes | None]:
         return readable(broker.partition("orders", 0))
 
 
-def test_nothing_is_wrong_with_what_a_broker_leaves(data: Path) -> None:
+def test_the_data_directory_of_a_stopped_broker_is_intact(data: Path) -> None:
     outcome = verify(data)
     assert outcome.code == 0
     assert outcome.error.strip() == "nothing is damaged"
 
 
 @pytest.mark.parametrize("field", [OFFSET, RECORDS])
-def test_a_flipped_bit_is_told_with_the_offsets_that_it_costs(data: Path, field: int) -> None:
+def test_a_flipped_bit_is_reported_with_the_lost_offsets(data: Path, field: int) -> None:
     second = segments(data)[1]
     damaged_offset = int(second.stem) + 5
     flip(second, batch_positions(second)[5] + field)
@@ -85,21 +85,21 @@ def test_a_flipped_bit_is_told_with_the_offsets_that_it_costs(data: Path, field:
     assert verify(data).lines[1].split()[2] == f"{damaged_offset}-{damaged_offset}"
 
 
-def test_behind_a_wrong_length_nothing_is_found_in_the_segment(data: Path) -> None:
+def test_after_a_wrong_batch_length_the_rest_of_the_segment_is_lost(data: Path) -> None:
     second, third = segments(data)[1:3]
     flip(second, batch_positions(second)[5] + LENGTH)
     (row,) = verify(data, "--format", "json").rows
     assert (row["first_offset"], row["next_offset"]) == (int(second.stem) + 5, int(third.stem))
 
 
-def test_bytes_that_are_no_batch_cost_the_rest_of_their_segment(data: Path) -> None:
+def test_bytes_that_are_not_a_batch_cost_the_rest_of_their_segment(data: Path) -> None:
     second, third = segments(data)[1:3]
     second.write_bytes(second.read_bytes()[:-20] + bytes(20))
     (row,) = verify(data, "--format", "json").rows
     assert (row["first_offset"], row["next_offset"]) == (int(third.stem) - 1, int(third.stem))
 
 
-def test_the_end_of_the_last_segment_has_no_end(data: Path) -> None:
+def test_damage_at_the_end_of_the_last_segment_has_no_last_offset(data: Path) -> None:
     last = segments(data)[-1]
     last.write_bytes(last.read_bytes()[:-5])
     (row,) = verify(data, "--format", "json").rows
@@ -117,7 +117,7 @@ def test_the_end_of_the_last_segment_has_no_end(data: Path) -> None:
         ("meta.properties", b"node.id="),
     ],
 )
-def test_other_files_cost_no_record(data: Path, file: str, behind: bytes) -> None:
+def test_damaged_auxiliary_files_cost_no_record(data: Path, file: str, behind: bytes) -> None:
     flip(data / file, (data / file).read_bytes().index(behind) + len(behind))
     rows = verify(data, "--format", "json").rows
     assert rows
@@ -126,14 +126,14 @@ def test_other_files_cost_no_record(data: Path, file: str, behind: bytes) -> Non
         assert "built anew" in verify(data, "--repair").error
 
 
-def test_a_damaged_snapshot_is_told(data: Path) -> None:
+def test_a_damaged_snapshot_is_reported(data: Path) -> None:
     snapshot = max((data / "orders-0").glob("*.snapshot"))
     flip(snapshot, snapshot.stat().st_size - 1)
     (row,) = verify(data, "--format", "json").rows
     assert row["file"] == f"orders-0/{snapshot.name}"
 
 
-def test_only_the_topic_that_is_asked_for_is_read(data: Path) -> None:
+def test_only_the_chosen_topic_is_read(data: Path) -> None:
     flip(segments(data)[0], 100)
     assert verify(data, "--topic", "other").code == 0
     assert verify(data, "--topic", "orders").code == 1
@@ -163,7 +163,7 @@ async def test_a_repair_keeps_all_before_the_damage_and_destroys_nothing(data: P
     assert await served(data) == [*VALUES[: row["first_offset"]], b"next"]
 
 
-async def test_batches_that_are_gone_from_the_end_are_told_and_given_up_when_asked_to(data: Path) -> None:
+async def test_batches_missing_from_the_end_are_reported_and_given_up_by_a_repair(data: Path) -> None:
     last = segments(data)[-1]
     os.truncate(last, batch_positions(last)[-2])
     (row,) = verify(data, "--format", "json").rows
@@ -175,7 +175,7 @@ async def test_batches_that_are_gone_from_the_end_are_told_and_given_up_when_ask
     assert await served(data) == VALUES[:-2]
 
 
-async def test_a_rotten_offset_of_the_last_batch_is_told_and_cut_off(data: Path) -> None:
+async def test_a_corrupt_offset_of_the_last_batch_is_reported_and_cut_off(data: Path) -> None:
     last = segments(data)[-1]
     flip(last, batch_positions(last)[-1] + OFFSET)
     (row,) = verify(data, "--format", "json").rows
@@ -186,7 +186,7 @@ async def test_a_rotten_offset_of_the_last_batch_is_told_and_cut_off(data: Path)
     assert await served(data) == VALUES[:-1]
 
 
-async def test_a_broker_that_runs_is_left_alone(data: Path) -> None:
+async def test_the_data_directory_of_a_running_broker_is_refused(data: Path) -> None:
     async with running(data):
         outcome = verify(data)
     assert outcome.code != 0

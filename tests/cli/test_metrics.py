@@ -21,7 +21,7 @@ def test_a_prefix_chooses_metrics_and_shows_all_of_them(commands: Commands, name
     assert commands.succeed("metrics", "nothing_of_that_name", "--format", "json").rows == []
 
 
-def test_programs_get_labels_as_such(commands: Commands, name: str) -> None:
+def test_json_has_labels_as_separate_fields(commands: Commands, name: str) -> None:
     commands.succeed("topic", "create", name)
     rows = json.loads(commands.succeed("metrics", "headwater_requests_total", "--format", "json").output)
     (row,) = [row for row in rows if row["labels"] == {"api": "CreateTopics"}]

@@ -1,4 +1,4 @@
-"""What commands print: the same rows as a table, JSON and YAML, safe on a terminal whatever they hold."""
+"""Output of commands: the same rows as a table, JSON or YAML, and safe on a terminal whatever the values hold."""
 
 import json
 from uuid import UUID
@@ -48,7 +48,7 @@ def test_no_rows_are_a_header_or_an_empty_list() -> None:
     assert yaml.safe_load(printed([], "yaml")) == []
 
 
-def test_json_and_yaml_tell_everything_in_the_order_of_the_rows() -> None:
+def test_json_and_yaml_have_every_field_in_the_order_of_the_rows() -> None:
     assert json.loads(printed(ROWS, "json", ["topic"])) == ROWS
     assert yaml.safe_load(printed(ROWS, "yaml", ["topic"])) == ROWS
     assert printed(ROWS, "yaml").startswith("- topic: orders\n  partitions: 3\n")
@@ -67,16 +67,16 @@ def test_values_of_every_kind_are_shown_in_every_format() -> None:
 
 
 @given(st.text())
-def test_text_from_outside_is_one_visible_line(text: str) -> None:
+def test_untrusted_text_is_one_visible_line(text: str) -> None:
     assert printable(text).isprintable()
     assert printable(text) == text or not text.isprintable()
 
 
-def test_a_hostile_value_cannot_drive_the_terminal() -> None:
+def test_a_hostile_value_cannot_control_the_terminal() -> None:
     assert printed([{"value": HOSTILE}], "table") == "VALUE\n\\x1b[2J[bold]evil\\n\n"
 
 
-def test_a_table_on_a_terminal_aligns_numbers_and_obeys_no_markup(
+def test_a_table_on_a_terminal_aligns_numbers_and_ignores_markup(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

@@ -1,4 +1,4 @@
-"""`headwater pipeline`: what needs no Spark. How pipelines run is tested in tests/pipelines."""
+"""`headwater pipeline` without Spark. How pipelines run is tested in tests/pipelines."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def told(directory: Path, pid: int, **changes: object) -> State:
     return written
 
 
-def test_init_writes_a_project_and_says_what_is_next(commands: Commands, tmp_path: Path) -> None:
+def test_init_writes_a_project_and_prints_the_next_steps(commands: Commands, tmp_path: Path) -> None:
     outcome = commands.succeed("pipeline", "init", "sales", "--directory", str(tmp_path))
 
     assert outcome.lines[0] == f"wrote {tmp_path}/sales/spark-pipeline.yml"
@@ -42,7 +42,7 @@ def test_init_writes_a_project_and_says_what_is_next(commands: Commands, tmp_pat
     assert names >= {"README.md", "sample_orders.py", "transformations/orders.py", "transformations/revenue.sql"}
 
 
-def test_sample_orders_are_lines_that_produce_takes(project: Path) -> None:
+def test_sample_orders_are_lines_that_the_produce_command_accepts(project: Path) -> None:
     orders = subprocess.run(
         [sys.executable, project / "sample_orders.py", "5"], capture_output=True, text=True, check=True
     )
@@ -61,7 +61,7 @@ def test_status_of_a_running_pipeline_shows_its_flows(commands: Commands, projec
     assert outcome.lines[3].split() == ["orders", "running", "2", "7", "175.0", "-", "3", "-"]
 
 
-def test_status_for_programs_tells_everything(commands: Commands, project: Path) -> None:
+def test_status_as_json_has_every_field(commands: Commands, project: Path) -> None:
     told(project, os.getpid(), error="flow orders: it broke")
 
     (row,) = commands.succeed("pipeline", "status", str(project), "--format", "json").rows
@@ -78,7 +78,9 @@ def test_status_for_programs_tells_everything(commands: Commands, project: Path)
 
 
 @pytest.mark.parametrize(("phase", "shown"), [("running", "killed"), ("stopped", "stopped"), ("failed", "failed")])
-def test_a_pipeline_whose_process_is_gone_is_stopped(commands: Commands, project: Path, phase: str, shown: str) -> None:
+def test_a_pipeline_whose_process_is_gone_is_not_shown_as_running(
+    commands: Commands, project: Path, phase: str, shown: str
+) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         told(project, child.pid, phase=phase)
         child.kill()
@@ -90,7 +92,7 @@ def test_a_pipeline_whose_process_is_gone_is_stopped(commands: Commands, project
 
 
 def test_stop_ends_the_process_and_waits_for_it(commands: Commands, project: Path) -> None:
-    # Nobody fetches it while `stop` waits: a process that has ended counts as gone all the same.
+    # No parent reaps the process while `stop` waits: a zombie process counts as gone too.
     with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1) as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -99,7 +101,7 @@ def test_stop_ends_the_process_and_waits_for_it(commands: Commands, project: Pat
         assert commands.succeed("pipeline", "stop", str(project)).lines == ["sales is stopped"]
 
 
-def test_stop_says_when_it_has_waited_long_enough(commands: Commands, project: Path) -> None:
+def test_stop_reports_a_process_that_does_not_end_in_time(commands: Commands, project: Path) -> None:
     stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", stubborn], stdin=-1, stdout=-1) as child:
         assert child.stdout is not None
@@ -120,7 +122,7 @@ def test_a_pipeline_that_never_ran_has_no_status(commands: Commands, project: Pa
     assert "never ran here; `headwater pipeline run` starts it" in outcome.error
 
 
-def test_a_second_run_is_refused_while_the_first_goes_on(commands: Commands, project: Path) -> None:
+def test_a_second_run_is_refused_while_the_first_is_running(commands: Commands, project: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         told(project, child.pid)
         outcome = commands("pipeline", "run", str(project), "--once")
@@ -141,7 +143,7 @@ def test_a_second_run_is_refused_while_the_first_goes_on(commands: Commands, pro
         ((".", "--interval", "5"), 2, "is not a number with a unit"),
     ],
 )
-def test_what_cannot_be_run_is_told_before_spark_starts(
+def test_an_error_in_the_project_is_reported_before_spark_starts(
     commands: Commands, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     outcome = commands("pipeline", "run", *arguments)
@@ -150,7 +152,7 @@ def test_what_cannot_be_run_is_told_before_spark_starts(
     assert message in outcome.error
 
 
-def test_the_pause_after_a_failure_doubles_up_to_its_longest() -> None:
+def test_the_pause_after_a_failure_doubles_up_to_its_maximum() -> None:
     pace = Pace(back_off_max_ms=10_000)
 
     assert [pace.back_off_ms(count) for count in (1, 2, 3, 4, 5, 500)] == [1000, 2000, 4000, 8000, 10_000, 10_000]
@@ -171,7 +173,7 @@ def progressed() -> Flows:
     return flows
 
 
-def test_elsewhere_than_on_a_terminal_each_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_each_status_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     show, flows = Lines(), progressed()
 
     show(Update("running", 1, flows, "begun"))
@@ -187,7 +189,7 @@ def test_elsewhere_than_on_a_terminal_each_change_is_a_line(capsys: pytest.Captu
     ]
 
 
-def test_for_programs_each_change_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_json_each_status_change_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
     show, flows = JsonLines(), progressed()
 
     show(Update("running", 1, flows))
@@ -199,7 +201,7 @@ def test_for_programs_each_change_is_an_object(capsys: pytest.CaptureFixture[str
     assert second.startswith('{"phase":"waiting"')
 
 
-def test_on_a_terminal_a_table_is_kept_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_a_table_is_updated_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     with Terminal() as terminal:
         with os.fdopen(os.dup(terminal.side.fileno()), "w") as stream:
             monkeypatch.setattr(sys, "stdout", stream)

@@ -72,7 +72,7 @@ def test_no_lines_write_nothing(commands: Commands, cluster: Cluster, topic: str
     assert read(cluster, topic) == []
 
 
-def test_a_separator_splits_lines_at_its_first_place(commands: Commands, cluster: Cluster, topic: str) -> None:
+def test_lines_are_split_at_the_first_separator(commands: Commands, cluster: Cluster, topic: str) -> None:
     written = commands.succeed(
         "produce", topic, "--key-separator", "::", "--partition", "1", "--format", "yaml", typed=b"a::1::2\n::\n"
     )
@@ -82,7 +82,7 @@ def test_a_separator_splits_lines_at_its_first_place(commands: Commands, cluster
     ]
 
 
-def test_a_line_without_separator_is_named_and_those_before_it_are_written(
+def test_a_line_without_separator_is_named_and_the_lines_before_it_are_written(
     commands: Commands, cluster: Cluster, topic: str
 ) -> None:
     outcome = commands("produce", topic, "--key-separator", ":", "--format", "json", typed=b"a:1\nb:2\nc\nd:4\n")
@@ -139,7 +139,7 @@ def test_wrong_usage_has_exit_code_2(commands: Commands, arguments: tuple[str, .
     assert "Usage: headwater produce" in outcome.error
 
 
-def test_a_partition_that_is_not_there_is_one_line_and_exit_code_1(commands: Commands, topic: str) -> None:
+def test_a_missing_partition_is_one_line_and_exit_code_1(commands: Commands, topic: str) -> None:
     outcome = commands("produce", topic, "v", "--partition", "7")
     assert (outcome.code, outcome.output) == (1, b"")
     assert outcome.error == f"error: topic {topic!r} has partitions 0 to 1, not 7\n"
@@ -161,7 +161,7 @@ def test_a_file_that_is_too_large_is_refused(
     assert (outcome.code, outcome.error) == (1, f"error: {file} is larger than 10 bytes\n")
 
 
-def test_arguments_that_are_no_text_keep_their_bytes_or_are_refused(
+def test_arguments_that_are_not_text_keep_their_bytes_or_are_refused(
     commands: Commands, cluster: Cluster, topic: str
 ) -> None:
     raw = os.fsdecode(b"\xff")
@@ -172,7 +172,7 @@ def test_arguments_that_are_no_text_keep_their_bytes_or_are_refused(
     assert commands("produce", raw, "v").code == 1
 
 
-def test_a_line_is_written_before_the_next_comes_and_an_interruption_loses_none(
+def test_each_line_is_written_at_once_and_an_interruption_loses_none(
     commands: Commands, cluster: Cluster, topic: str
 ) -> None:
     process = commands.start("produce", topic, "--partition", "0")
@@ -190,7 +190,7 @@ def test_a_line_is_written_before_the_next_comes_and_an_interruption_loses_none(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_was_sent_when_it_is_interrupted_is_counted(
+def test_records_sent_before_an_interruption_are_counted(
     commands: Commands, topic: str, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     send = BrokerConnection.send
@@ -211,7 +211,7 @@ def test_what_was_sent_when_it_is_interrupted_is_counted(
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_a_person_sees_progress_unless_it_is_not_wanted(
+def test_progress_is_shown_on_a_terminal_unless_quiet(
     commands: Commands, topic: str, tmp_path: Path, quiet: bool
 ) -> None:
     file = tmp_path / "lines"
@@ -224,7 +224,7 @@ def test_a_person_sees_progress_unless_it_is_not_wanted(
     assert (b"5000 records" in shown, b"25.0/25.0 kB" in shown) == ((not quiet,) * 2)
 
 
-def test_progress_of_a_pipe_counts_what_came(commands: Commands, topic: str) -> None:
+def test_progress_of_a_pipe_counts_received_records(commands: Commands, topic: str) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"1\n2\n3")
     os.close(writing)

@@ -1,4 +1,4 @@
-"""`headwater serve` as a process: what it prints, how it stops and reloads, and what keeps it from starting."""
+"""`headwater serve` as a process: its output, stop and reload, and the errors that keep it from starting."""
 
 import os
 import signal
@@ -80,7 +80,7 @@ def setting(bootstrap_servers: str, name: str) -> str | None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_where_it_is_and_stops_cleanly_when_told(tmp_path: Path, number: signal.Signals) -> None:
+def test_it_prints_its_address_and_stops_cleanly_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as broker:
         assert broker.ready == f"ready kafka={broker.bootstrap_servers} data={tmp_path / 'headwater-data'}\n"
         assert broker.end(number) == 0
@@ -88,7 +88,7 @@ def test_it_says_where_it_is_and_stops_cleanly_when_told(tmp_path: Path, number:
         assert (tmp_path / "headwater-data" / ".kafka_cleanshutdown").exists()
 
 
-def test_a_second_broker_on_the_same_directory_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
+def test_a_second_broker_on_the_same_directory_is_refused_with_advice(tmp_path: Path) -> None:
     with serving(tmp_path):
         second = refused(tmp_path, "--kafka", "127.0.0.1:0")
 
@@ -104,7 +104,7 @@ def test_an_address_in_use_is_named(tmp_path: Path) -> None:
     assert "in use" in second.stderr
 
 
-def test_a_wrong_setting_is_a_line_and_not_a_trace(tmp_path: Path) -> None:
+def test_a_wrong_setting_is_one_line_and_not_a_traceback(tmp_path: Path) -> None:
     wrong = refused(tmp_path, "--set", "log.retention.hour=1")
 
     assert wrong.stderr.startswith("error: ")
@@ -112,7 +112,7 @@ def test_a_wrong_setting_is_a_line_and_not_a_trace(tmp_path: Path) -> None:
     assert "Traceback" not in wrong.stderr
 
 
-def test_a_reload_takes_over_what_may_change_and_names_what_may_not(tmp_path: Path) -> None:
+def test_a_reload_applies_dynamic_settings_and_names_static_ones(tmp_path: Path) -> None:
     settings = tmp_path / "headwater.toml"
     settings.write_text('num.partitions = 5\n"broker.rack" = "a"\n')
     with serving(tmp_path) as broker:
@@ -137,7 +137,7 @@ def test_a_reload_of_wrong_settings_changes_nothing(tmp_path: Path) -> None:
         assert setting(broker.bootstrap_servers, "num.partitions") == "5"
 
 
-def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+def test_flags_override_the_environment_which_overrides_the_file(tmp_path: Path) -> None:
     (tmp_path / "headwater.toml").write_text("num.partitions = 5\nlog.retention.hours = 5\nlog.segment.bytes = 50000\n")
     flags = ("--set", "num.partitions=7")
     variables = {"HEADWATER_NUM_PARTITIONS": "6", "HEADWATER_LOG_RETENTION_HOURS": "6"}

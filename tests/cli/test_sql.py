@@ -1,4 +1,4 @@
-"""`headwater sql` on a real Spark: one statement in a process of its own, the others in the session tests share."""
+"""`headwater sql` on a real Spark: one statement in a process of its own, the others in the shared session of tests."""
 
 import json
 from collections.abc import Iterator
@@ -64,12 +64,12 @@ JOINED = [
 ]
 
 
-def test_json_values_are_opened_and_columns_of_one_name_told_apart(queried: dict[str, Outcome]) -> None:
+def test_json_values_become_columns_and_duplicate_column_names_are_told_apart(queried: dict[str, Outcome]) -> None:
     assert rows(queried["json"]) == JOINED
 
 
 @pytest.mark.spark
-def test_a_statement_has_a_spark_that_starts_and_stops_with_it(queried_broker: Broker) -> None:
+def test_a_statement_starts_and_stops_its_own_spark(queried_broker: Broker) -> None:
     (outcome,) = run_together(queried_broker.bootstrap_servers, question("json"))
 
     assert rows(outcome) == JOINED
@@ -82,13 +82,13 @@ def test_a_topic_has_the_columns_of_a_read_with_text_for_keys_and_values(queried
     assert (row["key"], row["value"], row["topic"], row["offset"]) == ("k1", '{"amount": 1}', "my-orders", 1)
 
 
-def test_what_is_no_text_is_shown_in_hexadecimal_digits_and_a_topic_without_records_is_an_empty_table(
+def test_binary_values_are_shown_in_hexadecimal_and_an_empty_topic_is_an_empty_table(
     queried: dict[str, Outcome],
 ) -> None:
     assert [line.split() for line in queried["bytes"].lines] == [["VALUE", "RECORDS"], ["0xFF00", "0"]]
 
 
-def test_rows_beyond_the_limit_are_left_out_and_it_is_said(queried: dict[str, Outcome]) -> None:
+def test_rows_beyond_the_limit_are_left_out_with_a_notice(queried: dict[str, Outcome]) -> None:
     assert queried["cut"].lines == ["offset", "0", "1"]
     assert "there are more than 2 rows: --limit shows more of them" in queried["cut"].error
 
@@ -105,8 +105,6 @@ def test_rows_beyond_the_limit_are_left_out_and_it_is_said(queried: dict[str, Ou
         ("failing", "the query failed: [USER_RAISED_EXCEPTION] too bad"),
     ],
 )
-def test_a_statement_that_fails_is_told_with_what_to_change(
-    queried: dict[str, Outcome], name: str, message: str
-) -> None:
+def test_a_failing_statement_is_reported_with_advice(queried: dict[str, Outcome], name: str, message: str) -> None:
     assert queried[name].code == 1
     assert message in queried[name].error

@@ -9,7 +9,7 @@ from headwater.client.cluster import Cluster
 from tests.support.cli.commands import Commands, Terminal
 
 
-def test_create_says_what_was_made(commands: Commands, name: str) -> None:
+def test_create_reports_the_new_topic(commands: Commands, name: str) -> None:
     made = commands.succeed("topic", "create", name, "--partitions", "2", "--set", "retention.ms=86400000")
     assert made.lines == [f"created topic {name!r} with 2 partitions, retention.ms=86400000"]
     again = commands("topic", "create", name)
@@ -17,7 +17,7 @@ def test_create_says_what_was_made(commands: Commands, name: str) -> None:
     assert again.error == f"error: topic {name!r} already exists (TOPIC_ALREADY_EXISTS)\n"
 
 
-def test_create_tells_programs_what_was_made(commands: Commands, cluster: Cluster, name: str) -> None:
+def test_create_as_json_has_the_new_topic(commands: Commands, cluster: Cluster, name: str) -> None:
     made = commands.succeed(
         "topic", "create", name, "--partitions", "1", "--replication-factor", "1", "--set", "retention.ms=5",
         "--format", "json",
@@ -34,7 +34,7 @@ def test_create_tells_programs_what_was_made(commands: Commands, cluster: Cluste
     ]
 
 
-def test_create_can_be_repeated_if_asked_to(commands: Commands, name: str) -> None:
+def test_create_succeeds_for_an_existing_topic_if_asked_to(commands: Commands, name: str) -> None:
     commands.succeed("topic", "create", name)
     again = commands.succeed("topic", "create", name, "--if-not-exists")
     assert "exists already" in again.error
@@ -47,7 +47,7 @@ def test_a_dry_run_creates_nothing(commands: Commands, name: str) -> None:
     assert commands("topic", "describe", name).code == 1
 
 
-def test_a_wrong_setting_is_refused_with_the_one_that_was_meant(commands: Commands, name: str) -> None:
+def test_a_misspelt_setting_is_refused_with_the_nearest_name(commands: Commands, name: str) -> None:
     refused = commands("topic", "create", name, "--set", "retention.m=1")
     assert refused.code == 1
     assert refused.error.startswith("error: ")
@@ -101,7 +101,7 @@ def test_describe_shows_partitions_offsets_and_settings_that_are_not_default(com
     assert [line.split() for line in shown.lines[7:]] == [["retention.ms", "5000", "topic"]]
 
 
-def test_describe_tells_programs_everything(commands: Commands, name: str) -> None:
+def test_describe_as_json_has_every_field(commands: Commands, name: str) -> None:
     commands.succeed("topic", "create", name, "--partitions", "1")
     (row,) = yaml.safe_load(commands.succeed("topic", "describe", name, "--format", "yaml").output)
     assert (row["topic"], row["offsets"], row["bytes"], row["settings"]) == (name, 0, 0, [])
@@ -127,7 +127,7 @@ def test_a_topic_that_does_not_exist_is_one_line_and_exit_code_1(commands: Comma
         assert (outcome.code, outcome.error) == (1, "error: topic 'nosuch' does not exist\n")
 
 
-def test_alter_changes_what_is_named_and_shows_it(commands: Commands, name: str) -> None:
+def test_alter_changes_the_named_settings_and_shows_them(commands: Commands, name: str) -> None:
     commands.succeed("topic", "create", name, "--set", "retention.ms=5000")
     changed = commands.succeed(
         "topic", "alter", name, "--set", "cleanup.policy=compact", "--unset", "retention.ms", "--format", "json"
@@ -158,7 +158,7 @@ def test_a_topic_grows(commands: Commands, cluster: Cluster, name: str) -> None:
     assert "INVALID_PARTITIONS" in refused.error
 
 
-def test_topics_are_deleted_and_those_before_a_refusal_are_told(commands: Commands, name: str) -> None:
+def test_topics_are_deleted_and_those_deleted_before_a_refusal_are_listed(commands: Commands, name: str) -> None:
     commands.succeed("topic", "create", name)
     outcome = commands("topic", "delete", name, "nosuch", "--format", "json")
     assert outcome.code == 1
@@ -169,7 +169,9 @@ def test_topics_are_deleted_and_those_before_a_refusal_are_told(commands: Comman
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 130), (b"y\n", 0)])
-def test_a_person_is_asked_before_topics_are_deleted(commands: Commands, name: str, answer: bytes, code: int) -> None:
+def test_deleting_topics_asks_for_confirmation_on_a_terminal(
+    commands: Commands, name: str, answer: bytes, code: int
+) -> None:
     commands.succeed("topic", "create", name)
     with Terminal() as terminal:
         os.write(terminal.person, answer)
@@ -179,7 +181,7 @@ def test_a_person_is_asked_before_topics_are_deleted(commands: Commands, name: s
     assert commands("topic", "describe", name).code == (1 if code == 0 else 0)
 
 
-def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_change() -> None:
+def test_an_unreachable_broker_is_one_line_with_advice() -> None:
     outcome = Commands("127.0.0.1:1")("topic", "list")
     assert outcome.code == 1
     assert outcome.error == (
@@ -198,7 +200,7 @@ def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_change() -> No
         "group offsets", "group reset", "group delete",
     ],
 )  # fmt: skip
-def test_help_loads_nothing_that_only_running_needs(command: str) -> None:
+def test_help_does_not_import_modules_that_only_running_needs(command: str) -> None:
     script = (
         "import sys; from headwater.cli.main import run; code = run([*sys.argv[1:], '--help']); "
         "heavy = {'headwater.client', 'headwater.protocol', 'headwater.storage', 'rich', 'orjson', 'yaml', 'socket'}; "

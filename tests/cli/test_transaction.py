@@ -25,7 +25,7 @@ def transactional_id(name: str) -> str:
 
 @pytest.fixture
 def producer(broker: Broker, cluster: Cluster, name: str, transactional_id: str) -> Iterator[Producer]:
-    """Has an open transaction, which begins at offset 1 of the first of two partitions."""
+    """A producer with an open transaction that begins at offset 1 of the first of two partitions."""
     Admin(cluster).create_topic(name, partition_count=2)
     plain = Producer({"bootstrap.servers": broker.bootstrap_servers})
     plain.produce(name, b"before", partition=0)
@@ -78,7 +78,7 @@ def test_transactions_are_listed_and_filtered(commands: Commands, cluster: Clust
 
 
 @pytest.mark.usefixtures("producer")
-def test_a_pattern_that_is_none_is_refused_with_an_example(commands: Commands) -> None:
+def test_an_invalid_pattern_is_refused_with_an_example(commands: Commands) -> None:
     outcome = commands("transaction", "list", "--match", "(")
     assert (outcome.code, outcome.output) == (1, b"")
     assert "--match '(' is not a regular expression that the broker accepts" in outcome.error
@@ -86,7 +86,7 @@ def test_a_pattern_that_is_none_is_refused_with_an_example(commands: Commands) -
 
 
 @pytest.mark.usefixtures("producer")
-def test_an_open_transaction_is_described_with_where_it_began(
+def test_an_open_transaction_is_described_with_its_first_offset(
     commands: Commands, name: str, transactional_id: str
 ) -> None:
     summary, _, header, line = commands.succeed("transaction", "describe", transactional_id).lines
@@ -104,7 +104,7 @@ def test_an_open_transaction_is_described_with_where_it_began(
     assert row["started_ms"] - 60_000 < partition["last_written_ms"] < row["started_ms"] + 60_000
 
 
-def test_a_transaction_that_is_over_waits_nowhere(
+def test_an_ended_transaction_is_open_in_no_partition(
     commands: Commands, broker: Broker, cluster: Cluster, name: str
 ) -> None:
     Admin(cluster).create_topic(name, partition_count=1)
@@ -115,7 +115,7 @@ def test_a_transaction_that_is_over_waits_nowhere(
     producer.produce(name, b"v")
     producer.commit_transaction(TIMEOUT_S)
     admin = TransactionAdmin(cluster)
-    # The coordinator answers once it has decided, and sends the markers after that.
+    # The coordinator answers once it has decided the outcome, and writes the markers after that.
     while admin.describe_transaction(name).state != "CompleteCommit":
         pass
     shown = commands.succeed("transaction", "describe", name)
@@ -156,7 +156,7 @@ def filters(scripted: ScriptedTransactions) -> ListTransactionsRequest:
     return request
 
 
-def test_longer_than_alone_asks_for_those_that_are_open(scripted: ScriptedTransactions) -> None:
+def test_longer_than_alone_asks_for_open_transactions(scripted: ScriptedTransactions) -> None:
     commands = Commands(scripted.bootstrap)
     commands.succeed("transaction", "list", "--longer-than", "30s")
     assert filters(scripted).duration_filter == 30_000
@@ -167,7 +167,7 @@ def test_longer_than_alone_asks_for_those_that_are_open(scripted: ScriptedTransa
     assert (filters(scripted).state_filters, filters(scripted).duration_filter) == ([], -1)
 
 
-def test_another_refusal_to_list_is_told_as_it_is(scripted: ScriptedTransactions) -> None:
+def test_an_unexpected_refusal_to_list_is_reported_unchanged(scripted: ScriptedTransactions) -> None:
     refusal = ListTransactionsResponse(
         error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, unknown_state_filters=[], transaction_states=[]
     )
@@ -177,10 +177,10 @@ def test_another_refusal_to_list_is_told_as_it_is(scripted: ScriptedTransactions
     assert outcome.error.endswith(": CLUSTER_AUTHORIZATION_FAILED\n")
 
 
-def test_partitions_that_tell_nothing_have_a_dash(scripted: ScriptedTransactions) -> None:
+def test_partitions_without_an_answer_show_a_dash(scripted: ScriptedTransactions) -> None:
     gone = TopicPartition(TopicName("gone"), 0)
     scripted.begin("copier", 7, ORDERS_0, ORDERS_1, gone)
-    # Another producer's transaction is none of ours.
+    # The transaction of another producer is not shown.
     scripted.producers = {ORDERS_0: [producing(7, 40, timestamp_ms=-1)], ORDERS_1: [producing(8, 41)]}
     lines = Commands(scripted.bootstrap).succeed("transaction", "describe", "copier").lines
     assert [line.split() for line in lines[3:]] == [
@@ -191,7 +191,7 @@ def test_partitions_that_tell_nothing_have_a_dash(scripted: ScriptedTransactions
     assert lines[0].startswith("transactional id copier  state Ongoing  since 1970-01-01T00:00:01.000Z, for ")
 
 
-def test_an_id_that_a_terminal_would_obey_is_shown_as_text(scripted: ScriptedTransactions) -> None:
+def test_control_sequences_in_an_id_are_shown_as_text(scripted: ScriptedTransactions) -> None:
     scripted.begin("\x1b[31m", 7)
     commands = Commands(scripted.bootstrap)
     assert r"transactional id \x1b[31m  state" in commands.succeed("transaction", "describe", "\x1b[31m").lines[0]

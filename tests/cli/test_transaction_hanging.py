@@ -43,7 +43,7 @@ PRODUCE_VERSION_MAX = 11
 
 
 class LateClock(SystemClock):
-    """An hour behind: whatever a broker hears now was an hour ago for others."""
+    """A clock that is an hour behind: records written now look an hour old to others."""
 
     def now_ms(self) -> int:
         return super().now_ms() - HOUR_MS
@@ -51,7 +51,7 @@ class LateClock(SystemClock):
 
 @pytest.fixture(scope="module")
 def trusting() -> Iterator[Broker]:
-    """Takes records from transactions that its coordinator was not told of, as brokers before Kafka 3.6 did."""
+    """A broker that accepts records of transactions unknown to its coordinator, as brokers before Kafka 3.6 did."""
     with Broker({"transaction.partition.verification.enable": "false"}, clock=LateClock()) as running:
         yield running
 
@@ -64,7 +64,7 @@ def trusting_cluster(trusting: Broker) -> Iterator[Cluster]:
 
 @pytest.fixture
 def hung(trusting_cluster: Cluster, name: str) -> TopicPartition:
-    """A record of a transaction that hangs, and one after it that is in none."""
+    """A partition with a record of a hanging transaction, followed by a record outside of any transaction."""
     Admin(trusting_cluster).create_topic(name, partition_count=1)
     partition = TopicPartition(TopicName(name), 0)
     for lost in (True, False):
@@ -120,7 +120,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(
     assert again.error == f"error: no transaction in {hung} begins at offset 0; none is open there\n"
 
 
-def test_one_that_a_coordinator_knows_neither_hangs_nor_is_aborted(
+def test_a_transaction_that_its_coordinator_knows_neither_hangs_nor_is_aborted(
     trusting: Broker, trusting_cluster: Cluster, name: str
 ) -> None:
     commands = Commands(trusting.bootstrap_servers)
@@ -144,7 +144,7 @@ def test_one_that_a_coordinator_knows_neither_hangs_nor_is_aborted(
 
 
 class Scene:
-    """Producer 9 has a transaction open at offset 40 of the first partition, which no coordinator knows of."""
+    """Producer 9 has an open transaction at offset 40 of the first partition, unknown to every coordinator."""
 
     def __init__(self, scripted: ScriptedTransactions) -> None:
         self.scripted = scripted
@@ -164,7 +164,7 @@ def scene() -> Iterator[Scene]:
         yield Scene(scripted)
 
 
-def test_all_topics_are_searched_and_what_hangs_is_shown(scene: Scene) -> None:
+def test_all_topics_are_searched_and_hanging_transactions_shown(scene: Scene) -> None:
     offsets = TopicPartition(TopicName("__consumer_offsets"), 0)
     scene.scripted.producers[offsets] = [producing(8, 5, timestamp_ms=-1)]
     header, first, second = (line.split(maxsplit=7) for line in scene.find().lines)
@@ -179,14 +179,14 @@ def test_all_topics_are_searched_and_what_hangs_is_shown(scene: Scene) -> None:
     ("chosen", "count"),
     [((), "3 partitions"), (("orders",), "2 partitions"), (("orders:1", "orders:1"), "1 partition")],
 )
-def test_only_the_partitions_that_are_named_are_searched(scene: Scene, chosen: tuple[str, ...], count: str) -> None:
+def test_only_the_named_partitions_are_searched(scene: Scene, chosen: tuple[str, ...], count: str) -> None:
     scene.scripted.producers.clear()
     options = [word for name in chosen for word in ("--topic", name)]
     assert scene.find(*options).lines == [f"no transaction hangs in {count}"]
     assert scene.find(*options, "--format", "json").rows == []
 
 
-def test_partitions_without_a_leader_are_passed_over_and_named(scene: Scene) -> None:
+def test_partitions_without_a_leader_are_skipped_and_named(scene: Scene) -> None:
     def half_led(request: Request) -> MetadataResponse:
         answer = leading({}, {1: scene.scripted.endpoint})(request)
         assert isinstance(answer, MetadataResponse)
@@ -203,7 +203,7 @@ def test_partitions_without_a_leader_are_passed_over_and_named(scene: Scene) -> 
     assert outcome.error == "note: without a leader, and so not searched: orders-1\n"
 
 
-def test_what_does_not_exist_is_an_error(scene: Scene) -> None:
+def test_a_missing_topic_or_partition_is_an_error(scene: Scene) -> None:
     assert scene.find("--topic", "nosuch").error == "error: topic 'nosuch' does not exist\n"
     assert scene.find("--topic", "orders:2").error == "error: topic 'orders' has partitions 0 to 1, not 2\n"
     beyond = scene.commands(
@@ -212,7 +212,7 @@ def test_what_does_not_exist_is_an_error(scene: Scene) -> None:
     assert (beyond.code, beyond.error) == (1, "error: topic 'orders' has partitions 0 to 1, not 2\n")
 
 
-def test_what_hangs_is_shown_and_aborted(scene: Scene) -> None:
+def test_a_hanging_transaction_is_shown_and_aborted(scene: Scene) -> None:
     outcome = scene.abort("--start-offset", "40", "--format", "json")
     (row,) = outcome.rows
     assert (row["producer_id"], row["producer_epoch"], row["coordinator_epoch"]) == (9, 2, 3)
@@ -224,7 +224,7 @@ def test_what_hangs_is_shown_and_aborted(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("given", "sent", "shown"), [("7", 7, 7), ("-1", 0, None)])
-def test_a_producer_can_be_named_where_a_broker_tells_nothing(
+def test_a_producer_can_be_named_if_the_broker_does_not_describe_it(
     scene: Scene, given: str, sent: int, shown: int | None
 ) -> None:
     named = ("--producer-id", "9", "--producer-epoch", "2", "--coordinator-epoch", given)
@@ -242,7 +242,9 @@ def test_a_dry_run_shows_what_it_would_abort(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("answer", "code", "markers"), [(b"n\n", 130, 0), (b"y\n", 0, 1)])
-def test_a_person_sees_it_and_is_asked(scene: Scene, answer: bytes, code: int, markers: int) -> None:
+def test_on_a_terminal_the_transaction_is_shown_and_the_abort_confirmed(
+    scene: Scene, answer: bytes, code: int, markers: int
+) -> None:
     arguments = ("--topic", "orders", "--partition", "0", "--start-offset", "40")
     with Terminal() as terminal:
         os.write(terminal.person, answer)
@@ -253,14 +255,14 @@ def test_a_person_sees_it_and_is_asked(scene: Scene, answer: bytes, code: int, m
     assert len(scene.scripted.markers) == markers
 
 
-def test_a_person_who_says_yes_beforehand_is_not_asked(scene: Scene) -> None:
+def test_the_yes_option_skips_the_confirmation(scene: Scene) -> None:
     arguments = ("--topic", "orders", "--partition", "0", "--start-offset", "40", "--yes")
     with Terminal() as terminal:
         outcome = scene.commands("transaction", "abort-hanging", *arguments, stdin=terminal.side)
     assert (outcome.code, outcome.error) == (0, "aborted the transaction of producer 9 in partition orders-0\n")
 
 
-def test_one_that_its_coordinator_will_end_is_refused(scene: Scene) -> None:
+def test_aborting_a_transaction_that_its_coordinator_will_end_is_refused(scene: Scene) -> None:
     scene.scripted.begin("copier", 9, ORDERS_0, ORDERS_1)
     for dry in ([], ["--dry-run"]):
         outcome = scene.abort("--start-offset", "40", *dry)
@@ -282,7 +284,7 @@ def test_one_that_its_coordinator_will_end_is_refused(scene: Scene) -> None:
         ),
     ],
 )
-def test_a_marker_that_comes_too_late_sends_back_to_find_hanging(scene: Scene, code: ErrorCode, reason: str) -> None:
+def test_a_marker_that_is_too_late_points_to_find_hanging(scene: Scene, code: ErrorCode, reason: str) -> None:
     scene.scripted.codes = [code]
     outcome = scene.abort("--start-offset", "40")
     assert outcome.code == 1
@@ -292,7 +294,7 @@ def test_a_marker_that_comes_too_late_sends_back_to_find_hanging(scene: Scene, c
     )
 
 
-def test_another_refusal_is_told_as_it_is(scene: Scene) -> None:
+def test_an_unexpected_refusal_is_reported_unchanged(scene: Scene) -> None:
     scene.scripted.codes = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
     outcome = scene.abort("--start-offset", "40")
     assert (outcome.code, outcome.error) == (1, "error: partition orders-0: CLUSTER_AUTHORIZATION_FAILED\n")

@@ -8,7 +8,7 @@ from headwater.testing import Broker
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """One for all tests of the client; they keep apart by their topics."""
+    """One broker for all tests of the client, which stay apart by topic names."""
     with Broker() as running:
         yield running
 

@@ -53,13 +53,13 @@ def test_a_topic_is_created_listed_described_and_deleted(admin: Admin, name: str
         admin.describe_topic(name)
 
 
-def test_a_topic_that_is_only_checked_is_not_created(admin: Admin, name: str) -> None:
+def test_validating_a_topic_does_not_create_it(admin: Admin, name: str) -> None:
     assert admin.create_topic(name, partition_count=4, validate_only=True).partition_count == 4
     with pytest.raises(UnknownTopic):
         admin.describe_topic(name)
 
 
-def test_a_refusal_carries_the_brokers_own_words(admin: Admin, name: str) -> None:
+def test_a_refusal_carries_the_message_of_the_broker(admin: Admin, name: str) -> None:
     admin.create_topic(name)
     with pytest.raises(Refused, match=rf"^topic '{name}' already exists \(TOPIC_ALREADY_EXISTS\)$"):
         admin.create_topic(name)
@@ -97,7 +97,7 @@ def test_settings_are_described_changed_and_returned_to_their_defaults(admin: Ad
         admin.alter_settings(name, {"retention.ms": "soon"})
 
 
-def test_records_before_an_offset_are_deleted_and_sizes_told(admin: Admin, cluster: Cluster, name: str) -> None:
+def test_records_before_an_offset_are_deleted_and_sizes_described(admin: Admin, cluster: Cluster, name: str) -> None:
     admin.create_topic(name, partition_count=2)
     first, second = (TopicPartition(TopicName(name), index) for index in range(2))
     with Producer(cluster) as producer:
@@ -114,7 +114,7 @@ def test_records_before_an_offset_are_deleted_and_sizes_told(admin: Admin, clust
         admin.delete_records({first: 99})
 
 
-def test_a_topic_that_does_not_exist_is_said_to_be_so_at_once(admin: Admin) -> None:
+def test_a_missing_topic_is_an_error_at_once(admin: Admin) -> None:
     for attempt in (
         lambda: admin.delete_topic("nosuch"),
         lambda: admin.add_partitions("nosuch", 3),
@@ -126,7 +126,7 @@ def test_a_topic_that_does_not_exist_is_said_to_be_so_at_once(admin: Admin) -> N
             attempt()
 
 
-def test_the_controller_is_asked_again_if_it_moved() -> None:
+def test_a_controller_that_moved_is_looked_up_again() -> None:
     results = [
         [CreatableTopicResult(name="orders", error_message=None)],
         [CreatableTopicResult(name="orders", error_code=ErrorCode.NOT_CONTROLLER, error_message="not any more")],
@@ -143,7 +143,7 @@ def test_the_controller_is_asked_again_if_it_moved() -> None:
 
 def test_an_answer_with_too_few_results_is_an_error() -> None:
     with ScriptedBroker({CreateTopicsRequest: lambda _: CreateTopicsResponse(topics=[])}) as broker:
-        # The controller that is named is no broker here, as with controllers of their own: any broker passes it on.
+        # The controller is not among the brokers, as with dedicated KRaft controllers: any broker forwards the request.
         broker.scripts[MetadataRequest] = leading({}, {-1: broker.endpoint})
         with patient(broker.bootstrap) as cluster, pytest.raises(ClientError, match="holds 0 results"):
             Admin(cluster).create_topic("orders")

@@ -32,14 +32,14 @@ ORDERS = TopicPartition(TopicName("orders"), 0)
 
 @pytest.fixture
 def scripted() -> Iterator[ScriptedBroker]:
-    """Leads every partition of `orders`."""
+    """A broker that leads every partition of `orders`."""
     with ScriptedBroker() as broker:
         broker.scripts[MetadataRequest] = leading({"orders": 2}, {1: broker.endpoint})
         yield broker
 
 
 def answer_offsets(*codes: ErrorCode) -> list[ListOffsetsResponse]:
-    """One response after another, about partition 0."""
+    """A ListOffsets response about partition 0 for each error code."""
     return [
         ListOffsetsResponse(
             topics=[
@@ -61,12 +61,12 @@ def unreachable() -> str:
 # -- bootstrap
 
 
-def test_any_reachable_broker_of_the_bootstrap_list_will_do(broker: Broker) -> None:
+def test_one_reachable_broker_of_the_bootstrap_list_is_enough(broker: Broker) -> None:
     with Cluster(f"{unreachable()}, {broker.bootstrap_servers}") as cluster:
         assert cluster.metadata().cluster_id
 
 
-def test_a_cluster_that_was_never_reached_is_an_error_at_once() -> None:
+def test_an_unreachable_cluster_is_an_error_at_once() -> None:
     pauses: list[float] = []
     address = unreachable()
     with (
@@ -78,7 +78,7 @@ def test_a_cluster_that_was_never_reached_is_an_error_at_once() -> None:
 
 
 @pytest.mark.parametrize("bootstrap", ["", "host", "host:x", ":9092", "host:0", "host:9092,", "SSL://host:9092"])
-def test_a_bootstrap_list_that_leads_nowhere_is_refused(bootstrap: str) -> None:
+def test_an_invalid_bootstrap_list_is_refused(bootstrap: str) -> None:
     with pytest.raises(ConfigError):
         Cluster(bootstrap)
 
@@ -86,7 +86,7 @@ def test_a_bootstrap_list_that_leads_nowhere_is_refused(bootstrap: str) -> None:
 # -- metadata
 
 
-def test_a_topic_is_described_and_remembered(scripted: ScriptedBroker) -> None:
+def test_metadata_of_a_topic_is_fetched_once_and_cached(scripted: ScriptedBroker) -> None:
     with patient(scripted.bootstrap) as cluster:
         described = cluster.topic("orders")
         again = cluster.topic("orders")
@@ -97,7 +97,7 @@ def test_a_topic_is_described_and_remembered(scripted: ScriptedBroker) -> None:
     assert len(scripted.sent(MetadataRequest)) == 1
 
 
-def test_metadata_is_asked_again_when_it_is_old_or_proved_wrong(scripted: ScriptedBroker) -> None:
+def test_metadata_is_fetched_again_when_it_is_old_or_was_forgotten(scripted: ScriptedBroker) -> None:
     clock = ManualClock()
     with Cluster(scripted.bootstrap, clock=clock) as cluster:
         cluster.topic("orders")
@@ -108,7 +108,7 @@ def test_metadata_is_asked_again_when_it_is_old_or_proved_wrong(scripted: Script
     assert len(scripted.sent(MetadataRequest)) == 3
 
 
-def test_a_topic_that_was_just_created_is_waited_for(scripted: ScriptedBroker) -> None:
+def test_a_topic_that_is_being_created_is_waited_for(scripted: ScriptedBroker) -> None:
     complete = leading({"orders": 1}, {1: scripted.endpoint})
     incomplete = [
         MetadataResponse(brokers=[], topics=[]),
@@ -129,18 +129,18 @@ def test_a_topic_that_was_just_created_is_waited_for(scripted: ScriptedBroker) -
         assert len(cluster.topic("orders").partitions) == 1
 
 
-def test_a_topic_that_does_not_exist_is_an_error_that_does_not_pass(cluster: Cluster) -> None:
+def test_a_missing_topic_is_not_a_retriable_error(cluster: Cluster) -> None:
     with pytest.raises(UnknownTopic, match="topic 'nosuch' does not exist") as raised:
         cluster.topic("nosuch")
     assert not raised.value.is_retriable
 
 
-def test_a_topic_name_that_is_refused_is_not_asked_for_again(cluster: Cluster) -> None:
+def test_an_invalid_topic_name_is_not_retried(cluster: Cluster) -> None:
     with pytest.raises(Refused, match="INVALID_TOPIC_EXCEPTION"):
         cluster.topic("no spaces")
 
 
-def test_a_partition_that_the_topic_does_not_have_is_named_with_those_it_has(scripted: ScriptedBroker) -> None:
+def test_a_missing_partition_is_an_error_that_names_the_existing_ones(scripted: ScriptedBroker) -> None:
     with patient(scripted.bootstrap) as cluster:
         with pytest.raises(UnknownTopic, match="topic 'orders' has partitions 0 to 1, not 2"):
             cluster.leader(TopicPartition(TopicName("orders"), 2))
@@ -148,14 +148,14 @@ def test_a_partition_that_the_topic_does_not_have_is_named_with_those_it_has(scr
             cluster.leader(TopicPartition(TopicName("orders"), -1))
 
 
-def test_a_partition_that_was_added_meanwhile_is_found(scripted: ScriptedBroker) -> None:
+def test_a_partition_added_after_the_metadata_was_cached_is_found(scripted: ScriptedBroker) -> None:
     with patient(scripted.bootstrap) as cluster:
         cluster.topic("orders")
         scripted.scripts[MetadataRequest] = leading({"orders": 3}, {1: scripted.endpoint})
         assert cluster.leader(TopicPartition(TopicName("orders"), 2)) == 1
 
 
-def test_a_partition_without_leader_may_have_one_soon(scripted: ScriptedBroker) -> None:
+def test_a_partition_without_leader_is_a_retriable_error(scripted: ScriptedBroker) -> None:
     topic = MetadataResponseTopic(
         name="orders",
         partitions=[MetadataResponsePartition(partition_index=0, leader_id=-1, replica_nodes=[], isr_nodes=[])],
@@ -166,7 +166,7 @@ def test_a_partition_without_leader_may_have_one_soon(scripted: ScriptedBroker) 
     assert raised.value.is_retriable
 
 
-def test_a_topic_in_the_making_does_not_hide_the_others(scripted: ScriptedBroker) -> None:
+def test_a_topic_that_is_being_created_does_not_hide_the_others(scripted: ScriptedBroker) -> None:
     healthy = leading({"orders": 1}, {1: scripted.endpoint})
 
     def script(request: Request) -> Response:
@@ -205,7 +205,7 @@ def test_a_lost_connection_is_made_again(scripted: ScriptedBroker) -> None:
         assert list_offsets(cluster, [ORDERS], LATEST) == {ORDERS: 7}
 
 
-def test_what_does_not_pass_is_raised_when_the_time_is_up(scripted: ScriptedBroker) -> None:
+def test_a_retriable_error_is_raised_at_the_time_out(scripted: ScriptedBroker) -> None:
     clock = ManualClock()
     (refusal,) = answer_offsets(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     scripted.scripts[ListOffsetsRequest] = lambda _: refusal
@@ -217,7 +217,7 @@ def test_what_does_not_pass_is_raised_when_the_time_is_up(scripted: ScriptedBrok
         assert clock.monotonic_ms() == 5_000
 
 
-def test_what_cannot_pass_is_raised_at_once(scripted: ScriptedBroker) -> None:
+def test_a_fatal_error_is_raised_at_once(scripted: ScriptedBroker) -> None:
     (refusal,) = answer_offsets(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     scripted.scripts[ListOffsetsRequest] = lambda _: refusal
     with patient(scripted.bootstrap) as cluster, pytest.raises(Refused, match="TOPIC_AUTHORIZATION_FAILED"):
@@ -225,13 +225,13 @@ def test_what_cannot_pass_is_raised_at_once(scripted: ScriptedBroker) -> None:
     assert len(scripted.sent(ListOffsetsRequest)) == 1
 
 
-def test_an_answer_that_leaves_a_partition_out_is_an_error(scripted: ScriptedBroker) -> None:
+def test_a_response_that_leaves_out_a_partition_is_an_error(scripted: ScriptedBroker) -> None:
     scripted.scripts[ListOffsetsRequest] = lambda _: ListOffsetsResponse(topics=[])
     with patient(scripted.bootstrap) as cluster, pytest.raises(ClientError, match="leaves out orders-0"):
         list_offsets(cluster, [ORDERS], LATEST)
 
 
-def test_an_error_newer_than_the_client_is_told_by_its_number(scripted: ScriptedBroker) -> None:
+def test_an_unknown_error_code_is_reported_by_its_number(scripted: ScriptedBroker) -> None:
     scripted.scripts[MetadataRequest] = lambda _: MetadataResponse(brokers=[], topics=[], error_code=9999)
     with patient(scripted.bootstrap) as cluster, pytest.raises(Refused, match="error 9999"):
         cluster.metadata()

@@ -37,14 +37,14 @@ def test_requests_can_be_pipelined_and_awaited_in_any_order(endpoint: Endpoint) 
     assert all(answer.cluster_id == last.cluster_id for answer in answers)
 
 
-def test_what_cannot_be_said_in_the_protocol_is_an_error_and_the_connection_stays(endpoint: Endpoint) -> None:
+def test_a_request_that_cannot_be_encoded_is_an_error_and_the_connection_stays_open(endpoint: Endpoint) -> None:
     with BrokerConnection(endpoint) as connection:
         with pytest.raises(ClientError, match="MetadataRequest should say has no form"):
             connection.send(MetadataRequest(topics=[MetadataRequestTopic(name="\udcff")]), MetadataResponse)
         assert connection.call(ALL_TOPICS, MetadataResponse).cluster_id
 
 
-def test_an_address_where_nobody_listens_is_named_with_what_to_change() -> None:
+def test_a_refused_connection_is_an_error_with_address_and_advice() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         endpoint = Endpoint(*free.getsockname())
     with pytest.raises(ConnectionLost, match=rf"cannot reach {endpoint}: Connection refused.*--bootstrap"):
@@ -52,12 +52,12 @@ def test_an_address_where_nobody_listens_is_named_with_what_to_change() -> None:
 
 
 @pytest.mark.parametrize("host", ["name.invalid", "a" * 70 + ".invalid", ".."])
-def test_a_host_that_has_no_address_is_one_clear_error(host: str) -> None:
+def test_an_unresolvable_host_is_one_clear_error(host: str) -> None:
     with pytest.raises(ConnectionLost, match="cannot reach"):
         BrokerConnection(Endpoint(host, 9092))
 
 
-def test_a_broker_that_knows_only_older_versions_is_asked_in_those() -> None:
+def test_an_older_broker_is_asked_in_a_version_that_it_supports() -> None:
     def script(_: Request) -> ApiVersionsResponse | bytes:
         offer = [
             ApiVersion(api_key=18, min_version=0, max_version=2),
@@ -88,7 +88,7 @@ def test_answers_of_any_size_are_read_whole_and_small_ones_after_them() -> None:
     assert [len(answer.brokers) for answer in answers] == broker_counts
 
 
-def test_an_empty_refusal_of_the_version_leads_to_version_0() -> None:
+def test_an_unsupported_api_versions_version_falls_back_to_version_0() -> None:
     def script(_: Request) -> ApiVersionsResponse | bytes:
         if len(broker.requests) == 1:
             refusal = encode(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[]), 0)
@@ -110,7 +110,7 @@ def test_a_refused_negotiation_is_an_error() -> None:
         BrokerConnection(broker.endpoint)
 
 
-def test_an_api_that_the_broker_offers_in_other_versions_only_is_an_error() -> None:
+def test_an_api_without_a_common_version_is_an_error() -> None:
     offer = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=90, max_version=99)])
     with (
         ScriptedBroker({ApiVersionsRequest: lambda _: offer}) as broker,
@@ -131,7 +131,7 @@ def test_an_api_that_the_broker_offers_in_other_versions_only_is_an_error() -> N
         (b"HTTP/1.1 400 Bad Request\r\n", "no Kafka protocol"),
     ],
 )
-def test_an_answer_that_is_no_kafka_protocol_closes_the_connection(answer: bytes, complaint: str) -> None:
+def test_a_response_that_is_not_kafka_protocol_closes_the_connection(answer: bytes, complaint: str) -> None:
     with ScriptedBroker({MetadataRequest: lambda _: answer}) as broker, BrokerConnection(broker.endpoint) as connection:
         with pytest.raises(ClientError, match=complaint) as raised:
             connection.call(ALL_TOPICS, MetadataResponse)
@@ -172,7 +172,7 @@ def test_a_silent_broker_is_given_up_after_the_time_out() -> None:
     assert raised.value.is_retriable
 
 
-def test_a_time_out_that_is_already_over_reads_nothing() -> None:
+def test_a_time_out_of_zero_reads_nothing() -> None:
     with (
         ScriptedBroker({MetadataRequest: lambda _: b""}) as broker,
         BrokerConnection(broker.endpoint) as connection,
@@ -181,7 +181,7 @@ def test_a_time_out_that_is_already_over_reads_nothing() -> None:
         connection.call(ALL_TOPICS, MetadataResponse, timeout_ms=0)
 
 
-def test_a_broker_that_takes_no_bytes_is_given_up() -> None:
+def test_a_broker_that_does_not_read_the_request_is_given_up() -> None:
     released = threading.Event()
 
     def never(_: Request) -> bytes:
@@ -199,7 +199,7 @@ def test_a_broker_that_takes_no_bytes_is_given_up() -> None:
         released.set()
 
 
-def test_an_interruption_leaves_no_connection_that_is_out_of_step() -> None:
+def test_an_interruption_within_a_response_closes_the_connection() -> None:
     class InterruptingClock(ManualClock):
         calls_left = -1
 
@@ -214,7 +214,7 @@ def test_an_interruption_leaves_no_connection_that_is_out_of_step() -> None:
         ScriptedBroker({MetadataRequest: lambda _: b"\x00"}) as broker,
         BrokerConnection(broker.endpoint, clock=clock) as connection,
     ):
-        # The first call sets the deadline, the second reads one byte of the four that the size has.
+        # The first call sets the deadline; before the second, one of the four bytes of the size has been read.
         clock.calls_left = 3
         with pytest.raises(KeyboardInterrupt):
             connection.call(ALL_TOPICS, MetadataResponse)

@@ -1,4 +1,4 @@
-"""The consumer against a real broker, reading what another client wrote."""
+"""The consumer against a real broker, reading records that another client wrote."""
 
 from uuid import uuid4
 
@@ -14,7 +14,7 @@ from headwater.client.producer import Producer
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
 from headwater.testing import Broker
-from tests.client.reading import read
+from tests.client.consumed_records import read
 
 
 def new_topic(cluster: Cluster, partition_count: int = 1) -> list[TopicPartition]:
@@ -33,7 +33,7 @@ def write(
             )
 
 
-def test_large_batches_that_are_kept_stay_as_they_are_while_others_are_fetched(cluster: Cluster) -> None:
+def test_records_of_large_batches_stay_intact_while_others_are_fetched(cluster: Cluster) -> None:
     (partition,) = new_topic(cluster)
     values = [bytes([number]) * 500_000 for number in range(12)]
     with Producer(cluster, batch_records_max=1) as producer:
@@ -48,7 +48,7 @@ def test_large_batches_that_are_kept_stay_as_they_are_while_others_are_fetched(c
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_what_another_client_wrote_is_read_exactly(broker: Broker, cluster: Cluster, codec: Codec) -> None:
+def test_records_of_another_client_are_read_exactly(broker: Broker, cluster: Cluster, codec: Codec) -> None:
     (partition,) = new_topic(cluster)
     values = [None, b"", b"x", b"\xff\x00", b"long" * 5000]
     keys = [None, b"", b"key"]
@@ -95,7 +95,7 @@ def test_all_partitions_are_read_and_each_from_its_own_offset(cluster: Cluster) 
         assert offsets == list(range(5 * partition.partition, 20))
 
 
-def test_nothing_new_gives_nothing_and_later_records_are_found(cluster: Cluster) -> None:
+def test_a_poll_without_new_records_is_empty_and_later_records_are_found(cluster: Cluster) -> None:
     (partition,) = new_topic(cluster)
     consumer = Consumer(cluster, {partition: 0}, wait_ms_max=1)
     assert consumer.poll() == []
@@ -127,7 +127,7 @@ def test_offsets_are_found_by_time(cluster: Cluster) -> None:
     assert offset(1_800_000_000_000) == 25, "where all is older, it is the end"
 
 
-def test_an_offset_that_retention_removed_is_told_with_what_there_is(cluster: Cluster) -> None:
+def test_an_offset_out_of_range_is_an_error_with_the_available_range(cluster: Cluster) -> None:
     (partition,) = new_topic(cluster)
     write(cluster, partition, 20)
     Admin(cluster).delete_records({partition: 12})
@@ -138,12 +138,12 @@ def test_an_offset_that_retention_removed_is_told_with_what_there_is(cluster: Cl
         assert (error.partition, error.offset, error.earliest, error.latest) == (partition, offset, 12, 20)
 
 
-def test_a_topic_that_does_not_exist_is_an_error(cluster: Cluster) -> None:
+def test_a_missing_topic_is_an_error(cluster: Cluster) -> None:
     with pytest.raises(UnknownTopic):
         Consumer(cluster, {TopicPartition(TopicName("nosuch"), 0): 0}).poll()
 
 
-def test_a_batch_larger_than_asked_for_is_read_all_the_same(cluster: Cluster) -> None:
+def test_a_batch_larger_than_the_fetch_size_is_read(cluster: Cluster) -> None:
     (partition,) = new_topic(cluster)
     with Producer(cluster) as producer:
         producer.send(partition.topic, b"x" * 50_000)
@@ -151,7 +151,7 @@ def test_a_batch_larger_than_asked_for_is_read_all_the_same(cluster: Cluster) ->
     assert record.value == b"x" * 50_000
 
 
-def test_a_batch_that_decompresses_to_more_than_allowed_is_refused(cluster: Cluster) -> None:
+def test_a_batch_that_decompresses_beyond_the_limit_is_refused(cluster: Cluster) -> None:
     (partition,) = new_topic(cluster)
     with Producer(cluster, codec=Codec.ZSTD) as producer:
         producer.send(partition.topic, b"x" * 50_000)

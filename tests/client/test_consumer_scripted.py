@@ -22,7 +22,7 @@ from headwater.protocol.messages.records.fetch import (
 )
 from headwater.protocol.messages.topics.metadata import MetadataRequest
 from headwater.protocol.wire.codec import Request, Response
-from tests.client.reading import read
+from tests.client.consumed_records import read
 from tests.support.client.scripted import ScriptedBroker, leading, patient
 
 ORDERS = TopicPartition(TopicName("orders"), 0)
@@ -47,7 +47,7 @@ def response(*partitions: PartitionData) -> FetchResponse:
 
 
 def one_batch(offset: int, count: int = 1, producer_id: int | None = None) -> bytearray:
-    """With a producer, it is part of a transaction."""
+    """One encoded batch; with a producer id it belongs to a transaction."""
     records = [Record(offset + index, 0, None, b"%d" % (offset + index)) for index in range(count)]
     if producer_id is None:
         return batch.build(records, base_offset=offset)
@@ -57,7 +57,7 @@ def one_batch(offset: int, count: int = 1, producer_id: int | None = None) -> by
 
 
 class Scripted:
-    """A broker that leads both partitions and gives one answer to a fetch after another."""
+    """A broker that leads both partitions and answers fetches from a list of responses."""
 
     def __init__(self, broker: ScriptedBroker, cluster: Cluster) -> None:
         self.broker = broker
@@ -89,7 +89,7 @@ def test_a_leader_that_moves_away_is_followed(scripted: Scripted) -> None:
     assert len(scripted.broker.sent(MetadataRequest)) == 5
 
 
-def test_a_partition_in_trouble_does_not_keep_others_from_being_read(scripted: Scripted) -> None:
+def test_a_failing_partition_does_not_keep_others_from_being_read(scripted: Scripted) -> None:
     scripted.answers(
         response(data(code=ErrorCode.NOT_LEADER_OR_FOLLOWER), data(one_batch(0), index=1)),
         response(data(one_batch(0)), data(one_batch(1), index=1)),
@@ -99,7 +99,7 @@ def test_a_partition_in_trouble_does_not_keep_others_from_being_read(scripted: S
     assert [one.partition for one in consumer.poll()] == [0, 1]
 
 
-def test_trouble_that_does_not_pass_is_raised_when_the_time_is_up(scripted: Scripted) -> None:
+def test_a_retriable_error_is_raised_at_the_time_out(scripted: Scripted) -> None:
     clock = ManualClock()
     scripted.broker.scripts[FetchRequest] = lambda _: response(data(code=ErrorCode.REPLICA_NOT_AVAILABLE))
     with Cluster(
@@ -113,20 +113,20 @@ def test_trouble_that_does_not_pass_is_raised_when_the_time_is_up(scripted: Scri
             read(consumer, 1)
 
 
-def test_a_refusal_that_cannot_pass_is_raised_at_once(scripted: Scripted) -> None:
+def test_a_fatal_error_is_raised_at_once(scripted: Scripted) -> None:
     scripted.answers(response(data(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
     with pytest.raises(Refused, match="TOPIC_AUTHORIZATION_FAILED"):
         Consumer(scripted.cluster, {ORDERS: 0}).poll()
 
 
-def test_no_broker_at_all_is_an_error_at_once() -> None:
+def test_an_unreachable_cluster_is_an_error_at_once() -> None:
     with ScriptedBroker() as broker:
         address = broker.bootstrap
     with patient(address) as cluster, pytest.raises(ConnectionLost, match="cannot reach"):
         Consumer(cluster, {ORDERS: 0}).poll()
 
 
-def test_a_flipped_bit_is_noticed(scripted: Scripted) -> None:
+def test_a_flipped_bit_is_detected(scripted: Scripted) -> None:
     damaged = one_batch(0)
     damaged[-1] ^= 1
     scripted.answers(response(data(damaged)))
@@ -134,7 +134,7 @@ def test_a_flipped_bit_is_noticed(scripted: Scripted) -> None:
         Consumer(scripted.cluster, {ORDERS: 0}).poll()
 
 
-def test_records_that_contradict_their_batch_are_noticed(scripted: Scripted) -> None:
+def test_records_that_contradict_their_batch_are_detected(scripted: Scripted) -> None:
     lying = batch.build([Record(0, 0, None, b"v")])
     lying[57:61] = (2).to_bytes(4, "big")
     batch.set_max_timestamp(lying, 0)
@@ -150,13 +150,13 @@ def test_a_batch_cut_off_at_the_end_is_fetched_again(scripted: Scripted) -> None
     assert [one.offset for one in read(consumer, 2)] == [0, 1]
 
 
-def test_an_answer_without_a_whole_batch_is_an_error_not_a_loop(scripted: Scripted) -> None:
+def test_a_response_without_a_whole_batch_is_an_error_and_not_an_endless_loop(scripted: Scripted) -> None:
     scripted.answers(response(data(one_batch(0)[:-3])))
     with pytest.raises(ClientError, match=r"holds no whole batch.*partition_bytes_max"):
         Consumer(scripted.cluster, {ORDERS: 0}).poll()
 
 
-def test_control_batches_and_what_compaction_emptied_are_passed_over(scripted: Scripted) -> None:
+def test_control_batches_and_batches_emptied_by_compaction_are_skipped(scripted: Scripted) -> None:
     marker = batch.build_marker(Marker(True, 0), base_offset=1, timestamp_ms=0, producer_id=1, producer_epoch=0)
     emptied = batch.build([], base_offset=2, last_offset_delta=7)
     scripted.answers(response(data(one_batch(0) + marker + emptied)))
@@ -166,7 +166,7 @@ def test_control_batches_and_what_compaction_emptied_are_passed_over(scripted: S
 
 
 def transactions() -> tuple[bytearray, list[AbortedTransaction]]:
-    """Producer 1 aborts at offset 3 and commits at 6; producer 2 has committed all along; one has no transaction."""
+    """Producer 1 aborts at offset 3 and commits at 6, producer 2 commits; one batch belongs to no transaction."""
 
     def marker(offset: int, producer_id: int, *, committed: bool) -> bytearray:
         return batch.build_marker(
@@ -186,7 +186,7 @@ def transactions() -> tuple[bytearray, list[AbortedTransaction]]:
     return log, [AbortedTransaction(producer_id=1, first_offset=8), AbortedTransaction(producer_id=1, first_offset=1)]
 
 
-def test_committed_records_only_leave_out_aborted_ones(scripted: Scripted) -> None:
+def test_read_committed_leaves_out_aborted_records(scripted: Scripted) -> None:
     log, aborted = transactions()
     scripted.answers(response(data(log, aborted_transactions=aborted)))
     consumer = Consumer(scripted.cluster, {ORDERS: 0}, committed_only=True)
@@ -208,7 +208,7 @@ def test_uncommitted_records_are_read_by_default(scripted: Scripted) -> None:
     assert consumer.end_offsets == {ORDERS: 100}
 
 
-def test_an_answer_about_something_else_is_passed_over(scripted: Scripted) -> None:
+def test_an_answer_about_another_partition_is_ignored(scripted: Scripted) -> None:
     scripted.answers(
         FetchResponse(responses=[FetchableTopicResponse(topic="strangers", partitions=[data(one_batch(0))])]),
         response(data(one_batch(0), index=9)),
@@ -225,7 +225,7 @@ def test_an_answer_about_something_else_is_passed_over(scripted: Scripted) -> No
 
 @pytest.fixture
 def pair() -> Iterator[tuple[ScriptedBroker, ScriptedBroker, Cluster]]:
-    """Each leads one partition."""
+    """Two brokers, each the leader of one partition."""
     with ScriptedBroker() as first, ScriptedBroker() as second:
         metadata = leading({"orders": 2}, {1: first.endpoint, 2: second.endpoint})
         for each in (first, second):
@@ -235,7 +235,7 @@ def pair() -> Iterator[tuple[ScriptedBroker, ScriptedBroker, Cluster]]:
 
 
 def growing(index: int) -> Callable[[Request], FetchResponse]:
-    """One more record with every fetch."""
+    """A script that gives one more record with every fetch."""
 
     def script(request: Request) -> FetchResponse:
         assert isinstance(request, FetchRequest)
@@ -255,7 +255,7 @@ def test_each_leader_is_asked_for_its_own_partitions(pair: tuple[ScriptedBroker,
         assert [one.offset for one in records if one.partition == index][:3] == [0, 1, 2]
 
 
-def test_a_leader_with_nothing_to_say_does_not_hold_up_another(
+def test_a_leader_without_new_records_does_not_delay_another(
     pair: tuple[ScriptedBroker, ScriptedBroker, Cluster],
 ) -> None:
     first, second, cluster = pair
@@ -265,7 +265,7 @@ def test_a_leader_with_nothing_to_say_does_not_hold_up_another(
     assert len(first.sent(FetchRequest)) <= 1, "one long poll is enough"
 
 
-def test_a_leader_that_is_gone_does_not_keep_others_from_being_read(
+def test_an_unreachable_leader_does_not_keep_others_from_being_read(
     pair: tuple[ScriptedBroker, ScriptedBroker, Cluster],
 ) -> None:
     first, second, cluster = pair

@@ -1,4 +1,4 @@
-"""Batches on their way: lost acknowledgements, refusals that pass and such that stay, sequences."""
+"""Batches in flight: lost acknowledgements, retriable and fatal refusals, sequence numbers."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def partition_zero(topic: str) -> TopicPartition:
 
 @contextmanager
 def relayed(count: int) -> Generator[tuple[Broker, Relay, Cluster]]:
-    """A broker behind a relay that drops every `count`-th answer to a produce request, after it was written."""
+    """A broker behind a relay that drops every `count`-th produce response, after the broker has written the batch."""
     with Relay() as relay, Broker({"advertised.listeners": str(relay.endpoint)}) as broker:
         answers = 0
 
@@ -65,7 +65,7 @@ def relayed(count: int) -> Generator[tuple[Broker, Relay, Cluster]]:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_acknowledgements_that_get_lost_duplicate_nothing_and_keep_the_order(count: int) -> None:
+def test_lost_acknowledgements_neither_duplicate_nor_reorder_records(count: int) -> None:
     with relayed(count) as (_, relay, cluster):
         topic = new_topic(cluster)
         with Producer(cluster, batch_records_max=10) as producer:
@@ -76,7 +76,7 @@ def test_acknowledgements_that_get_lost_duplicate_nothing_and_keep_the_order(cou
     assert values == [b"%d" % number for number in range(200)]
 
 
-def test_without_idempotence_a_lost_acknowledgement_writes_again_but_loses_nothing() -> None:
+def test_without_idempotence_a_lost_acknowledgement_duplicates_but_loses_nothing() -> None:
     with relayed(2) as (_, relay, cluster):
         topic = new_topic(cluster)
         with Producer(cluster, acks=1, batch_records_max=10) as producer:
@@ -98,7 +98,7 @@ def read_all(cluster: Cluster, topic: str) -> list[batch.Record]:
     return records
 
 
-def test_a_broker_that_is_gone_is_an_error_once_the_time_is_up() -> None:
+def test_an_unreachable_broker_is_an_error_at_the_time_out() -> None:
     with ScriptedBroker() as scripted:
         scripted.scripts[MetadataRequest] = leading({"orders": 1}, {1: scripted.endpoint})
         scripted.scripts[InitProducerIdRequest] = lambda _: InitProducerIdResponse(producer_id=1)
@@ -108,7 +108,7 @@ def test_a_broker_that_is_gone_is_an_error_once_the_time_is_up() -> None:
             producer.send("orders", b"v")
             with pytest.raises(ConnectionLost):
                 producer.flush()
-            # Nothing is left of it: there is nothing to send.
+            # The failed records are discarded, so there is nothing left to send.
             producer.flush()
             assert producer._delivery._sequences == {}
 
@@ -136,7 +136,7 @@ def answer(code: ErrorCode = ErrorCode.NONE, **options: object) -> Callable[[Req
 
 
 def one_after_another(*scripts: Script) -> Script:
-    """Each script once, and the last of them from then on."""
+    """Use each script once, and the last one from then on."""
     coming = iter(scripts)
 
     def script(request: Request) -> Response | bytes | None:
@@ -148,7 +148,7 @@ def one_after_another(*scripts: Script) -> Script:
 
 @contextmanager
 def scripted_answers(*answers: Script) -> Generator[tuple[ScriptedBroker, Cluster]]:
-    """One answer after another to produce requests."""
+    """A broker that answers produce requests by these scripts in turn."""
     ids = iter(range(1, 100))
     with ScriptedBroker() as broker:
         broker.scripts[MetadataRequest] = leading({"orders": 2}, {1: broker.endpoint})
@@ -170,7 +170,7 @@ def sequences(broker: ScriptedBroker) -> list[tuple[int, int, int]]:
     return found
 
 
-def test_a_refusal_that_passes_is_sent_again_with_the_same_sequence() -> None:
+def test_a_batch_with_a_retriable_refusal_is_sent_again_with_the_same_sequence() -> None:
     with scripted_answers(
         answer(ErrorCode.NOT_LEADER_OR_FOLLOWER), answer(ErrorCode.NOT_ENOUGH_REPLICAS), lambda _: None, answer()
     ) as (broker, cluster):
@@ -180,7 +180,7 @@ def test_a_refusal_that_passes_is_sent_again_with_the_same_sequence() -> None:
         assert sequences(broker) == [(1, 0, 1)] * 4
 
 
-def test_a_duplicate_of_what_nobody_remembers_is_not_taken_for_written() -> None:
+def test_a_duplicate_unknown_to_the_broker_is_an_error() -> None:
     delivered: list[DeliveredBatch] = []
     with scripted_answers(answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)) as (_, cluster):
         producer = Producer(cluster, on_delivered=delivered.append)
@@ -190,7 +190,7 @@ def test_a_duplicate_of_what_nobody_remembers_is_not_taken_for_written() -> None
         assert delivered == []
 
 
-def test_a_batch_that_only_follows_a_failed_one_is_sent_again_after_it() -> None:
+def test_batches_behind_a_failed_one_are_sent_again_after_it() -> None:
     with scripted_answers(
         answer(ErrorCode.NOT_LEADER_OR_FOLLOWER),
         answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
@@ -203,7 +203,7 @@ def test_a_batch_that_only_follows_a_failed_one_is_sent_again_after_it() -> None
         assert sequences(broker) == [(1, 0, 0), (1, 1, 1), (1, 2, 2)] * 2
 
 
-def test_a_gap_that_stays_is_an_error_and_the_next_records_count_anew() -> None:
+def test_a_persistent_sequence_gap_is_an_error_and_a_new_producer_id_starts_at_zero() -> None:
     with scripted_answers(*[answer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)] * 2, answer()) as (broker, cluster):
         producer = Producer(cluster)
         producer.send("orders", b"v", partition=0)
@@ -214,7 +214,7 @@ def test_a_gap_that_stays_is_an_error_and_the_next_records_count_anew() -> None:
         assert sequences(broker) == [(1, 0, 0), (1, 0, 0), (2, 0, 0)]
 
 
-def test_the_reason_is_told_that_the_broker_gives_for_a_record() -> None:
+def test_the_reason_of_the_broker_for_a_refused_record_is_reported() -> None:
     reason = answer(
         ErrorCode.INVALID_RECORD,
         record_errors=[BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="record 0 smells")],
@@ -226,7 +226,7 @@ def test_the_reason_is_told_that_the_broker_gives_for_a_record() -> None:
             producer.flush()
 
 
-def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
+def test_a_response_that_leaves_out_a_partition_is_an_error() -> None:
     with scripted_answers(lambda _: ProduceResponse(responses=[])) as (_, cluster):
         producer = Producer(cluster)
         producer.send("orders", b"v", partition=0)
@@ -234,7 +234,7 @@ def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
             producer.flush()
 
 
-def test_a_partition_that_lost_its_leader_is_sent_to_when_it_has_one_again() -> None:
+def test_a_batch_waits_until_its_partition_has_a_leader_again() -> None:
     with scripted_answers(answer()) as (broker, cluster):
         healthy = broker.scripts[MetadataRequest]
         producer = Producer(cluster)
@@ -249,7 +249,7 @@ def test_a_partition_that_lost_its_leader_is_sent_to_when_it_has_one_again() -> 
         assert len(sequences(broker)) == 1
 
 
-def test_sequences_begin_again_at_zero_after_the_greatest() -> None:
+def test_sequences_wrap_around_to_zero() -> None:
     with scripted_answers(answer()) as (broker, cluster):
         producer = Producer(cluster)
         producer._delivery._sequences[partition_zero("orders")] = 2**31 - 2

@@ -18,12 +18,12 @@ from headwater.client.partitioner import murmur2, partition_for_key
         (b"abc", 479470107),
     ],
 )
-def test_the_hash_is_the_java_clients(key: bytes, signed: int) -> None:
+def test_the_hash_matches_the_java_client(key: bytes, signed: int) -> None:
     assert murmur2(key) == signed & 0xFFFFFFFF
 
 
 @given(st.binary(max_size=64), st.integers(1, 1000))
-def test_the_hash_agrees_with_another_client(key: bytes, partition_count: int) -> None:
+def test_the_hash_matches_aiokafka(key: bytes, partition_count: int) -> None:
     expected = aiokafka_murmur2(key) & 0xFFFFFFFF
     assert murmur2(key) == expected
     assert partition_for_key(key, partition_count) == (expected & 0x7FFFFFFF) % partition_count

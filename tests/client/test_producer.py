@@ -1,4 +1,4 @@
-"""The producer against a real broker; what it writes is read by another client."""
+"""The producer against a real broker; another client reads its records."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -36,7 +36,7 @@ def new_topic(cluster: Cluster, partition_count: int = 1, **settings: str) -> st
 
 
 class Reader:
-    """Another client, which reads everything that is in a topic."""
+    """Another client, which reads all records of a topic."""
 
     def __init__(self, broker: Broker) -> None:
         self._consumer = ConfluentConsumer(
@@ -81,7 +81,7 @@ def partition_zero(topic: str) -> TopicPartition:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_another_client_reads_exactly_what_was_written(reader: Reader, cluster: Cluster, codec: Codec) -> None:
+def test_another_client_reads_exactly_the_written_records(reader: Reader, cluster: Cluster, codec: Codec) -> None:
     topic = new_topic(cluster)
     values = [None, b"", b"x", b"\xff\x00", "ütf-8".encode(), b"long" * 5000]
     keys = [None, b"", b"key"]
@@ -135,7 +135,7 @@ def test_a_record_of_ten_mebibytes_arrives(reader: Reader, cluster: Cluster) -> 
     assert message.value() == value
 
 
-def test_keys_go_where_the_java_client_puts_them(reader: Reader, cluster: Cluster) -> None:
+def test_keys_go_to_the_same_partitions_as_with_the_java_client(reader: Reader, cluster: Cluster) -> None:
     topic = new_topic(cluster, 5)
     keys = [b"key-%d" % number for number in range(50)]
     with Producer(cluster) as producer:
@@ -172,7 +172,7 @@ def test_batches_are_bounded_by_bytes_and_all_of_them_by_the_buffer(cluster: Clu
     assert producer._buffered_bytes == 0
 
 
-def test_deliveries_tell_offsets(cluster: Cluster) -> None:
+def test_delivery_callbacks_have_the_offsets(cluster: Cluster) -> None:
     topic = new_topic(cluster)
     delivered: list[DeliveredBatch] = []
     producer = Producer(cluster, on_delivered=delivered.append)
@@ -188,13 +188,13 @@ def test_deliveries_tell_offsets(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_weaker_acknowledgements_write_the_same(reader: Reader, cluster: Cluster, acks: int) -> None:
+def test_acks_0_and_1_write_the_same_records(reader: Reader, cluster: Cluster, acks: int) -> None:
     topic = new_topic(cluster)
     delivered: list[DeliveredBatch] = []
     with Producer(cluster, acks=acks, batch_records_max=3, on_delivered=delivered.append) as producer:
         for number in range(10):
             producer.send(topic, b"%d" % number)
-    # A request with an answer on the same connection: by then those without one are through.
+    # When a later request on the same connection is answered, the broker has handled those without a response.
     while list_offsets(cluster, [partition_zero(topic)], LATEST)[partition_zero(topic)] < 10:
         pass
     messages = reader.read(topic)
@@ -213,14 +213,14 @@ def test_settings_that_contradict_each_other_are_refused(cluster: Cluster) -> No
         Producer(cluster, acks=1, idempotent=True)
 
 
-def test_a_partition_that_is_not_there_is_refused_before_anything_is_sent(cluster: Cluster) -> None:
+def test_a_missing_partition_is_refused_before_anything_is_sent(cluster: Cluster) -> None:
     topic = new_topic(cluster, 2)
     with Producer(cluster) as producer, pytest.raises(UnknownTopic, match="partitions 0 to 1, not 2"):
         producer.send(topic, b"v", partition=2)
     assert list_offsets(cluster, [partition_zero(topic)], LATEST) == {partition_zero(topic): 0}
 
 
-def test_a_topic_is_made_on_first_use_only_if_that_is_wanted(cluster: Cluster) -> None:
+def test_a_topic_is_created_on_first_use_only_if_asked_to(cluster: Cluster) -> None:
     topic = f"t-{uuid4().hex}"
     with Producer(cluster, create_topics=False) as producer, pytest.raises(UnknownTopic):
         producer.send(topic, b"v")
@@ -229,7 +229,7 @@ def test_a_topic_is_made_on_first_use_only_if_that_is_wanted(cluster: Cluster) -
     assert len(cluster.topic(topic).partitions) == 3
 
 
-def test_a_batch_larger_than_the_topic_takes_is_split_until_it_fits(reader: Reader, cluster: Cluster) -> None:
+def test_a_batch_larger_than_the_topic_allows_is_split_until_it_fits(reader: Reader, cluster: Cluster) -> None:
     topic = new_topic(cluster, max_message_bytes="2000")
     delivered: list[DeliveredBatch] = []
     with Producer(cluster, batch_bytes_max=20_000, on_delivered=delivered.append) as producer:
@@ -239,7 +239,7 @@ def test_a_batch_larger_than_the_topic_takes_is_split_until_it_fits(reader: Read
     assert sum(each.record_count for each in delivered) == 100
 
 
-def test_a_record_larger_than_the_topic_takes_is_refused_and_the_producer_lives_on(
+def test_a_record_larger_than_the_topic_allows_is_refused_and_the_producer_goes_on(
     reader: Reader, cluster: Cluster
 ) -> None:
     topic = new_topic(cluster, max_message_bytes="2000")
@@ -254,9 +254,7 @@ def test_a_record_larger_than_the_topic_takes_is_refused_and_the_producer_lives_
     assert [one.value() for one in reader.read(topic)] == [b"before", b"after"]
 
 
-def test_a_record_without_key_is_refused_by_a_compacted_topic_and_others_are_written(
-    reader: Reader, cluster: Cluster
-) -> None:
+def test_a_compacted_topic_refuses_a_record_without_key_and_takes_the_others(reader: Reader, cluster: Cluster) -> None:
     compacted = new_topic(cluster, cleanup_policy="compact")
     other = new_topic(cluster)
     producer = Producer(cluster)
@@ -281,7 +279,7 @@ def test_after_an_error_in_the_block_nothing_more_is_sent(cluster: Cluster) -> N
 
 
 @pytest.mark.parametrize("timestamp_ms", [-1, 2**62])
-def test_a_time_that_is_none_is_refused_and_the_records_beside_it_are_not(
+def test_an_invalid_timestamp_is_refused_and_the_records_beside_it_are_written(
     cluster: Cluster, reader: Reader, timestamp_ms: int
 ) -> None:
     topic = new_topic(cluster)
@@ -292,7 +290,7 @@ def test_a_time_that_is_none_is_refused_and_the_records_beside_it_are_not(
     assert len(reader.read(topic)) == 1
 
 
-def test_a_header_name_that_is_no_text_is_refused_where_it_is_given(cluster: Cluster) -> None:
+def test_a_header_name_that_is_not_text_is_refused_by_send(cluster: Cluster) -> None:
     topic = new_topic(cluster)
     with Producer(cluster) as producer, pytest.raises(UnicodeEncodeError):
         producer.send(topic, b"v", headers=(("\udcff", b""),))

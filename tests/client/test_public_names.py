@@ -1,4 +1,4 @@
-"""What users may rely on: the names of `headwater.client`, and what the documentation does with them."""
+"""The public names of `headwater.client`, and the documentation's code that uses them."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "transactions.md"
 
 
 @pytest.mark.parametrize("name", headwater.client.__all__)
-def test_each_public_name_is_there(name: str) -> None:
+def test_each_public_name_can_be_imported(name: str) -> None:
     assert getattr(headwater.client, name) is not None
     assert name in dir(headwater.client)
 
@@ -27,7 +27,7 @@ def test_each_public_class_goes_by_its_own_name() -> None:
     assert {"Cluster", "Producer", "Refused"} < classes.keys()
 
 
-def test_another_name_is_refused() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     misspelt = "Clutser"
     with pytest.raises(AttributeError, match=r"'headwater\.client' has no attribute 'Clutser'"):
         getattr(headwater.client, misspelt)

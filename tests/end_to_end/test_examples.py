@@ -1,4 +1,4 @@
-"""The examples run as their readers run them: each in a process of its own."""
+"""The examples run as users run them: each in its own process."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def test_two_members_share_the_work_and_one_takes_over() -> None:
     ]
 
 
-def test_the_example_of_a_test_passes() -> None:
+def test_the_example_test_passes() -> None:
     output = run("-m", "pytest", "-p", "no:cacheprovider", "-q", str(EXAMPLES / "test_with_headwater.py"))
 
     assert "2 passed" in output
@@ -50,7 +50,7 @@ def test_the_demo_checks_every_order_and_window_and_stops_cleanly(tmp_path: Path
     output = run(str(EXAMPLES / "demo.py"), "--orders", "9100", "--picture", str(picture))
 
     assert "every order came back once" in output
-    # Three minutes of orders and a little more, from nine o'clock on. The last minute is how late an order may be.
+    # A little more than three minutes of orders, from nine o'clock on. The last minute is the allowed lateness.
     assert "2 minutes of 7 items, each written once and right" in output
     assert "stopped cleanly" in output
     # The last row of the table adds up all items.

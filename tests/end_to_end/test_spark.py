@@ -1,4 +1,4 @@
-"""The short pass over Spark in `make test`: batches, streams exactly once, a pipeline, all in one shared session."""
+"""The short pass over Spark in `make test`: batches, exactly-once streams and a pipeline, in one shared session."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ TIMEOUT_S = 120
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """Not the one that other tests share: a new project has names of topics of its own."""
+    """A broker of this module's own, not the shared one: new projects use fixed topic names."""
     with Broker() as running:
         yield running
 
@@ -46,7 +46,7 @@ def test_a_batch_is_written_and_read_again(spark: "SparkSession", broker: Broker
     )
 
 
-def test_a_stream_is_copied_exactly_once_although_its_last_batch_comes_again(
+def test_a_stream_is_copied_exactly_once_although_its_last_batch_is_replayed(
     spark: "SparkSession", broker: Broker, commands: SharedSparkCommands, tmp_path: Path
 ) -> None:
     for name in ("source", "copy"):
@@ -56,7 +56,7 @@ def test_a_stream_is_copied_exactly_once_although_its_last_batch_comes_again(
     rows = read.option("startingOffsets", "earliest").load().selectExpr("key", "value")
 
     def copy(*given: int) -> str:
-        """Writes these to the source, and copies until everything that is there is copied."""
+        """Write these values to the source, and run the query until it has copied all available records."""
         commands.succeed("produce", "source", "--quiet", typed="\n".join(map(str, given)).encode())
         writer = rows.writeStream.format("headwater").options(**servers, topic="copy").trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(tmp_path)).start()
@@ -83,7 +83,7 @@ def test_a_new_project_runs_as_it_is(commands: SharedSparkCommands, tmp_path: Pa
             [(2, "2025-06-01T12:00:10Z"), (-1, "2025-06-01T12:00:20Z"), (4, "2025-06-01T12:00:30Z")]
         )
     ]
-    # Its time closes the minute of the others.
+    # Its timestamp closes the minute of the others.
     orders.append({**orders[0], "order_id": 9, "ordered_at": "2025-06-01T12:05:00Z"})
     commands.succeed("produce", "orders", "--quiet", typed="\n".join(map(json.dumps, orders)).encode())
 

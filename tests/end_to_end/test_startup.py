@@ -1,4 +1,4 @@
-"""What a broker does without until it is needed: each of these would cost every start milliseconds and memory."""
+"""Modules that a broker does not load until it needs them: each would cost every start milliseconds and memory."""
 
 import subprocess
 import sys

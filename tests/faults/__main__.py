@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: the long forms of fault tests, for as long as told, from a seed that repeats them."""
+"""`python -m tests.faults`: the long forms of fault tests, for a given time and from a seed that repeats them."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ SHORT_LIFE = 3
 REPORT_S = 10
 FLOOD_CONNECTIONS = 10_000
 
-# Gives what was done, or an AssertionError that says how to see it again.
+# Returns a summary, or raises an AssertionError that says how to reproduce the violation.
 Form = Callable[[Path, int, float], str]
 
 
@@ -101,7 +101,7 @@ FORMS: Final[dict[str, Form]] = {
     "fuzz-bytes": _fuzz_bytes,
     "soak": _soak,
 }
-# fuzz-bytes needs what is not among the development tools.
+# fuzz-bytes needs atheris, which is not a development dependency.
 USUAL: Final = tuple(name for name in FORMS if name != "fuzz-bytes")
 
 
@@ -121,7 +121,7 @@ def run(names: tuple[str, ...], minutes: float, seed: int) -> None:
         directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
         _say(f"{name}: {minutes:g} minutes from seed {seed} in {directory}")
         if name in ("power-loss", "disk-trouble"):
-            # Brokers report every damage that they find, which is all that they meet here.
+            # Brokers log all damage that they find, and these runs consist of damage.
             logging.disable(logging.CRITICAL)
         done = FORMS[name](directory, seed, time.monotonic() + minutes * 60)
         logging.disable(logging.NOTSET)
@@ -133,7 +133,7 @@ def run(names: tuple[str, ...], minutes: float, seed: int) -> None:
 @click.option("--operations", type=click.IntRange(1, 4), default=SHORT_LIFE, show_default=True, help="In each life.")
 @click.option("--part", default="1/1", show_default=True, metavar="N/M", help="Every M-th life, from the N-th.")
 def short_lives(operations: int, part: str) -> None:
-    """All lives of so many operations, crashed behind every step in every way."""
+    """All lives of this many operations, each crashed after every step in every way."""
     logging.disable(logging.CRITICAL)
     first, step = map(int, part.split("/"))
     states = 0

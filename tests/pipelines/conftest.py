@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """Not the one that others share: a new project has names of topics of its own."""
+    """A broker of this directory's own, not the shared one: new projects use fixed topic names."""
     with Broker() as running:
         yield running
 

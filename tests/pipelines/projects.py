@@ -6,7 +6,7 @@ from pathlib import Path
 from headwater.pipelines import template
 from tests.support.cli.commands import Commands
 
-# One core: what is tested is small.
+# One core is enough for these small projects.
 QUICK = ("--master", "local[1]")
 
 
@@ -18,13 +18,13 @@ def order(order_id: int, product: str, quantity: int, minute: int) -> str:
 
 
 def feed(commands: Commands, topic: str) -> None:
-    """Two orders, one of them of nothing."""
+    """Two orders, one of them with quantity 0."""
     commands.succeed("topic", "create", topic, "--partitions", "1")
     commands.succeed("produce", topic, "--quiet", typed=f"{order(1, 'tea', 2, 0)}\n{order(2, 'tea', 0, 0)}".encode())
 
 
 def project(directory: Path, name: str, topic: str, before: str = "", after: str = "") -> str:
-    """A new project that reads the topic, in whose definitions something else stands instead of `before`."""
+    """A new project that reads the topic, with one text of its definitions replaced to plant a fault."""
     template.write(directory, name)
     definitions = directory / name / "transformations" / "orders.py"
     text = definitions.read_text()

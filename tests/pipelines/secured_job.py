@@ -1,4 +1,4 @@
-"""A script that a properties file leads to a secured broker."""
+"""A script that runs on a secured broker, whose address and security come from a properties file."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager

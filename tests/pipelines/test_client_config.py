@@ -1,4 +1,4 @@
-"""A script that a properties file leads to a secured broker, and what it tells."""
+"""A script on a secured broker, whose address and security come from a properties file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,12 +21,12 @@ def outcome(spark_commands: SharedSparkCommands, secured: SecuredJob) -> Outcome
     return spark_commands(*secured.arguments)
 
 
-def test_what_the_file_says_reaches_readers_and_writers(outcome: Outcome, secured: SecuredJob) -> None:
+def test_the_settings_of_the_file_reach_readers_and_writers(outcome: Outcome, secured: SecuredJob) -> None:
     assert outcome.code == 0, outcome.error
     assert secured.copied() == ["a", "b"]
 
 
-def test_the_last_batch_and_the_end_of_a_query_are_told_although_the_script_ends_at_once(outcome: Outcome) -> None:
+def test_the_last_batch_and_the_end_of_a_query_are_reported_although_the_script_ends_at_once(outcome: Outcome) -> None:
     *_, last, end = outcome.lines
 
     assert last.startswith("flow copy: completed, batch 0 in ")
@@ -34,7 +34,7 @@ def test_the_last_batch_and_the_end_of_a_query_are_told_although_the_script_ends
     assert end == "stopped"
 
 
-def test_a_file_that_is_wrong_is_told_before_spark_starts(commands: Commands, tmp_path: Path) -> None:
+def test_an_error_in_the_file_is_reported_before_spark_starts(commands: Commands, tmp_path: Path) -> None:
     commands.succeed("pipeline", "init", "sales", "--directory", str(tmp_path))
     settings = tmp_path / "client.properties"
     settings.write_text("sasl.mechanisn=PLAIN")

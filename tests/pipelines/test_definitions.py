@@ -1,4 +1,4 @@
-"""Projects whose definitions are sound, and others that have one fault each."""
+"""Projects with sound definitions, and projects with one fault each."""
 
 from pathlib import Path
 
@@ -23,7 +23,9 @@ def test_sound_definitions_are_valid(spark_commands: SharedSparkCommands, tmp_pa
     assert outcome.lines == ["sound is valid"]
 
 
-def test_an_error_in_python_is_told_with_its_file_and_line(spark_commands: SharedSparkCommands, tmp_path: Path) -> None:
+def test_an_error_in_python_is_reported_with_its_file_and_line(
+    spark_commands: SharedSparkCommands, tmp_path: Path
+) -> None:
     misspelt = project(tmp_path, "misspelt", TOPIC, "from_json(col(", "from_json(colour(")
 
     outcome = spark_commands("pipeline", "validate", misspelt, *QUICK)
@@ -32,7 +34,7 @@ def test_an_error_in_python_is_told_with_its_file_and_line(spark_commands: Share
     assert "transformations/orders.py line 24: NameError: name 'colour' is not defined" in outcome.error
 
 
-def test_a_table_that_is_not_there_is_told_by_its_name(spark_commands: SharedSparkCommands, tmp_path: Path) -> None:
+def test_a_missing_table_is_reported_by_name(spark_commands: SharedSparkCommands, tmp_path: Path) -> None:
     lost = project(tmp_path, "lost", TOPIC, 'readStream.table("orders")', 'readStream.table("odrers")')
 
     outcome = spark_commands("pipeline", "validate", lost, *QUICK)
@@ -42,7 +44,7 @@ def test_a_table_that_is_not_there_is_told_by_its_name(spark_commands: SharedSpa
     assert "correct the name, or define the table or view in the project" in outcome.error
 
 
-def test_a_run_that_fails_tells_the_flow_the_records_and_the_reason(
+def test_a_failed_run_reports_the_flow_the_records_and_the_reason(
     spark_commands: SharedSparkCommands, tmp_path: Path
 ) -> None:
     check = "assert_true(quantity > 0, 'no quantity') IS NULL AND"

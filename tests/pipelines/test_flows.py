@@ -1,4 +1,4 @@
-"""From Spark's words to what a person is shown."""
+"""Spark's events and errors become the status of flows that a person is shown."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def progress(**told: Any) -> dict[str, Any]:
     return {"id": "id-1", "name": "spark_catalog.default.orders", "batchId": 3, "batchDuration": 500, **told}
 
 
-def test_a_flow_goes_through_the_states_that_spark_tells() -> None:
+def test_a_flow_goes_through_the_states_that_spark_reports() -> None:
     flows = Flows()
 
     flows.apply_event("Flow spark_catalog.default.orders is QUEUED.")
@@ -41,7 +41,7 @@ def test_a_flow_goes_through_the_states_that_spark_tells() -> None:
     assert [(flow.name, flow.state) for flow in flows] == [("orders", "running"), ("publish", "queued")]
 
 
-def test_progress_tells_rows_speed_and_lag_and_counts_on() -> None:
+def test_progress_adds_up_rows_and_shows_speed_and_lag() -> None:
     flows = Flows()
     source = {"endOffset": {"orders": {"0": 10}}, "latestOffset": json.dumps({"orders": {"0": 12, "1": 5}})}
 
@@ -55,7 +55,7 @@ def test_progress_tells_rows_speed_and_lag_and_counts_on() -> None:
     assert (flow.batch_id, flow.batch_duration_ms) == (3, 500)
 
 
-def test_what_source_and_sink_do_not_tell_stays_unknown() -> None:
+def test_figures_that_source_and_sink_do_not_report_stay_unknown() -> None:
     flow = Flows().apply_progress(
         progress(name=None, batchDuration=0, sources=[{"latestOffset": {"logOffset": 4}}], sink={"numOutputRows": -1})
     )
@@ -63,7 +63,7 @@ def test_what_source_and_sink_do_not_tell_stays_unknown() -> None:
     assert flow == Flow("id-1", "running", batch_id=3, batch_duration_ms=0)
 
 
-def test_a_flow_that_fails_keeps_its_error_until_it_comes_through() -> None:
+def test_a_failed_flow_keeps_its_error_until_it_completes() -> None:
     flows = Flows()
 
     flows.apply_end("spark_catalog.default.orders", "broken")
@@ -77,7 +77,7 @@ def test_a_flow_that_fails_keeps_its_error_until_it_comes_through() -> None:
     assert (flows.get("orders").state, flows.get("orders").error) == ("completed", None)
 
 
-def test_a_failed_query_is_told_with_its_flow_its_records_and_its_innermost_reason() -> None:
+def test_a_failed_query_is_explained_by_flow_records_and_innermost_reason() -> None:
     failure = explain(FAILED)
 
     assert failure.flow == "clean_orders"
@@ -89,7 +89,7 @@ def test_a_failed_query_is_told_with_its_flow_its_records_and_its_innermost_reas
     )
 
 
-def test_of_a_python_traceback_the_end_is_told() -> None:
+def test_a_python_traceback_is_reduced_to_its_last_line() -> None:
     assert explain(PYTHON).reason == "DataLoss: orders-0: offset 5 is gone: the earliest is 9"
 
 
@@ -106,12 +106,12 @@ def test_of_a_python_traceback_the_end_is_told() -> None:
         ("\n\n", "no reason is given"),
     ],
 )
-def test_what_people_meet_most_comes_with_what_helps(error: BaseException | str, told: str) -> None:
+def test_common_errors_come_with_advice(error: BaseException | str, told: str) -> None:
     assert told in str(explain(error))
 
 
 @pytest.mark.parametrize(
     "told", [None, "", "{", "7", {"logOffset": 3}, {"orders": 3}, {"orders": {"a": 3}}, {"o": {"0": "x"}}]
 )
-def test_offsets_of_other_sources_are_no_offsets_of_topics(told: object) -> None:
+def test_offsets_of_other_sources_are_ignored(told: object) -> None:
     assert ranges.parse(told) == {}

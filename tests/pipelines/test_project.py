@@ -1,4 +1,4 @@
-"""Which directory is meant, and what a spec may say."""
+"""Finding the project directory, and the rules of its spec file."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_a_project_is_found_from_any_directory_inside_it(tmp_path: Path) -> None
     )
 
 
-def test_a_script_leaves_its_traces_beside_itself(tmp_path: Path) -> None:
+def test_a_script_keeps_its_state_beside_itself(tmp_path: Path) -> None:
     assert run_files_of(tmp_path / "job.py").log == tmp_path / ".headwater" / "job" / "spark.log"
 
 
@@ -67,16 +67,14 @@ def test_a_storage_with_a_scheme_is_taken_as_it_is(tmp_path: Path) -> None:
         ("#" * (1 << 20) + "\nname: a", "is larger than"),
     ],
 )
-def test_a_spec_that_says_nothing_runnable_is_refused_with_what_to_change(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_an_invalid_spec_is_refused_with_advice(tmp_path: Path, text: str, message: str) -> None:
     spec(tmp_path, text)
 
     with pytest.raises(ProjectError, match=message):
         load(tmp_path)
 
 
-def test_two_specs_are_one_too_many(tmp_path: Path) -> None:
+def test_two_specs_in_a_project_are_refused(tmp_path: Path) -> None:
     spec(tmp_path, "name: a").rename(tmp_path / "spark-pipeline.yaml")
     spec(tmp_path, "name: a")
 
@@ -85,7 +83,7 @@ def test_two_specs_are_one_too_many(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere", "notes.txt", ""])
-def test_where_no_project_is_the_way_to_one_is_told(tmp_path: Path, name: str) -> None:
+def test_without_a_project_the_error_says_how_to_create_one(tmp_path: Path, name: str) -> None:
     (tmp_path / "notes.txt").write_text("")
 
     with pytest.raises(ProjectError, match=r"headwater pipeline init NAME|neither a project"):

@@ -1,4 +1,4 @@
-"""What a run tells about itself, and that no other process is ever mistaken for it."""
+"""The state file of a run, and that another process is never mistaken for the run."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def of(pid: int) -> State:
     return State("sales", pid, started, started_ms=1, updated_ms=2, phase="running", flows=({"name": "orders"},))
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_written_state_is_read_back(tmp_path: Path) -> None:
     written = of(os.getpid())
     state.write(tmp_path / "deep" / "state.json", written)
 
@@ -26,19 +26,19 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["state.json"]
 
 
-def test_where_nothing_ran_there_is_no_state(tmp_path: Path) -> None:
+def test_without_a_run_there_is_no_state(tmp_path: Path) -> None:
     assert state.read(tmp_path / "state.json") is None
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"flows": []}', b'{"flows": [], "pid": "1"}', b"\xff"])
-def test_a_file_that_holds_no_state_is_one_clear_error(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_state_file_is_one_clear_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "state.json").write_bytes(content)
 
     with pytest.raises(StateError, match="remove it"):
         state.read(tmp_path / "state.json")
 
 
-def test_a_process_is_ours_only_if_it_began_when_we_say() -> None:
+def test_a_process_is_the_run_only_if_its_start_time_matches() -> None:
     mine = of(os.getpid())
 
     assert mine.is_alive()
@@ -46,7 +46,7 @@ def test_a_process_is_ours_only_if_it_began_when_we_say() -> None:
     assert not state.ask_to_stop(replace(mine, process_start=mine.process_start - 1)), "would have ended this test"
 
 
-def test_a_process_that_is_told_to_stop_is_gone() -> None:
+def test_a_process_that_is_asked_to_stop_ends() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", "import signal; print(flush=True); signal.pause()"], stdout=-1
     ) as child:
@@ -61,7 +61,7 @@ def test_a_process_that_is_told_to_stop_is_gone() -> None:
     assert not state.ask_to_stop(running)
 
 
-def test_a_process_that_ended_and_was_not_fetched_is_not_alive() -> None:
+def test_a_zombie_process_is_not_alive() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         running = of(child.pid)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

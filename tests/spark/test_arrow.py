@@ -38,7 +38,7 @@ def encode(given_rows: pa.RecordBatch) -> list[Record]:
 
 
 @given(contents=st.lists(CONTENTS, max_size=12), start=st.integers(0, 12))
-def test_records_become_rows_and_rows_become_records(contents: list[Any], start: int) -> None:
+def test_records_survive_the_round_trip_through_rows(contents: list[Any], start: int) -> None:
     made = [Record(index, *content) for index, content in enumerate(contents)]
 
     built = arrow.record_batch(build(made), SCHEMA, {"topic": "orders", "partition": 3})
@@ -62,7 +62,7 @@ def test_records_become_rows_and_rows_become_records(contents: list[Any], start:
         assert encode(kept) == again
 
 
-def test_only_the_columns_that_were_built_are_there() -> None:
+def test_only_the_requested_columns_are_built() -> None:
     builder = ColumnBuilder(value=True)
     builder.append(records.encode([Record(0, 0, b"k", b"v")], 0, 0), 1, 0, 0, None, 0, 9)
 
@@ -92,7 +92,7 @@ def test_bytes_and_text_of_any_width_are_written(arrow_type: pa.DataType) -> Non
     assert [(record.key, record.value) for record in encode(given_rows)] == list(zip(expected, expected, strict=True))
 
 
-def test_a_dictionary_of_texts_is_written_as_its_texts() -> None:
+def test_a_dictionary_column_is_written_as_its_texts() -> None:
     given_rows = pa.record_batch({"value": pa.array(["a", "b", "a"]).dictionary_encode()})
 
     assert [record.value for record in encode(given_rows)] == [b"a", b"b", b"a"]
@@ -138,13 +138,13 @@ def test_headers_of_lists_over_a_slice_are_written() -> None:
     ]
 
 
-def test_a_header_that_is_null_is_refused() -> None:
+def test_a_null_header_is_refused() -> None:
     array = pa.array([[None]], arrow.HEADERS)
     with pytest.raises(ValueError, match="header is null"):
         arrow.columns_of(pa.record_batch({"headers": array}))
 
 
-def test_lists_that_are_always_empty_need_no_types() -> None:
+def test_lists_that_are_always_empty_need_no_element_type() -> None:
     array = pa.array([[]], pa.list_(pa.struct([("key", pa.null()), ("value", pa.null())])))
 
     assert arrow.columns_of(pa.record_batch({"headers": array})).headers is None

@@ -1,4 +1,4 @@
-"""What a pipeline's environment says about brokers, as options of readers and writers."""
+"""Broker address and security from a pipeline's environment become options of readers and writers."""
 
 from pathlib import Path
 
@@ -15,13 +15,11 @@ def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_without_any_word_it_is_the_broker_of_this_machine() -> None:
+def test_the_default_is_the_broker_of_this_machine() -> None:
     assert client_options() == {"bootstrap.servers": "127.0.0.1:9092"}
 
 
-def test_security_comes_from_the_file_and_other_settings_do_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_only_security_settings_are_taken_from_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=a:1\nsecurity.protocol=SSL\nfetch.max.bytes=1000\n")
     monkeypatch.setenv("HEADWATER_CLIENT_CONFIG", str(file))
@@ -33,7 +31,7 @@ def test_security_comes_from_the_file_and_other_settings_do_not(
     assert client_options()["bootstrap.servers"] == "b:2"
 
 
-def test_a_file_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HEADWATER_CLIENT_CONFIG", str(tmp_path / "none"))
 
     with pytest.raises(ConfigError, match="No such file"):

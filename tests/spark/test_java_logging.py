@@ -13,14 +13,14 @@ def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_java_is_given_a_file_that_the_package_has() -> None:
+def test_java_gets_the_logging_configuration_of_the_package() -> None:
     name, _, location = (logging_option() or "").partition("=")
 
     assert name == "-Dlog4j2.configurationFile"
     assert Path(url2pathname(urlsplit(location).path)).is_file()
 
 
-def test_whoever_has_configured_sparks_logging_keeps_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_logging_configuration_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     conf = tmp_path / "conf"
     conf.mkdir()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What `session()` sets, what it leaves alone, and what it costs those who do not use it."""
+"""`session()`: the settings that it makes or leaves alone, and that users without it pay nothing."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def test_a_session_listens_on_the_loopback_interface_alone(spark: "SparkSession"
     assert spark.sparkContext.uiWebUrl is None
 
 
-def test_the_same_process_is_given_its_session_again(spark: "SparkSession") -> None:
+def test_a_second_call_in_a_process_returns_the_same_session(spark: "SparkSession") -> None:
     assert session().sparkContext is spark.sparkContext
 
 

@@ -32,7 +32,7 @@ def refused(code: ErrorCode) -> OffsetFetchResponse:
 
 
 def refuse_first(group: ScriptedGroup, answer: Response | None) -> None:
-    """The first question for offsets is answered so, the next as usual."""
+    """Give this answer to the first OffsetFetch request, and the usual answers to later ones."""
     healthy = group.scripts[OffsetFetchRequest]
 
     def script(_: Request) -> Response | None:
@@ -42,7 +42,7 @@ def refuse_first(group: ScriptedGroup, answer: Response | None) -> None:
     group.scripts[OffsetFetchRequest] = script
 
 
-def test_the_coordinator_is_looked_up_once_and_tells_where_it_is(group: ScriptedGroup) -> None:
+def test_the_coordinator_is_looked_up_once_and_its_node_is_known(group: ScriptedGroup) -> None:
     group.committed[ORDERS] = 4
     with patient(group.bootstrap) as cluster:
         coordinator = GroupCoordinator(cluster, GROUP)
@@ -54,7 +54,7 @@ def test_the_coordinator_is_looked_up_once_and_tells_where_it_is(group: Scripted
     assert (request.key_type, request.coordinator_keys) == (0, [GROUP])
 
 
-def test_a_coordinator_that_is_not_ready_is_asked_for_again(group: ScriptedGroup) -> None:
+def test_the_lookup_is_retried_while_no_coordinator_is_available(group: ScriptedGroup) -> None:
     answers = [found(group), found(group, ErrorCode.COORDINATOR_NOT_AVAILABLE)]
     group.scripts[FindCoordinatorRequest] = lambda _: answers.pop()
     with patient(group.bootstrap) as cluster:
@@ -63,14 +63,16 @@ def test_a_coordinator_that_is_not_ready_is_asked_for_again(group: ScriptedGroup
 
 
 @pytest.mark.parametrize("answer", [refused(ErrorCode.NOT_COORDINATOR), None])
-def test_a_group_that_moved_is_looked_for_again(group: ScriptedGroup, answer: Response | None) -> None:
+def test_the_coordinator_is_looked_up_again_after_it_moved_or_hung_up(
+    group: ScriptedGroup, answer: Response | None
+) -> None:
     refuse_first(group, answer)
     with patient(group.bootstrap) as cluster:
         assert fetch_offsets(GroupCoordinator(cluster, GROUP), [ORDERS]) == {}
     assert len(group.sent(FindCoordinatorRequest)) == 2
 
 
-def test_a_coordinator_that_loads_is_asked_again_where_it_is(group: ScriptedGroup) -> None:
+def test_a_loading_coordinator_is_retried_without_a_new_lookup(group: ScriptedGroup) -> None:
     refuse_first(group, refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     with patient(group.bootstrap) as cluster:
         assert fetch_offsets(GroupCoordinator(cluster, GROUP), [ORDERS]) == {}
@@ -86,7 +88,7 @@ def test_refusals_name_the_group(group: ScriptedGroup) -> None:
         fetch_offsets(GroupCoordinator(cluster, GROUP))
 
 
-def test_a_commit_from_outside_has_no_member_and_is_refused_by_name(group: ScriptedGroup) -> None:
+def test_a_commit_by_a_non_member_names_no_member_and_its_refusal_names_the_partition(group: ScriptedGroup) -> None:
     with patient(group.bootstrap) as cluster:
         coordinator = GroupCoordinator(cluster, GROUP)
         commit_offsets(coordinator, {ORDERS: CommittedOffset(7, 3, "by hand")})
@@ -101,7 +103,7 @@ def test_a_commit_from_outside_has_no_member_and_is_refused_by_name(group: Scrip
     assert group.committed == {ORDERS: 7}
 
 
-def test_an_address_that_leads_nowhere_is_an_error_in_the_end(group: ScriptedGroup) -> None:
+def test_an_unreachable_coordinator_is_looked_up_again_and_then_an_error(group: ScriptedGroup) -> None:
     answer = found(group)
     (described,) = answer.coordinators
     with ScriptedGroup() as gone:

@@ -1,4 +1,4 @@
-"""What a member reads and commits: step by step against a scripted group, and shared with others at a real broker."""
+"""GroupConsumer: reads and commits step by step against a scripted group, and beside other members at a real broker."""
 
 from collections.abc import Callable, Iterator
 from uuid import uuid4
@@ -38,7 +38,7 @@ class Scene:
         return consumer
 
     def revoke(self, consumer: GroupConsumer, **left: list[int]) -> list[ConsumedRecord]:
-        """A heartbeat says that only these partitions are left."""
+        """The next heartbeat response leaves the member only these partitions."""
         self.group.beats = [beat(1, left)]
         self.clock.advance(INTERVAL_MS)
         return consumer.poll()
@@ -67,7 +67,7 @@ def offsets(records: list[ConsumedRecord]) -> dict[TopicPartition, list[int]]:
     return found
 
 
-def test_reading_begins_where_the_group_left_off_or_where_reset_says(scene: Scene) -> None:
+def test_reading_begins_at_the_committed_offset_or_as_the_reset_policy_says(scene: Scene) -> None:
     scene.group.committed = {FIRST: 7}
     scene.group.starts[SECOND] = 5
     assert offsets(scene.consumer().poll()) == {FIRST: [7, 8, 9], SECOND: [5, 6, 7, 8, 9]}
@@ -75,7 +75,7 @@ def test_reading_begins_where_the_group_left_off_or_where_reset_says(scene: Scen
     assert offsets(scene.consumer(reset=LATEST).poll()) == {FIRST: [7, 8, 9]}
 
 
-def test_nothing_is_committed_before_it_is_processed(scene: Scene) -> None:
+def test_records_are_not_committed_before_they_are_processed(scene: Scene) -> None:
     consumer = scene.consumer(auto_commit_ms=0)
     consumer.poll()
     assert scene.group.committed == {}, "the records are the caller's now, but not done"
@@ -87,7 +87,7 @@ def test_nothing_is_committed_before_it_is_processed(scene: Scene) -> None:
     assert len(scene.group.commits) == 1, "what is committed need not be committed again"
 
 
-def test_commits_come_at_their_interval(scene: Scene) -> None:
+def test_offsets_are_committed_at_the_auto_commit_interval(scene: Scene) -> None:
     consumer = scene.consumer(auto_commit_ms=1_000)
     consumer.poll()
     scene.clock.advance(999)
@@ -98,7 +98,7 @@ def test_commits_come_at_their_interval(scene: Scene) -> None:
     assert len(scene.group.commits) == 1
 
 
-def test_closing_commits_what_is_processed_and_leaves(scene: Scene) -> None:
+def test_closing_commits_processed_records_and_leaves_the_group(scene: Scene) -> None:
     with scene.consumer() as consumer:
         consumer.poll()
         consumer.processed[FIRST] = 3
@@ -117,7 +117,7 @@ def test_closing_leaves_the_group_even_if_the_commit_fails(scene: Scene) -> None
     assert scene.group.heartbeats[-1].member_epoch == -1
 
 
-def test_the_caller_may_commit_all_that_it_was_given_or_some(scene: Scene) -> None:
+def test_the_caller_may_commit_all_polled_offsets_or_chosen_ones(scene: Scene) -> None:
     with scene.consumer(auto_commit_ms=None) as consumer:
         consumer.poll()
         consumer.commit({FIRST: 2})
@@ -131,7 +131,7 @@ def test_the_caller_may_commit_all_that_it_was_given_or_some(scene: Scene) -> No
         consumer.commit({FIRST: 4})
 
 
-def test_a_partition_is_given_back_after_its_offset_is_committed(scene: Scene) -> None:
+def test_a_revoked_partition_is_given_back_after_its_offset_is_committed(scene: Scene) -> None:
     consumer = scene.consumer(auto_commit_ms=INTERVAL_MS * 10)
     consumer.poll()
     scene.revoke(consumer, orders=[1])
@@ -147,14 +147,14 @@ def test_a_partition_is_given_back_after_its_offset_is_committed(scene: Scene) -
     assert "ConsumerGroupHeartbeatRequest" in kinds[commit:]
 
 
-def test_without_auto_commit_a_partition_is_given_back_as_it_is(scene: Scene) -> None:
+def test_without_auto_commit_a_revoked_partition_is_given_back_uncommitted(scene: Scene) -> None:
     consumer = scene.consumer(auto_commit_ms=None)
     consumer.poll()
     scene.revoke(consumer, orders=[1])
     assert (scene.group.committed, dict(consumer.positions)) == ({}, {SECOND: 10})
 
 
-def test_a_commit_that_comes_too_late_waits_for_the_next_heartbeat_before_a_partition_is_given_back(
+def test_after_a_stale_commit_a_partition_is_given_back_only_at_the_next_heartbeat(
     scene: Scene,
 ) -> None:
     consumer = scene.consumer(auto_commit_ms=INTERVAL_MS * 10)
@@ -169,7 +169,7 @@ def test_a_commit_that_comes_too_late_waits_for_the_next_heartbeat_before_a_part
     assert set(consumer.positions) == {SECOND}
 
 
-def test_a_fenced_member_commits_nothing_and_reads_on_from_what_is_committed(scene: Scene) -> None:
+def test_a_fenced_member_commits_nothing_and_resumes_from_the_committed_offsets(scene: Scene) -> None:
     consumer = scene.consumer(auto_commit_ms=INTERVAL_MS * 10)
     consumer.poll()
     scene.group.beats = [beat(0, code=ErrorCode.FENCED_MEMBER_EPOCH)]
@@ -182,7 +182,7 @@ def test_a_fenced_member_commits_nothing_and_reads_on_from_what_is_committed(sce
     assert scene.group.commits == []
 
 
-def test_a_member_that_the_group_forgot_learns_it_from_a_commit(scene: Scene) -> None:
+def test_a_commit_refused_as_unknown_member_makes_the_member_rejoin(scene: Scene) -> None:
     consumer = scene.consumer(auto_commit_ms=0)
     consumer.poll()
     scene.group.commit_codes = [ErrorCode.UNKNOWN_MEMBER_ID]
@@ -192,7 +192,7 @@ def test_a_member_that_the_group_forgot_learns_it_from_a_commit(scene: Scene) ->
     assert offsets(consumer.poll()) == {FIRST: list(range(10))}
 
 
-def test_a_commit_that_is_refused_for_good_is_raised(scene: Scene) -> None:
+def test_a_commit_with_a_fatal_error_is_raised(scene: Scene) -> None:
     consumer = scene.consumer(auto_commit_ms=0)
     consumer.poll()
     scene.group.commit_codes = [ErrorCode.OFFSET_METADATA_TOO_LARGE]
@@ -201,7 +201,7 @@ def test_a_commit_that_is_refused_for_good_is_raised(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("reset", "expected"), [(-2, [4, 5, 6, 7, 8, 9]), (LATEST, [])])
-def test_an_offset_that_is_gone_is_reset_and_no_other_partition_loses_records(
+def test_an_offset_out_of_range_is_reset_and_no_other_partition_loses_records(
     scene: Scene, reset: int, expected: list[int]
 ) -> None:
     scene.group.committed = {FIRST: 2, SECOND: 1}
@@ -213,7 +213,7 @@ def test_an_offset_that_is_gone_is_reset_and_no_other_partition_loses_records(
     assert found[FIRST] == list(range(2, 10))
 
 
-def test_what_fails_in_the_middle_is_fetched_again(scene: Scene) -> None:
+def test_after_a_failed_fetch_the_records_are_fetched_again(scene: Scene) -> None:
     healthy = scene.group.scripts[FetchRequest]
     consumer = scene.consumer()
     scene.group.scripts[FetchRequest] = lambda _: b"\x00\x00\x00\x04nonsense"
@@ -224,7 +224,7 @@ def test_what_fails_in_the_middle_is_fetched_again(scene: Scene) -> None:
     assert offsets(consumer.poll()) == {FIRST: list(range(10)), SECOND: list(range(10))}
 
 
-def test_a_topic_that_is_deleted_does_not_end_the_reading_of_others(scene: Scene) -> None:
+def test_a_deleted_topic_does_not_end_the_reading_of_others(scene: Scene) -> None:
     scene.group.beats = [beat(1, {"orders": [0], "invoices": [0]})]
     consumer = scene.consumer(auto_commit_ms=0)
     consumer.poll()
@@ -238,7 +238,7 @@ def test_a_topic_that_is_deleted_does_not_end_the_reading_of_others(scene: Scene
     assert scene.group.committed[FIRST] == 12
 
 
-def test_offsets_of_a_topic_that_is_deleted_do_not_hold_up_the_others(scene: Scene) -> None:
+def test_offsets_of_a_deleted_topic_do_not_block_the_commit_of_others(scene: Scene) -> None:
     scene.group.beats = [beat(1, {"orders": [0], "invoices": [0]})]
     consumer = scene.consumer()
     consumer.poll()
@@ -248,7 +248,7 @@ def test_offsets_of_a_topic_that_is_deleted_do_not_hold_up_the_others(scene: Sce
     assert scene.group.committed == {FIRST: 10}
 
 
-def test_a_topic_that_is_deleted_while_it_is_assigned_is_waited_for(scene: Scene) -> None:
+def test_a_topic_deleted_during_assignment_does_not_fail_the_poll(scene: Scene) -> None:
     consumer = scene.consumer()
     scene.group.beats = [beat(1, {"orders": [0], "invoices": [0]})]
     describe = scene.group.scripts[MetadataRequest]
@@ -295,7 +295,7 @@ def fill(cluster: Cluster, topic: str, partition_count: int, count: int) -> None
 
 
 def poll_until(condition: Callable[[], bool], *consumers: GroupConsumer) -> list[bytes | None]:
-    """Polls all in turn; heartbeats are hurried, so that a rebalance takes no interval."""
+    """Poll all consumers in turn, with heartbeats due at once so that a rebalance does not wait for the interval."""
     values: list[bytes | None] = []
     for _ in range(200):
         if condition():
@@ -306,7 +306,7 @@ def poll_until(condition: Callable[[], bool], *consumers: GroupConsumer) -> list
     raise AssertionError("it did not happen within 200 polls")
 
 
-def test_the_next_member_goes_on_where_the_last_one_stopped(cluster: Cluster, name: str) -> None:
+def test_a_new_member_resumes_where_the_previous_one_stopped(cluster: Cluster, name: str) -> None:
     fill(cluster, name, 2, 20)
     with GroupConsumer(cluster, name, wait_ms_max=10) as consumer:
         consumer.subscribe([name])

@@ -27,7 +27,7 @@ class Scene:
         self.member.subscribe(["orders"])
 
     def join(self, *partitions: int) -> None:
-        """Takes part with these partitions, all acknowledged."""
+        """Join the group and acknowledge these partitions."""
         self.group.beats = [beat(1, {"orders": list(partitions)}), beat(1)]
         self.member.poll()
         self.member.acknowledge()
@@ -54,7 +54,7 @@ def rebalance(
     return Rebalance(revoked, assigned, lost)
 
 
-def test_joining_tells_everything_and_a_plain_heartbeat_nothing(scene: Scene) -> None:
+def test_joining_sends_every_field_and_a_plain_heartbeat_none(scene: Scene) -> None:
     scene.join(0)
     joining, acknowledging = scene.group.heartbeats
     assert joining == ConsumerGroupHeartbeatRequest(
@@ -77,7 +77,7 @@ def test_joining_tells_everything_and_a_plain_heartbeat_nothing(scene: Scene) ->
     assert scene.last == ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=scene.member.member_id, member_epoch=1)
 
 
-def test_heartbeats_come_at_the_interval_that_the_coordinator_names(scene: Scene) -> None:
+def test_heartbeats_follow_the_interval_of_the_coordinator(scene: Scene) -> None:
     scene.join(0)
     count = len(scene.group.heartbeats)
     scene.clock.advance(INTERVAL_MS - 1)
@@ -90,14 +90,14 @@ def test_heartbeats_come_at_the_interval_that_the_coordinator_names(scene: Scene
     assert len(scene.group.heartbeats) == count + 1
 
 
-def test_an_interval_of_nothing_is_no_reason_to_spin(scene: Scene) -> None:
+def test_a_heartbeat_interval_of_zero_is_raised_to_the_minimum(scene: Scene) -> None:
     answer = beat(1)
     scene.group.beats = [type(answer)(member_epoch=1, heartbeat_interval_ms=0)]
     scene.member.poll()
     assert scene.member.until_heartbeat_ms() == HEARTBEAT_INTERVAL_MS_MIN
 
 
-def test_what_is_wanted_is_given_until_it_is_acknowledged(scene: Scene) -> None:
+def test_a_rebalance_is_returned_until_it_is_acknowledged(scene: Scene) -> None:
     scene.group.beats = [beat(1, {"orders": [0, 1]})]
     wanted = rebalance(assigned=frozenset({FIRST, SECOND}))
     assert scene.member.poll() == wanted
@@ -108,7 +108,7 @@ def test_what_is_wanted_is_given_until_it_is_acknowledged(scene: Scene) -> None:
     assert scene.member.owned == {FIRST, SECOND}
 
 
-def test_a_revocation_is_acknowledged_only_when_it_is_done(scene: Scene) -> None:
+def test_a_revocation_is_sent_to_the_coordinator_only_after_it_is_acknowledged(scene: Scene) -> None:
     scene.join(0, 1)
     scene.group.beats = [beat(1, {"orders": [1]})]
     scene.clock.advance(INTERVAL_MS)
@@ -129,7 +129,7 @@ def test_a_revocation_is_acknowledged_only_when_it_is_done(scene: Scene) -> None
 @pytest.mark.parametrize(
     "code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND]
 )
-def test_a_member_that_is_fenced_has_lost_its_partitions_and_joins_again(scene: Scene, code: ErrorCode) -> None:
+def test_a_fenced_member_loses_its_partitions_and_joins_again(scene: Scene, code: ErrorCode) -> None:
     scene.join(0)
     scene.group.beats = [beat(0, code=code)]
     scene.clock.advance(INTERVAL_MS)
@@ -149,7 +149,7 @@ def test_a_member_that_is_fenced_has_lost_its_partitions_and_joins_again(scene: 
     assert scene.last.subscribed_topic_names == ["orders"]
 
 
-def test_a_member_that_is_fenced_without_partitions_joins_again_at_once(scene: Scene) -> None:
+def test_a_fenced_member_without_partitions_joins_again_at_once(scene: Scene) -> None:
     scene.join()
     scene.group.beats = [beat(0, code=ErrorCode.UNKNOWN_MEMBER_ID), beat(3, {"orders": [1]})]
     scene.clock.advance(INTERVAL_MS)
@@ -157,7 +157,7 @@ def test_a_member_that_is_fenced_without_partitions_joins_again_at_once(scene: S
     assert scene.member.poll() == rebalance(assigned=frozenset({SECOND}))
 
 
-def test_after_an_answer_that_never_came_everything_is_told_again(scene: Scene) -> None:
+def test_after_a_lost_response_the_next_heartbeat_sends_every_field(scene: Scene) -> None:
     scene.join(0)
     scene.group.beats = [None, beat(2)]
     scene.clock.advance(INTERVAL_MS)
@@ -168,7 +168,7 @@ def test_after_an_answer_that_never_came_everything_is_told_again(scene: Scene) 
     assert scene.member.epoch == 2
 
 
-def test_a_coordinator_that_is_loading_is_asked_again(scene: Scene) -> None:
+def test_joining_is_retried_while_the_coordinator_loads(scene: Scene) -> None:
     scene.group.beats = [
         beat(0, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         beat(0, code=ErrorCode.NOT_COORDINATOR),
@@ -186,7 +186,7 @@ def test_a_refusal_to_join_is_raised(scene: Scene) -> None:
         scene.member.poll()
 
 
-def test_a_topic_that_no_broker_knows_yet_waits_for_the_next_heartbeat(scene: Scene) -> None:
+def test_partitions_of_a_topic_unknown_to_metadata_are_assigned_later(scene: Scene) -> None:
     scene.group.beats = [beat(1, {"orders": [0], "newer": [0]})]
     assert scene.member.poll() == rebalance(assigned=frozenset({FIRST}))
     scene.member.acknowledge()
@@ -199,7 +199,7 @@ def test_a_topic_that_no_broker_knows_yet_waits_for_the_next_heartbeat(scene: Sc
     assert len(asked) == 2
 
 
-def test_another_subscription_is_told_at_once(scene: Scene) -> None:
+def test_a_changed_subscription_is_sent_at_once(scene: Scene) -> None:
     scene.join(0)
     scene.member.subscribe(regex="ord.*")
     scene.member.poll()
@@ -210,7 +210,7 @@ def test_another_subscription_is_told_at_once(scene: Scene) -> None:
     assert scene.last.member_epoch == 1
 
 
-def test_leaving_is_said_once_and_its_failure_is_no_matter(scene: Scene) -> None:
+def test_leaving_is_sent_once_and_its_failure_is_ignored(scene: Scene) -> None:
     scene.member.leave()
     assert scene.group.heartbeats == [], "who never joined need not leave"
     scene.join(0)
@@ -221,6 +221,6 @@ def test_leaving_is_said_once_and_its_failure_is_no_matter(scene: Scene) -> None
     assert scene.member.owned == NOTHING
 
 
-def test_members_have_ids_of_their_own(scene: Scene) -> None:
+def test_each_member_has_its_own_id(scene: Scene) -> None:
     other = GroupMembership(GroupCoordinator(Cluster("127.0.0.1:1"), GROUP))
     assert other.member_id != scene.member.member_id

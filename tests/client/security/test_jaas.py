@@ -53,13 +53,13 @@ def test_values_are_quoted_as_java_reads_them(written: str, meant: str | None) -
         ("x" * (TEXT_LENGTH_MAX + 1), "more than 65536"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_password(text: str, complaint: str) -> None:
+def test_errors_do_not_contain_the_password(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint) as raised:
         parse_jaas(text)
     assert "secret" not in str(raised.value)
 
 
 @given(st.text())
-def test_any_password_survives_its_quotes(password: str) -> None:
+def test_any_password_survives_quoting(password: str) -> None:
     escaped = password.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     assert parse_jaas(f'{SCRAM} required password="{escaped}";').options["password"] == password

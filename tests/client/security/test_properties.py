@@ -49,11 +49,11 @@ def test_comments_and_empty_lines_are_skipped(tmp_path: Path) -> None:
         (b"#" * (BYTES_MAX + 1), "larger than 1048576 bytes"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, content: bytes, complaint: str) -> None:
+def test_errors_name_the_file(tmp_path: Path, content: bytes, complaint: str) -> None:
     with pytest.raises(ConfigError, match=rf"client\.properties.*{complaint}"):
         read(tmp_path, content)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.properties: No such file"):
         read_properties(tmp_path / "none.properties")

@@ -1,4 +1,4 @@
-"""Saying who we are, to a broker that plays along and to ones that do not."""
+"""SASL authentication with a broker that follows the protocol and with brokers that do not."""
 
 import base64
 import hashlib
@@ -85,7 +85,7 @@ def metadata(_: Request) -> MetadataResponse:
     ("mechanism", "authenticate"),
     [("PLAIN", plain), ("SCRAM-SHA-256", ScramServer("sha256")), ("SCRAM-SHA-512", ScramServer("sha512"))],
 )
-def test_a_broker_learns_who_we_are_before_anything_else(mechanism: str, authenticate: Script) -> None:
+def test_the_client_authenticates_before_any_other_request(mechanism: str, authenticate: Script) -> None:
     scripts: dict[type[Request], Script] = {
         SaslHandshakeRequest: handshake(mechanism),
         SaslAuthenticateRequest: authenticate,
@@ -109,7 +109,7 @@ def test_a_broker_learns_who_we_are_before_anything_else(mechanism: str, authent
         ("GSSAPI", plain, "does not take GSSAPI; it takes PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
     ],
 )
-def test_a_refusal_is_one_clear_error_without_the_password(
+def test_a_refused_authentication_is_one_clear_error_without_the_password(
     mechanism: str, authenticate: Script, complaint: str
 ) -> None:
     scripts: dict[type[Request], Script] = {
@@ -155,7 +155,7 @@ def test_a_broker_without_sasl_is_an_error(versions: list[tuple[int, int]], comp
         BrokerConnection(broker.endpoint, security=as_ann("PLAIN"))
 
 
-def test_a_broker_that_hangs_up_on_the_first_question_may_want_a_name() -> None:
+def test_after_a_hang_up_on_the_first_request_the_error_suggests_authentication() -> None:
     with (
         ScriptedBroker({MetadataRequest: lambda _: None}) as broker,
         BrokerConnection(broker.endpoint) as connection,

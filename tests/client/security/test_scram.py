@@ -1,4 +1,4 @@
-"""The exchanges that the RFCs print, and servers that lie."""
+"""SCRAM: the example exchanges of the RFCs, and dishonest servers."""
 
 import base64
 
@@ -39,7 +39,7 @@ def test_the_exchange_of_rfc_5802() -> None:
     scram.verify(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ=")
 
 
-def test_signs_that_separate_are_escaped_in_names() -> None:
+def test_separator_characters_in_names_are_escaped() -> None:
     assert exchange("a=b,c").first() == b"n,,n=a=3Db=2Cc,r=rOprNGfwEbeRWgbNEkqO"
 
 

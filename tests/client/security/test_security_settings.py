@@ -23,7 +23,7 @@ def test_settings_that_are_not_about_security_are_left_alone() -> None:
     assert read_security({"fetch.max.bytes": "1", "max.poll.records": "2", "key.deserializer": "x"}) is PLAINTEXT
 
 
-def test_plaintext_may_be_said() -> None:
+def test_plaintext_may_be_chosen_explicitly() -> None:
     assert read_security({"security.protocol": "plaintext"}) == PLAINTEXT
 
 
@@ -35,7 +35,7 @@ def test_tls_trusts_the_operating_system_and_checks_the_host_by_default() -> Non
     assert found.version_min == ssl.TLSVersion.TLSv1_2
 
 
-def test_the_names_of_librdkafka() -> None:
+def test_tls_settings_with_the_names_of_librdkafka() -> None:
     found = tls(
         {
             "ssl.ca.location": "ca.pem",
@@ -51,7 +51,7 @@ def test_the_names_of_librdkafka() -> None:
     assert found.key_password == "secret"
 
 
-def test_the_names_of_java_with_files() -> None:
+def test_tls_settings_with_the_names_of_java_and_files() -> None:
     found = tls(
         {
             "ssl.truststore.type": "pem",
@@ -65,7 +65,7 @@ def test_the_names_of_java_with_files() -> None:
     assert (found.certificate, found.key) == (Pem("ssl.keystore.location", file="me.pem"), None)
 
 
-def test_the_names_of_java_with_texts() -> None:
+def test_tls_settings_with_the_names_of_java_and_pem_text() -> None:
     found = tls(
         {
             "ssl.truststore.type": "PEM",
@@ -99,7 +99,7 @@ def test_names_and_passwords(name: str) -> None:
 
 
 @pytest.mark.parametrize(("module", "mechanism"), [("Plain", "PLAIN"), ("Scram", "SCRAM-SHA-256")])
-def test_names_and_passwords_as_java_is_given_them(module: str, mechanism: str) -> None:
+def test_names_and_passwords_in_a_java_jaas_setting(module: str, mechanism: str) -> None:
     text = f'org.example.{module}LoginModule required username="ann" password="secret";'
     settings = {**SASL, "sasl.mechanism": mechanism, "sasl.jaas.config": text}
     assert read_security(settings).credentials == Credentials(mechanism, "ann", "secret")
@@ -153,7 +153,7 @@ def test_names_and_passwords_as_java_is_given_them(module: str, mechanism: str) 
         ({**SASL, "sasl.username": "ann", "sasl.password": "secret\udcff"}, "the password .* cannot be sent"),
     ],
 )
-def test_what_is_unknown_or_contradictory_is_refused_by_its_name(settings: dict[str, str], complaint: str) -> None:
+def test_unknown_and_contradictory_settings_are_refused_by_name(settings: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint) as raised:
         read_security(settings)
     assert "secret" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""TLS to our broker behind a relay that ends it, and to relays that nobody should trust."""
+"""TLS to our broker behind a relay that terminates TLS, and to relays that must not be trusted."""
 
 import socket
 import ssl
@@ -79,13 +79,13 @@ def test_records_are_written_and_read_over_tls(relay: TlsRelay, authority: Autho
     assert read == values
 
 
-def test_trust_may_stand_in_the_setting_itself(relay: TlsRelay, authority: Authority) -> None:
+def test_trusted_certificates_may_be_given_as_text(relay: TlsRelay, authority: Authority) -> None:
     text = authority.certificate.read_text()
     settings = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": text}
     ask(relay, read_security(settings))
 
 
-def test_trust_may_be_a_directory(relay: TlsRelay, authority: Authority, tmp_path: Path) -> None:
+def test_trusted_certificates_may_be_a_directory(relay: TlsRelay, authority: Authority, tmp_path: Path) -> None:
     security = read_security({"security.protocol": "SSL", "ssl.ca.location": str(tmp_path)})
     with pytest.raises(AuthenticationFailed, match="not to be trusted"):
         ask(relay, security)
@@ -94,21 +94,23 @@ def test_trust_may_be_a_directory(relay: TlsRelay, authority: Authority, tmp_pat
     ask(relay, security)
 
 
-def test_a_certificate_of_an_unknown_authority_is_refused(relay: TlsRelay) -> None:
+def test_a_server_certificate_of_an_unknown_authority_is_refused(relay: TlsRelay) -> None:
     # The operating system's authorities have not signed it.
     with pytest.raises(AuthenticationFailed, match=r"certificate of .* is not to be trusted: .*issuer") as raised:
         ask(relay, read_security({"security.protocol": "SSL"}))
     assert not raised.value.is_retriable
 
 
-def test_a_certificate_for_another_host_is_refused_unless_that_is_allowed(authority: Authority) -> None:
+def test_a_certificate_for_another_host_is_refused_unless_the_check_is_off(authority: Authority) -> None:
     with secured(TlsRelay(authority.issue("elsewhere", hosts="DNS:elsewhere.example"))) as elsewhere:
         with pytest.raises(AuthenticationFailed, match=r"127\.0\.0\.1"):
             ask(elsewhere, trusting(authority))
         ask(elsewhere, trusting(authority, ssl_endpoint_identification_algorithm=""))
 
 
-def test_a_broker_that_wants_our_certificate_gets_it(server: Identity, client: Identity, authority: Authority) -> None:
+def test_a_client_certificate_is_sent_if_the_broker_wants_one(
+    server: Identity, client: Identity, authority: Authority
+) -> None:
     both = {"ssl.keystore.type": "PEM", "ssl.key.password": PASSWORD}
     trust = {"security.protocol": "SSL", "ssl.ca.location": str(authority.certificate)}
     texts = {
@@ -127,7 +129,7 @@ def test_a_broker_that_wants_our_certificate_gets_it(server: Identity, client: I
 
 
 @pytest.mark.parametrize("password", ["wrong", None])
-def test_a_key_that_cannot_be_opened_is_named_and_its_password_is_not(
+def test_the_error_for_an_unreadable_key_names_the_key_but_not_its_password(
     relay: TlsRelay, client: Identity, authority: Authority, password: str | None
 ) -> None:
     given = {} if password is None else {"ssl_key_password": password}
@@ -139,9 +141,7 @@ def test_a_key_that_cannot_be_opened_is_named_and_its_password_is_not(
     assert "wrong" not in str(raised.value)
 
 
-def test_files_that_are_missing_or_hold_something_else_are_named(
-    relay: TlsRelay, authority: Authority, tmp_path: Path
-) -> None:
+def test_missing_and_invalid_certificate_files_are_named(relay: TlsRelay, authority: Authority, tmp_path: Path) -> None:
     text = tmp_path / "text.pem"
     text.write_text("tea")
     for name, file, complaint in (
@@ -154,7 +154,7 @@ def test_files_that_are_missing_or_hold_something_else_are_named(
 
 
 @pytest.mark.parametrize("text", ["", "tea", "thé", "\0"])
-def test_a_text_that_is_no_certificate_is_named_by_its_setting(relay: TlsRelay, text: str) -> None:
+def test_the_error_for_an_invalid_certificate_text_names_the_setting(relay: TlsRelay, text: str) -> None:
     settings = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": text}
     with pytest.raises(ConfigError, match=r"ssl\.truststore\.certificates: its text"):
         ask(relay, read_security(settings))
@@ -167,7 +167,7 @@ def test_a_version_of_tls_that_the_broker_does_not_speak_is_refused(server: Iden
         ask(old, trusting(authority, ssl_enabled_protocols="TLSv1.3"))
 
 
-def test_plain_talk_to_tls_and_tls_to_plain_talk_are_told_apart(
+def test_plaintext_to_a_tls_port_and_tls_to_a_plaintext_port_are_told_apart(
     relay: TlsRelay, authority: Authority, broker: Broker
 ) -> None:
     with pytest.raises(ClientError, match=r"it speaks TLS there \(security.protocol\)|closed|reset"):
@@ -179,13 +179,13 @@ def test_plain_talk_to_tls_and_tls_to_plain_talk_are_told_apart(
         cluster.metadata()
 
 
-def test_a_broker_that_is_silent_does_not_hold_us(authority: Authority) -> None:
+def test_a_silent_broker_times_out_the_tls_handshake(authority: Authority) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ConnectionLost, match="TLS in time"):
         BrokerConnection(Endpoint(*silent.getsockname()), security=trusting(authority), timeout_ms=50)
 
 
-class Hasty(Peer):
-    """Answers two requests in one record of TLS."""
+class HastyBroker(Peer):
+    """Answers two requests in one TLS record."""
 
     def __init__(self, identity: Identity) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -210,8 +210,8 @@ class Hasty(Peer):
         return struct.pack(">i", len(out)) + out
 
 
-def test_an_answer_that_tls_holds_already_has_arrived(server: Identity, authority: Authority) -> None:
-    with Hasty(server) as hasty, BrokerConnection(hasty.endpoint, security=trusting(authority)) as connection:
+def test_a_response_that_tls_has_already_buffered_counts_as_arrived(server: Identity, authority: Authority) -> None:
+    with HastyBroker(server) as hasty, BrokerConnection(hasty.endpoint, security=trusting(authority)) as connection:
         first = connection.send(MetadataRequest(topics=None), MetadataResponse)
         second = connection.send(MetadataRequest(topics=None), MetadataResponse)
         assert not connection.has_arrived(first)

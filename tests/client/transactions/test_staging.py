@@ -1,4 +1,4 @@
-"""Writers that stage and batches that are published, against a real broker and as real consumers read them."""
+"""Staged writes and published batches against a real broker, as real consumers read them."""
 
 import time
 from pathlib import Path
@@ -74,7 +74,7 @@ def encoded(where: TopicPartition, *values: bytes) -> EncodedBatch:
 
 
 def staged(cluster: Cluster, application: str, task: str, topic: str, *values: bytes) -> StagedWriter:
-    """One value to each partition in turn."""
+    """Stage one value in each partition in turn."""
     writer = StagingWriter(cluster, staging_id(application, task))
     writer.write(encoded(place(topic, index % PARTITIONS), value) for index, value in enumerate(values))
     written = writer.flush()
@@ -88,7 +88,7 @@ def write_on(writer: StagingWriter, topic: str) -> None:
 
 
 def committed(broker: Reachable, topic: str) -> list[bytes]:
-    """As a consumer of librdkafka reads them, once no transaction is open any more."""
+    """Values that a librdkafka consumer reads with read_committed, once no transaction is open any more."""
     deadline = time.monotonic() + DEADLINE_S
     for partition in range(PARTITIONS):
         while last_stable_offset(broker, topic, partition) < high_watermark(broker, topic, partition):
@@ -104,7 +104,7 @@ def state(cluster: Cluster, transactional_id: str) -> str:
 # -- batches
 
 
-def test_what_several_writers_staged_appears_at_once(
+def test_rows_of_several_writers_become_visible_together(
     broker: Broker, cluster: Cluster, topic: str, application: str
 ) -> None:
     writers = [staged(cluster, application, f"{task}-0", topic, b"%d" % task, b"%d" % task) for task in range(4)]
@@ -114,7 +114,7 @@ def test_what_several_writers_staged_appears_at_once(
     assert committed(broker, topic) == [b"0", b"0", b"1", b"1", b"2", b"2", b"3", b"3"]
 
 
-def test_batch_follows_batch_under_the_same_ids_and_each_appears_once(
+def test_successive_batches_under_the_same_ids_each_appear_once(
     broker: Broker, cluster: Cluster, topic: str, application: str
 ) -> None:
     for batch_id in range(5):
@@ -145,7 +145,7 @@ def test_an_older_batch_is_refused(cluster: Cluster, topic: str, application: st
     assert state(cluster, writer.transactional_id) == "Ongoing"
 
 
-def test_an_abort_hides_what_was_staged_and_remembers_nothing(
+def test_an_abort_hides_staged_rows_and_records_no_batch(
     broker: Broker, cluster: Cluster, topic: str, application: str
 ) -> None:
     writer = staged(cluster, application, "0-0", topic, b"never")
@@ -182,9 +182,7 @@ def test_speculative_duplicates_are_aborted_with_the_batch_and_fenced(
     assert committed(broker, topic) == [b"row"]
 
 
-def test_a_writer_that_was_published_cannot_go_on(
-    broker: Broker, cluster: Cluster, topic: str, application: str
-) -> None:
+def test_a_published_writer_cannot_write_more(broker: Broker, cluster: Cluster, topic: str, application: str) -> None:
     zombie = StagingWriter(cluster, staging_id(application, "0-0"))
     zombie.write_records(place(topic), [Record(0, NOW_MS, b"key", b"row")])
     written = zombie.flush()
@@ -197,7 +195,7 @@ def test_a_writer_that_was_published_cannot_go_on(
     assert committed(broker, topic) == [b"row"]
 
 
-def test_an_attempt_that_is_repeated_replaces_the_one_before(
+def test_a_repeated_attempt_fences_the_previous_one(
     broker: Broker, cluster: Cluster, topic: str, application: str
 ) -> None:
     lost = staged(cluster, application, "0-0", topic, b"lost")
@@ -210,7 +208,9 @@ def test_an_attempt_that_is_repeated_replaces_the_one_before(
     assert committed(broker, topic) == [b"repeated"]
 
 
-def test_orphans_end_by_their_time_out(broker: Broker, cluster: Cluster, topic: str, application: str) -> None:
+def test_an_orphaned_transaction_is_aborted_at_its_time_out(
+    broker: Broker, cluster: Cluster, topic: str, application: str
+) -> None:
     writer = StagingWriter(cluster, staging_id(application, "0-0"), timeout_ms=100)
     writer.write([encoded(place(topic), b"orphan")])
     orphan = writer.flush()
@@ -226,7 +226,7 @@ def test_orphans_end_by_their_time_out(broker: Broker, cluster: Cluster, topic: 
 # -- writers
 
 
-def test_a_writer_without_rows_is_nobody(cluster: Cluster, topic: str, application: str) -> None:
+def test_a_writer_without_rows_starts_no_transaction(cluster: Cluster, topic: str, application: str) -> None:
     writer = StagingWriter(cluster, staging_id(application, "0-0"))
     writer.write([])
     writer.write([encoded(place(topic))])
@@ -238,7 +238,7 @@ def test_a_writer_without_rows_is_nobody(cluster: Cluster, topic: str, applicati
         state(cluster, staging_id(application, "0-0"))
 
 
-def test_a_writer_that_gives_up_is_aborted_at_once(
+def test_aborting_a_writer_aborts_its_transaction_at_once(
     broker: Broker, cluster: Cluster, topic: str, application: str
 ) -> None:
     writer = StagingWriter(cluster, staging_id(application, "0-0"))
@@ -252,7 +252,7 @@ def test_a_writer_that_gives_up_is_aborted_at_once(
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_encoded_and_plain_rows_of_one_writer_keep_their_order(
+def test_encoded_batches_and_single_records_of_a_writer_keep_their_order(
     broker: Broker, cluster: Cluster, topic: str, application: str, codec: Codec
 ) -> None:
     told: list[DeliveredBatch] = []
@@ -281,7 +281,7 @@ def test_a_batch_that_is_too_large_for_its_topic_is_split(broker: Broker, cluste
     assert committed(broker, topic) == [*values, b"after"]
 
 
-def test_much_at_once_goes_out_in_several_requests(
+def test_a_large_write_is_sent_in_several_requests(
     broker: Broker, cluster: Cluster, topic: str, application: str
 ) -> None:
     large = b"x" * (REQUEST_BYTES_MAX // 16)
@@ -294,7 +294,7 @@ def test_much_at_once_goes_out_in_several_requests(
     assert committed(broker, topic) == [large] * 20
 
 
-def test_an_error_ends_the_writer(cluster: Cluster, topic: str, application: str) -> None:
+def test_a_writer_that_failed_stays_failed(cluster: Cluster, topic: str, application: str) -> None:
     writer = StagingWriter(cluster, staging_id(application, "0-0"))
     for _ in range(2):
         with pytest.raises(ClientError, match="partitions 0 to 1, not 9"):
@@ -307,7 +307,7 @@ def test_an_error_ends_the_writer(cluster: Cluster, topic: str, application: str
 # -- brokers
 
 
-def test_only_a_broker_that_offers_it_supports_publishing(cluster: Cluster, application: str) -> None:
+def test_publishing_is_supported_only_if_the_broker_offers_the_api(cluster: Cluster, application: str) -> None:
     assert supports_publish(cluster)
     with ScriptedBroker() as kafka:
         kafka.scripts[MetadataRequest] = leading({"t": 1}, {1: kafka.endpoint})
@@ -316,7 +316,7 @@ def test_only_a_broker_that_offers_it_supports_publishing(cluster: Cluster, appl
             assert len(kafka.sent(ApiVersionsRequest)) == 1
 
 
-def test_a_passing_refusal_is_asked_again_and_a_lasting_one_is_told() -> None:
+def test_a_retriable_refusal_is_retried_and_a_fatal_one_raised() -> None:
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.POLICY_VIOLATION]
 
     def answer(_: object) -> PublishBatchResponse:
@@ -332,7 +332,7 @@ def test_a_passing_refusal_is_asked_again_and_a_lasting_one_is_told() -> None:
     assert not codes
 
 
-def test_a_publish_whose_answer_was_lost_is_asked_again_and_publishes_once(application: str) -> None:
+def test_a_publish_whose_response_was_lost_is_retried_and_publishes_once(application: str) -> None:
     with Relay() as relay, Broker({"advertised.listeners": str(relay.endpoint)}) as broker:
         relay.target = Endpoint.parse(f"127.0.0.1:{broker.node.addresses['kafka'].port}")
         lost: list[int] = []
@@ -352,7 +352,7 @@ def test_a_publish_whose_answer_was_lost_is_asked_again_and_publishes_once(appli
             assert committed(broker, topic) == [b"row"]
 
 
-def test_batches_survive_a_broker_that_is_killed_before_and_after_they_are_published(
+def test_batches_survive_kills_of_the_broker_before_and_after_they_are_published(
     tmp_path: Path, application: str
 ) -> None:
     with BrokerProcess(tmp_path / "data", {"transaction.state.log.num.partitions": "4"}) as broker:
@@ -362,11 +362,11 @@ def test_batches_survive_a_broker_that_is_killed_before_and_after_they_are_publi
                 rows = [b"%d-%d" % (batch_id, row) for row in range(20)]
                 writers = [staged(cluster, application, f"{task}-0", topic, *rows[task::4]) for task in range(4)]
                 orphan = staged(cluster, application, "0-9", topic, b"orphan")
-                # Between staging and publishing,
+                # The first kill comes between staging and publishing,
                 broker.kill()
                 broker.start()
                 assert not publish(cluster, application, batch_id, writers).is_replay
-                # and right after the answer, when markers may be missing.
+                # the second right after the response, when markers may still be missing.
                 broker.kill()
                 broker.start()
                 again = staged(cluster, application, "0-0", topic, *rows)

@@ -1,4 +1,4 @@
-"""A broker that goes away under its groups, politely or by kill -9, and comes back: nobody has to do anything."""
+"""A broker that is stopped or killed with kill -9 and comes back: its groups go on without intervention."""
 
 from collections import Counter
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_a_group_goes_on_when_its_broker_comes_back(tmp_path: Path, client: str)
         for end in (broker.kill, broker.stop, broker.kill):
             before = crew.acknowledged()
             crew.feed(RECORDS_AT_A_TIME)
-            # In the midst of their work.
+            # The members are busy at this moment.
             crew.wait_until(lambda before=before: crew.acknowledged() > before)
             acknowledged = crew.acknowledged()
             end()

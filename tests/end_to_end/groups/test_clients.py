@@ -1,4 +1,4 @@
-"""What members ask of the clients that they are made of, and not every client does by itself."""
+"""Client behaviour that test members depend on, and that not every client library has by itself."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ class Owner:
         self.owned.difference_update(partitions)
 
 
-# kafka-python is at home only in a process of its own: its import warns.
+# kafka-python runs only in a process of its own, because its import warns.
 @pytest.mark.parametrize("name", sorted(CLIENTS.keys() - {"kafka-python"}))
 def test_a_client_closes_while_its_broker_is_gone(tmp_path: Path, name: str) -> None:
     owner = Owner()

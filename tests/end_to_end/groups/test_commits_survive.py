@@ -1,4 +1,4 @@
-"""A commit that was acknowledged is there after kill -9 and restart, round after round."""
+"""An acknowledged commit is still there after kill -9 and restart, round after round."""
 
 import threading
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ class Committer:
 @pytest.mark.parametrize("flush", ["ack", "os"])
 @pytest.mark.parametrize("client", ["confluent-range", "confluent-consumer", "aiokafka"])
 def test_no_acknowledged_commit_is_lost_to_a_kill(tmp_path: Path, client: str, flush: str) -> None:
-    """kill -9 takes the process, not the page cache: no policy of flushing may lose a commit to it."""
+    """kill -9 ends the process but not the page cache, so no flush policy may lose a commit."""
     group = f"group-{uuid4().hex}"
     with BrokerProcess(tmp_path / "data", {**SETTINGS, "headwater.flush": flush}) as broker:
         with RawClient(broker) as raw:

@@ -1,4 +1,4 @@
-"""Commits of those who have no right to them any more, refused with Kafka's codes in every version of OffsetCommit."""
+"""Commits of fenced and unknown members are refused with Kafka's codes in every version of OffsetCommit."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -30,7 +30,7 @@ FIRST_VERSION_WITH_EPOCHS = 9
 
 
 class Group(NamedTuple):
-    """One group, one topic, and the version that both are tried with."""
+    """One group, one topic, and the version of OffsetCommit under test."""
 
     client: RawClient
     id: str
@@ -107,7 +107,7 @@ def test_a_member_that_left_cannot_commit(group: Group) -> None:
     assert group.commit(Place(), 3) == 0, "without members everybody may"
 
 
-def test_a_generation_of_a_group_that_is_not_there_is_refused(group: Group) -> None:
+def test_a_commit_with_a_generation_for_a_missing_group_is_refused(group: Group) -> None:
     find(group.client, group.id)
     has_epochs = group.version >= FIRST_VERSION_WITH_EPOCHS
     refusal = ErrorCode.GROUP_ID_NOT_FOUND if has_epochs else ErrorCode.ILLEGAL_GENERATION
@@ -115,7 +115,7 @@ def test_a_generation_of_a_group_that_is_not_there_is_refused(group: Group) -> N
 
 
 def test_a_static_member_that_was_replaced_is_fenced(group: Group) -> None:
-    """Before version 7 a commit does not name the instance; the member's own id is unknown by then."""
+    """Before version 7 a commit does not name the instance, so the broker sees only an unknown member id."""
     first = only_member(group.client, group.id, "instance")
     assert group.commit(first, 5) == 0
     joined = join(group.client, group.id, Place(instance_id="instance"))
@@ -132,7 +132,7 @@ def test_a_static_member_that_was_replaced_is_fenced(group: Group) -> None:
     assert group.committed() == 6
 
 
-def test_a_member_of_the_next_generation_commits_in_its_epoch_alone(group: Group) -> None:
+def test_a_consumer_protocol_member_commits_in_its_current_epoch_only(group: Group) -> None:
     place = consumer_member(group.client, group.id, group.topic)
 
     if group.version < FIRST_VERSION_WITH_EPOCHS:
@@ -147,7 +147,7 @@ def test_a_member_of_the_next_generation_commits_in_its_epoch_alone(group: Group
     assert group.committed() == 5
 
 
-def test_a_member_of_the_next_generation_that_left_cannot_commit(group: Group) -> None:
+def test_a_consumer_protocol_member_that_left_cannot_commit(group: Group) -> None:
     place = consumer_member(group.client, group.id, group.topic)
     stays = consumer_member(group.client, group.id, group.topic)
     assert member_heartbeat(group.client, group.id, place._replace(generation=-1)).error_code == 0
@@ -157,7 +157,7 @@ def test_a_member_of_the_next_generation_that_left_cannot_commit(group: Group) -
     assert group.committed() == -1
 
 
-def test_a_static_member_of_the_next_generation_that_was_replaced_is_unknown(group: Group) -> None:
+def test_a_replaced_static_member_of_the_consumer_protocol_is_unknown(group: Group) -> None:
     first = consumer_member(group.client, group.id, group.topic, "instance")
     assert member_heartbeat(group.client, group.id, first, topics=[group.topic]).error_code == 0, (
         "it is alive and keeps its instance"

@@ -1,4 +1,4 @@
-"""What a member writes down, with a client that does as the test says."""
+"""The events that a test member records, with a scripted client."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class PlayedClient:
 def test_a_generation_counts_from_its_assignment_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A broker that ends after a JoinGroup and before the SyncGroup gives the same number out twice."""
+    """A broker that ends between JoinGroup and SyncGroup hands out the same generation number twice."""
     client = PlayedClient()
     monkeypatch.setitem(CLIENTS, "played", lambda options, owner: client)  # type: ignore[arg-type]
     member = Member(OPTIONS)

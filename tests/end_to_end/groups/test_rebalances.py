@@ -1,5 +1,5 @@
 """Groups whose members come, go, die and sleep: every record is processed, none twice in a generation, and no partition
-has two owners. Checked from what the members themselves wrote down."""
+has two owners. Checked against the events that the members recorded."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_members_come_and_go_and_every_record_is_processed(broker: BrokerProcess, client: str) -> None:
     def next_stage() -> None:
-        # The records come while the members change.
+        # Records arrive while the membership changes.
         crew.feed(RECORDS // STAGES)
         crew.settle()
 

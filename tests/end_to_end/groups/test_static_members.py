@@ -1,4 +1,4 @@
-"""Two consumers with the same `group.instance.id`: each protocol has its own answer to who is the real one."""
+"""Two consumers with the same `group.instance.id`: each protocol has its own rule for which one stays."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ POLL_S = 0.05
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    # A session that outlasts the test: a member that closes is not gone, but away.
+    # The session outlasts the test: a static member that closes stays in the group.
     settings = {**SETTINGS, "group.consumer.max.session.timeout.ms": "600000"}
     with Broker({**settings, "group.consumer.session.timeout.ms": "600000"}) as broker:
         yield broker
@@ -52,7 +52,7 @@ class StaticMember:
         self.is_assigned = True
 
     def poll(self) -> str | None:
-        """The name of what is wrong."""
+        """Poll once; the name of the error, if there is one."""
         try:
             message = self._consumer.poll(POLL_S)
         except KafkaException as error:
@@ -71,9 +71,9 @@ class StaticMember:
         self._consumer.close()
 
 
-def poll_until_told(told: StaticMember, other: StaticMember | None = None) -> str:
+def poll_until_error(member: StaticMember, other: StaticMember | None = None) -> str:
     for _ in range(int(DEADLINE_S / POLL_S)):
-        if (error := told.poll()) is not None:
+        if (error := member.poll()) is not None:
             return error
         if other is not None:
             other.poll()
@@ -94,7 +94,7 @@ def offset(broker: Broker, topic: str) -> int:
         return committed(raw, topic, topic).committed_offset
 
 
-def test_of_two_classic_members_the_later_one_fences_the_one_before(broker: Broker, topic: str) -> None:
+def test_the_later_of_two_classic_static_members_fences_the_earlier(broker: Broker, topic: str) -> None:
     settings: dict[str, str | int] = {
         "group_protocol": "classic",
         "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
@@ -107,7 +107,7 @@ def test_of_two_classic_members_the_later_one_fences_the_one_before(broker: Brok
         assert first.commit(1) is None
         second = StaticMember(broker, topic, **settings)
 
-        assert poll_until_told(first, second) in {"_FATAL", "FENCED_INSTANCE_ID"}
+        assert poll_until_error(first, second) in {"_FATAL", "FENCED_INSTANCE_ID"}
         poll_until_assigned(second)
 
         assert first.commit(2) in {"_FATAL", "FENCED_INSTANCE_ID"}
@@ -120,7 +120,7 @@ def test_of_two_classic_members_the_later_one_fences_the_one_before(broker: Brok
             second.close()
 
 
-def test_of_two_members_of_the_next_generation_the_first_one_stays(broker: Broker, topic: str) -> None:
+def test_the_first_of_two_consumer_protocol_static_members_stays(broker: Broker, topic: str) -> None:
     first = StaticMember(broker, topic, group_protocol="consumer")
     second = third = None
     try:
@@ -128,7 +128,7 @@ def test_of_two_members_of_the_next_generation_the_first_one_stays(broker: Broke
         assert first.commit(1) is None
         second = StaticMember(broker, topic, group_protocol="consumer")
 
-        assert poll_until_told(second, first) in {"_FATAL", "UNRELEASED_INSTANCE_ID"}
+        assert poll_until_error(second, first) in {"_FATAL", "UNRELEASED_INSTANCE_ID"}
 
         assert first.commit(2) is None
         first.close()

@@ -1,4 +1,4 @@
-"""Records are copied exactly once, and in order, although copiers and the broker are killed again and again."""
+"""Records are copied exactly once and in order although copiers and the broker are killed repeatedly."""
 
 from pathlib import Path
 
@@ -10,12 +10,14 @@ from tests.support.transactions.kills import check_transactions, copy_amid_kills
 
 pytestmark = pytest.mark.slow
 
-# Where in a transaction somebody is killed.
+# The steps of a transaction at which a copier or the broker is killed.
 STEPS = ("begun", "halfway", "sent", "committed")
 
 
 @pytest.mark.parametrize("group_protocol", GROUP_PROTOCOLS)
-def test_every_record_is_copied_once_whoever_is_killed(tmp_path: Path, group_protocol: str) -> None:
+def test_every_record_is_copied_once_although_copiers_and_broker_are_killed(
+    tmp_path: Path, group_protocol: str
+) -> None:
     with (
         BrokerProcess(tmp_path / "data", SETTINGS) as broker,
         Copiers(broker, group_protocol, "source", "target") as copiers,

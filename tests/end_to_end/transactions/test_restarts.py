@@ -1,4 +1,4 @@
-"""What was aborted stays hidden, and what is open stays open, over restarts of the broker."""
+"""Over restarts of the broker, aborted records stay hidden and open transactions stay open."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PARTITIONS = 2
 TRANSACTIONS = 60
 RECORDS = 20
-# So that aborted transactions lie in many segments, and some across two.
+# Small segments, so that aborted transactions lie in many of them, and some span two.
 SEGMENT_BYTES = "4096"
 
 ENDS: dict[str, Callable[[BrokerProcess], object]] = {"stop": BrokerProcess.stop, "kill": BrokerProcess.kill}
@@ -41,7 +41,7 @@ def test_aborted_records_stay_hidden_over_restarts(tmp_path: Path, end: Callable
         visible: list[bytes] = []
 
         def write(transaction: int) -> list[bytes]:
-            """Into the transaction that is open; that of the other producer is too, so that their records mingle."""
+            """Write into this transaction; the other producer's is open too, so that their records are interleaved."""
             of_this = [b"%d" % transaction] * RECORDS
             for number, value in enumerate(of_this):
                 producers[transaction % 2].produce("topic", value, key=b"key", partition=number % PARTITIONS)
@@ -61,7 +61,7 @@ def test_aborted_records_stay_hidden_over_restarts(tmp_path: Path, end: Callable
             else:
                 before.abort_transaction()
             opened = next_one
-        # The last one is still open.
+        # The last transaction is still open.
         for _ in range(2):
             end(broker)
             broker.start()

@@ -1,4 +1,4 @@
-"""A transaction that nobody ends keeps readers of committed records waiting, but not for ever."""
+"""A transaction that its producer never ends blocks read_committed consumers only until its time-out."""
 
 import time
 from pathlib import Path
@@ -22,13 +22,13 @@ from tests.support.transactions.copiers import SETTINGS
 
 pytestmark = pytest.mark.slow
 
-# Long enough to see that the transaction is open while it is.
+# Long enough for the test to observe the open transaction.
 TIMEOUT_MS = 3000
 BEHIND = 10
 
 
 def leave_open(broker: Reachable) -> Producer:
-    """A transaction with one record, and records of others behind it."""
+    """Leave a transaction with one record open, followed by records of other producers."""
     with RawClient(broker) as raw:
         raw.create("topic")
     other = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
@@ -42,11 +42,11 @@ def leave_open(broker: Reachable) -> Producer:
     return forgetful
 
 
-def test_a_reader_that_waits_behind_an_open_transaction_goes_on_when_its_time_is_over(tmp_path: Path) -> None:
+def test_a_reader_behind_an_open_transaction_goes_on_after_its_time_out(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", SETTINGS) as broker:
         forgetful = leave_open(broker)
         assert (last_stable_offset(broker, "topic"), high_watermark(broker, "topic")) == (0, 1 + BEHIND)
-        # Each record, and None where there is nothing more to read.
+        # Each record; None marks a poll that found nothing more to read.
         found: list[bytes | str | None] = []
         consumer = reader(broker)
         deadline = time.monotonic() + DEADLINE_S
@@ -60,14 +60,14 @@ def test_a_reader_that_waits_behind_an_open_transaction_goes_on_when_its_time_is
             consumer.close()
 
         assert found[: 1 + BEHIND] == [None, *(b"%d" % number for number in range(BEHIND))]
-        # With the marker that ended the transaction.
+        # Including the marker that ended the transaction.
         assert last_stable_offset(broker, "topic") == high_watermark(broker, "topic") == 2 + BEHIND
         with pytest.raises(KafkaException):
             forgetful.commit_transaction()
         assert [copy.value for copy in read(broker, "topic", 1)[0]] == [b"behind"] * BEHIND
 
 
-def test_the_time_of_a_transaction_is_over_although_the_broker_was_killed_meanwhile(tmp_path: Path) -> None:
+def test_a_transaction_times_out_although_the_broker_was_killed_meanwhile(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", SETTINGS) as broker:
         forgetful = leave_open(broker)
         broker.kill()

@@ -1,4 +1,4 @@
-"""A copier that sleeps through its replacement, amid a transaction, and then goes on as if nothing had happened."""
+"""A zombie: a copier that sleeps in the middle of a transaction, is replaced, and then goes on unaware."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_a_zombie_is_fenced_and_none_of_its_records_appear(
         copiers.wait_until(lambda: bool(copiers.steps("halfway")))
         zombie.fall_asleep()
         if is_timed_out:
-            # Nobody but the coordinator ends its transaction.
+            # Only the coordinator can end its transaction.
             wait_until_stable(broker, target)
         copier = copiers.start(source)
         copiers.copy_up_to({0: RECORDS})

@@ -1,4 +1,4 @@
-"""Bits that rot in the files of a broker while it is stopped: what it makes of each, and what clients then get.
+"""Bit rot in the files of a stopped broker: how the broker handles each damage, and what clients then read.
 
 Law: no client gets a record that was not written, none is passed over in silence, and what is damaged is told.
 """
@@ -29,13 +29,13 @@ SETTINGS: Final = {"offsets.topic.num.partitions": "1", "transaction.state.log.n
 TOPICS: Final = ("plain", "transacted", "compacted")
 CUTS_IN: Final = 6
 
-# By offset, what each partition holds: a value, or None for the marker of a transaction.
+# The content of each partition by offset: a value, or None for a transaction marker.
 Content = dict[str, dict[int, bytes | None]]
 
 
 @dataclass(slots=True)
 class Rot:
-    """One damage: a bit that flipped, or a file that lost its end."""
+    """One damage: a flipped bit, or a file that lost its end."""
 
     path: Path
     position: int
@@ -50,14 +50,14 @@ class Rot:
 @dataclass(slots=True)
 class Outcome:
     refusal: str | None = None
-    # By topic, what stopped a reader before the end.
+    # By topic, the error that stopped a reader before the end.
     errors: dict[str, ErrorCode] = field(default_factory=dict[str, ErrorCode])
     reports: list[str] = field(default_factory=list[str])
     violations: list[str] = field(default_factory=list[str])
 
 
 async def fill(directory: Path) -> Content:
-    """A broker that has lived for a while, and was stopped in order."""
+    """Run a broker for a while and stop it cleanly; returns the content of its topics."""
     async with running(directory, SETTINGS) as broker:
         small: dict[str, Any] = {"segment_bytes": "900", "index_interval_bytes": "100"}
         plain = await create(broker, "plain", **small)
@@ -82,10 +82,10 @@ async def fill(directory: Path) -> Content:
 
 
 def damage(source: Path, target: Path, random: Random) -> Rot:
-    """Copies a data directory, and harms one file of the copy."""
+    """Copy a data directory, and damage one file of the copy."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
-    # Every kind of file as often as any other: most are those of logs.
+    # Each kind of file is equally likely, although most files are log segments.
     kinds: dict[str, list[Path]] = {}
     for path in sorted(target.rglob("*")):
         if path.is_file() and path.stat().st_size:
@@ -106,7 +106,7 @@ def damage(source: Path, target: Path, random: Random) -> Rot:
 
 
 async def live_with(directory: Path, content: Content, reports: list[str]) -> Outcome:
-    """Starts a broker on what is there and reads everything. `reports` gets what it logs."""
+    """Start a broker on this directory and read everything. `reports` collects its log lines."""
     told = [str(found) for found in _verify(directory)]
     try:
         broker = start(directory, SETTINGS)
@@ -128,7 +128,7 @@ async def live_with(directory: Path, content: Content, reports: list[str]) -> Ou
 
 @contextmanager
 def gathered_reports() -> Generator[list[str]]:
-    """What the broker logs meanwhile."""
+    """Collect the lines that the broker logs during the block."""
     handler = _Reports()
     logger = logging.getLogger("headwater")
     logger.addHandler(handler)
@@ -158,7 +158,7 @@ def _verify(directory: Path) -> list[object]:
 
 
 async def _served(broker: Broker, partition: Partition) -> tuple[dict[int, bytes | None], ErrorCode | None]:
-    """What a client gets that reads from the beginning, and verifies nothing by itself."""
+    """Records that a client gets which reads from the beginning and verifies no checksums."""
     found: dict[int, bytes | None] = {}
     offset = partition.start_offset
     while offset < partition.high_watermark:
@@ -202,7 +202,7 @@ def _compare(
 
 
 async def run(directory: Path, *, seed: int, deadline: float) -> int:
-    """The long form, until the deadline on the monotonic clock: how many damages were lived with."""
+    """The long form, until the deadline on the monotonic clock; returns the number of damages tried."""
     content = await fill(directory / "sound")
     random = Random(seed)
     count = 0

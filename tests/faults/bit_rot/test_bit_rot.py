@@ -1,4 +1,4 @@
-"""Whatever rots on the disk of a stopped broker."""
+"""Bit rot on the disk of a stopped broker never reaches a client."""
 
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ ROTS = 100
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_no_client_gets_what_rotted(tmp_path: Path, seed: int) -> None:
+async def test_no_client_gets_damaged_records(tmp_path: Path, seed: int) -> None:
     content: Content = await fill(tmp_path / "sound")
     assert [len(found) for found in content.values()] == [40, 24, 7]
     random = Random(seed)
@@ -26,7 +26,7 @@ async def test_no_client_gets_what_rotted(tmp_path: Path, seed: int) -> None:
 
 
 async def test_topics_do_not_vanish_when_the_start_of_their_catalog_rots(tmp_path: Path) -> None:
-    """Nobody deletes from the head of what the broker writes for itself, so no checkpoint can say that somebody did."""
+    """The broker never deletes the head of an internal log, so a checkpoint that claims it must be wrong."""
     content = await fill(tmp_path)
     offsets = {TopicPartition(TopicName(topic), 0): 4 for topic in ("__headwater_catalog", "__transaction_state")}
     checkpoints.write_offsets(Disk(), tmp_path / checkpoints.START_OFFSETS, offsets)

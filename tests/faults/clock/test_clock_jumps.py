@@ -29,7 +29,7 @@ DEADLINE_S = 60
 
 
 class JumpingClock(SystemClock):
-    """Its wall time is off by as much as the test says. Time goes on as ever."""
+    """A clock whose wall time the test can shift; its monotonic time is unaffected."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0
@@ -38,7 +38,7 @@ class JumpingClock(SystemClock):
         return super().now_ms() + self.ahead_ms
 
     def strobe(self) -> Iterator[int]:
-        """Jumps with each step, for twice as long as a session lasts, and is right again in the end."""
+        """Shift the clock at each step for twice the session time-out, and set it right at the end."""
         deadline = time.monotonic() + 2 * SESSION_TIMEOUT_MS / 1000
         for jump_ms in cycle(JUMPS_MS):
             if time.monotonic() > deadline and not self.ahead_ms:
@@ -79,7 +79,7 @@ def test_a_member_that_sends_heartbeats_stays_while_the_clock_strobes(broker: Br
 
 
 @pytest.mark.parametrize("jump_ms", [-DAY_MS, -HOUR_MS, HOUR_MS, DAY_MS])
-def test_a_member_that_is_silent_leaves_when_its_time_is_over_wherever_the_clock_is(
+def test_a_silent_member_is_removed_at_its_session_time_out_whatever_the_wall_clock_says(
     broker: Broker, clock: JumpingClock, jump_ms: int
 ) -> None:
     with RawClient(broker) as client:
@@ -109,7 +109,7 @@ def test_a_transaction_stays_open_while_the_clock_strobes(broker: Broker, clock:
 
 
 @pytest.mark.parametrize("jump_ms", [-DAY_MS, -HOUR_MS, HOUR_MS, DAY_MS])
-def test_a_transaction_that_nobody_ends_is_aborted_in_time_wherever_the_clock_is(
+def test_an_abandoned_transaction_is_aborted_at_its_time_out_whatever_the_wall_clock_says(
     broker: Broker, clock: JumpingClock, jump_ms: int
 ) -> None:
     began = time.monotonic()
@@ -123,11 +123,11 @@ def test_a_transaction_that_nobody_ends_is_aborted_in_time_wherever_the_clock_is
 
 
 @pytest.mark.parametrize("jump_ms", [-DAY_MS, DAY_MS])
-def test_a_transaction_outlives_a_restart_by_its_own_time_at_most_wherever_the_clock_is(
+def test_a_transaction_outlives_a_restart_by_at_most_its_time_out_whatever_the_wall_clock_says(
     tmp_path: Path, clock: JumpingClock, jump_ms: int
 ) -> None:
-    """Monotonic time begins anew with a process, so that what has passed is known by wall time alone: set ahead, it
-    ends the transaction at once; set back, it gives all of its time again."""
+    """Monotonic time starts again with each process, so only wall time tells how long a transaction has been open. A
+    clock set ahead ends the transaction at once; a clock set back gives it its whole time-out again."""
     with Broker(data_directory=tmp_path, clock=clock) as broker:
         _ = leave_open(broker)
     clock.ahead_ms = jump_ms
@@ -145,7 +145,7 @@ def leave_open(broker: Broker) -> Producer:
     return producer
 
 
-def test_a_fetch_that_waits_is_answered_when_its_time_is_over_wherever_the_clock_is(
+def test_a_waiting_fetch_is_answered_at_its_time_out_whatever_the_wall_clock_says(
     broker: Broker, clock: JumpingClock
 ) -> None:
     with RawClient(broker) as client:
@@ -160,7 +160,7 @@ def test_a_fetch_that_waits_is_answered_when_its_time_is_over_wherever_the_clock
 
 
 def test_an_idempotent_producer_goes_on_while_the_clock_strobes(broker: Broker, clock: JumpingClock) -> None:
-    """A clock that is a day ahead has its partitions forget it; it need not notice."""
+    """With a clock a day ahead the partitions forget the producer, which need not notice."""
     with RawClient(broker) as client:
         client.create("topic", message_timestamp_type="LogAppendTime")
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
@@ -173,7 +173,7 @@ def test_an_idempotent_producer_goes_on_while_the_clock_strobes(broker: Broker, 
         assert [int(record.value or b"") for record in client.records("topic")] == list(range(written))
 
 
-def test_committed_offsets_are_not_forgotten_for_a_day_ahead(broker: Broker, clock: JumpingClock) -> None:
+def test_committed_offsets_do_not_expire_with_a_clock_a_day_ahead(broker: Broker, clock: JumpingClock) -> None:
     with RawClient(broker) as client:
         client.create("topic")
         find(client, "group")
@@ -184,8 +184,8 @@ def test_committed_offsets_are_not_forgotten_for_a_day_ahead(broker: Broker, clo
             assert committed(client, "group", "topic").committed_offset == 7
 
 
-def test_a_clock_that_is_set_back_has_clients_write_from_the_future(broker: Broker, clock: JumpingClock) -> None:
-    """They are refused, as by Kafka (message.timestamp.after.max.ms), where their time counts."""
+def test_with_a_clock_set_back_timestamps_of_clients_are_in_the_future(broker: Broker, clock: JumpingClock) -> None:
+    """Where create time counts they are refused, as by Kafka (message.timestamp.after.max.ms)."""
     now_ms = clock.now_ms()
     with RawClient(broker) as client:
         client.create("theirs")
@@ -198,7 +198,7 @@ def test_a_clock_that_is_set_back_has_clients_write_from_the_future(broker: Brok
         assert client.produce("theirs", sent).error_code == 0
 
 
-async def test_a_day_ahead_deletes_what_is_a_day_too_old_and_back_again_nothing_more(tmp_path: Path) -> None:
+async def test_a_clock_a_day_ahead_expires_records_a_day_early_and_set_back_no_more(tmp_path: Path) -> None:
     manual = ManualClock(NOW_MS)
     async with running(tmp_path, clock=manual) as broker:
         partition = await create(broker, "t", retention_ms=str(12 * HOUR_MS), message_timestamp_type="LogAppendTime")
@@ -219,7 +219,7 @@ async def test_a_day_ahead_deletes_what_is_a_day_too_old_and_back_again_nothing_
         manual.jump(-DAY_MS)
         await append()
         for _ in range(2):
-            # The record from a day ahead keeps those behind it, too, until that day and their time have passed.
+            # The record stamped a day ahead also keeps those behind it until that day and their retention have passed.
             await broker.housekeeping.retain()
             assert (partition.start_offset, partition.high_watermark) == (1, 3)
             manual.advance(DAY_MS)

@@ -1,4 +1,4 @@
-"""Ways in which a disk is full, for as long as a test wants: told so, by a limit of the process, or really."""
+"""Ways to make a disk full: simulated errors, a file size limit of the process, or a volume that is really full."""
 
 import resource
 from collections.abc import Callable, Generator
@@ -9,7 +9,7 @@ from tests.support.broker.processes import BrokerProcess
 
 FullDisk = Callable[[BrokerProcess, Note], AbstractContextManager[None]]
 
-# Less than a segment has.
+# Less than the size of a segment.
 _FILE_BYTES_MAX = 4096
 _CHUNK = bytes(4096)
 
@@ -25,7 +25,7 @@ def told_to_be_full(broker: BrokerProcess, note: Note) -> Generator[None]:
 
 @contextmanager
 def limited_files(broker: BrokerProcess, note: Note) -> Generator[None]:
-    """The kernel lets no file grow beyond the limit: a short write first, then an error."""
+    """RLIMIT_FSIZE: the kernel lets no file grow beyond the limit. A short write comes first, then an error."""
     _, hard = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (_FILE_BYTES_MAX, hard))
     try:
@@ -36,7 +36,7 @@ def limited_files(broker: BrokerProcess, note: Note) -> Generator[None]:
 
 @contextmanager
 def filled_volume(broker: BrokerProcess, note: Note) -> Generator[None]:
-    """A file takes all the room beside the data directory."""
+    """A file beside the data directory takes all the space of the volume."""
     filler = note.path.with_suffix(".filler")
     try:
         with filler.open("wb", buffering=0) as file:
@@ -51,5 +51,5 @@ def _fill(write: Callable[[bytes], int | None]) -> None:
         while True:
             write(_CHUNK)
     except OSError:
-        # There is no room any more.
+        # The volume is full.
         return

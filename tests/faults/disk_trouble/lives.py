@@ -1,4 +1,4 @@
-"""Brokers that meet trouble with their disk, and the long form of it."""
+"""Brokers whose disk fails, and the long form of these tests."""
 
 import os
 import random
@@ -20,7 +20,7 @@ from tests.support.broker.processes import BrokerProcess, wait_until
 from tests.support.kafka.raw_client import RawClient, batch_of
 
 LAUNCHER = "tests.faults.disk_trouble.troubled_broker"
-# So large that it meets every limit.
+# Large enough to exceed every limit.
 _LARGE = bytes(6000)
 _VOLUME_BYTES = 48 << 20
 _TROUBLES_A_LIFE = 8
@@ -33,21 +33,21 @@ def note_beside(directory: Path) -> Note:
 
 
 def meet(broker: BrokerProcess, note: Note, trouble: Trouble) -> None:
-    """Has the trouble happen, and returns when it has."""
+    """Plant the trouble, and return once the broker has met it."""
     before = broker.log.count(MET)
     note.write(trouble)
     wait_until(lambda: broker.log.count(MET) > before, f"{trouble} was never met")
 
 
 def survive_a_full_disk(life: Life, note: Note, full_disk: FullDisk) -> None:
-    """With all clients at work, who are in the end told that everything is done, as if nothing had been."""
+    """Let a disk become full under load; once there is space again, all clients complete their work."""
     topic = f"probe-{time.monotonic_ns()}"
     with RawClient(life.broker) as raw:
-        # Its records say that they are old.
+        # Its records have old timestamps.
         raw.create(topic, retention_ms="-1")
         with full_disk(life.broker, note):
             stored = _fill(raw, topic)
-            # It takes nothing more and is read all the same, whole batches only.
+            # The broker refuses writes and still serves reads, whole batches only.
             assert len(raw.records(topic)) == stored
             assert raw.fetch("numbers", 0).error_code == 0
         written = raw.produce(topic, batch_of(_LARGE))
@@ -57,7 +57,7 @@ def survive_a_full_disk(life: Life, note: Note, full_disk: FullDisk) -> None:
 
 
 def _fill(raw: RawClient, topic: str) -> int:
-    """Until there is no room; how many records there was room for."""
+    """Produce until the disk is full; returns the number of records that fitted."""
     deadline = time.monotonic() + DEADLINE_S
     for stored in count():
         written = raw.produce(topic, batch_of(_LARGE))
@@ -74,8 +74,8 @@ class Troubles(NamedTuple):
 
 
 def run(directory: Path, *, seed: int, deadline: float, troubles_max: int | None = None) -> Troubles:
-    """Until the deadline on the monotonic clock, or until so many troubles. As root on a small volume, which is really
-    full. An AssertionError names the seed of the life, which a run from that seed begins with."""
+    """Run until the deadline on the monotonic clock or for this many troubles. As root a small volume really becomes
+    full. An AssertionError names the seed of the life; a run from that seed begins with that life."""
     lives = troubles = 0
     for life_seed in count(seed):
         if time.monotonic() >= deadline or (troubles_max is not None and troubles >= troubles_max):
@@ -113,7 +113,7 @@ def _live(
 
 @contextmanager
 def _volume(directory: Path) -> Generator[tuple[Path, Sequence[FullDisk]]]:
-    """A small one where that is allowed, and in what ways it can be full."""
+    """A small volume where mounting is allowed, and the ways in which it can be full."""
     directory.mkdir()
     options = f"size={_VOLUME_BYTES}"
     is_mounted = os.geteuid() == 0 and not subprocess.call(
@@ -122,7 +122,7 @@ def _volume(directory: Path) -> Generator[tuple[Path, Sequence[FullDisk]]]:
     try:
         yield directory, (told_to_be_full, limited_files, *((filled_volume,) if is_mounted else ()))
     except BaseException:
-        # All that is left to look at.
+        # The log is all that is left of the failed life.
         shutil.copy(directory / "broker.log", directory.with_suffix(".log"))
         raise
     finally:

@@ -1,4 +1,4 @@
-"""A topic that is created as the disk of the catalog breaks may be there after the next start, and then as a whole."""
+"""A topic created while the catalog's disk fails may exist after the next start, but then it is complete."""
 
 from pathlib import Path
 
@@ -22,17 +22,17 @@ async def create_or_add(broker: Broker) -> None:
 
 @pytest.mark.parametrize("fault", ["write_error", "sync_error"])
 @pytest.mark.parametrize("created_before", [0, 1])
-async def test_what_the_catalog_may_have_kept_has_its_directories(
+async def test_a_topic_that_the_catalog_may_have_kept_has_its_directories(
     tmp_path: Path, fault: str, created_before: int
 ) -> None:
-    """A flush that failed says nothing: the next start finds what it was for, if the system wrote it after all."""
+    """A failed flush leaves the outcome open: the next start finds the event if the kernel wrote it after all."""
     disk = FaultyDisk()
     disk.cursed = "__headwater_catalog"
     async with running(tmp_path, disk=disk) as broker:
         for _ in range(created_before):
             await create_or_add(broker)
         setattr(disk, fault, BROKEN)
-        # Who hears of a failure asks again, and must not do away with what the first attempt has made.
+        # A client that got the error tries again, which must not remove the directories of the first attempt.
         for _ in range(3):
             with pytest.raises(HeadwaterError):
                 await create_or_add(broker)

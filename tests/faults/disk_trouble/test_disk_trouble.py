@@ -1,4 +1,4 @@
-"""Brokers under load whose disk is full or broken: no false acknowledgement, nothing partial, and nothing is lost."""
+"""Brokers under load whose disk is full or broken: no false acknowledgement, no partial batch, no lost record."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("full_disk", [told_to_be_full, limited_files])
-def test_a_full_disk_refuses_and_is_read_and_goes_on_when_there_is_room(tmp_path: Path, full_disk: FullDisk) -> None:
+def test_a_broker_with_a_full_disk_refuses_writes_serves_reads_and_recovers(
+    tmp_path: Path, full_disk: FullDisk
+) -> None:
     note = note_beside(tmp_path)
     with Life(tmp_path, launcher=(LAUNCHER, str(note.path))) as life:
         for _ in range(2):
@@ -27,14 +29,14 @@ def test_a_full_disk_refuses_and_is_read_and_goes_on_when_there_is_room(tmp_path
 BROKEN = {
     "write": Trouble("write", "amid", "", "EIO"),
     "fsync refused": Trouble("sync", "before", "", "EIO"),
-    # As the kernel tells it, when it has done the sync itself.
+    # The kernel's asynchronous sync reports the failure this way.
     "fsync failed": Trouble("sync", "after", "", "EIO"),
 }
 
 
 @pytest.mark.parametrize("directory", ["__consumer_offsets-*", "__transaction_state-*", "__headwater_catalog-0"])
 @pytest.mark.parametrize("trouble", BROKEN.values(), ids=BROKEN)
-def test_a_broken_disk_ends_the_service_of_a_log_and_the_next_start_has_all_that_was_acknowledged(
+def test_a_broken_disk_takes_a_log_offline_and_the_next_start_has_all_acknowledged_records(
     tmp_path: Path, trouble: Trouble, directory: str
 ) -> None:
     note = note_beside(tmp_path)
@@ -45,25 +47,23 @@ def test_a_broken_disk_ends_the_service_of_a_log_and_the_next_start_has_all_that
 
 
 @pytest.mark.parametrize("trouble", BROKEN.values(), ids=BROKEN)
-def test_a_partition_that_met_a_broken_disk_stays_offline_though_the_disk_is_well_again(
-    tmp_path: Path, trouble: Trouble
-) -> None:
-    """A sync that succeeds after one that failed says nothing about what the first was for."""
+def test_a_partition_with_a_disk_error_stays_offline_after_the_disk_recovers(tmp_path: Path, trouble: Trouble) -> None:
+    """A successful sync after a failed one says nothing about the data of the first."""
     note = note_beside(tmp_path)
     with Life(tmp_path, launcher=(LAUNCHER, str(note.path))) as life:
         meet(life.broker, note, trouble._replace(pattern="numbers-0/*.log"))
-        # A kernel that refuses to begin a sync is no trouble yet: the sync is tried once more, in a thread.
+        # If the kernel refuses to begin a sync, the broker tries once more in a thread before it takes the log offline.
         wait_until(lambda: re.search("numbers-0 .*offline", life.broker.log), "nobody would know")
         note.remove()
         with RawClient(life.broker) as raw:
             for _ in range(3):
                 assert raw.produce("numbers", batch_of(b"false")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
             assert raw.fetch("numbers", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            # Its neighbour has nothing to do with it.
+            # Another partition is not affected.
             assert raw.fetch("numbers", 0, partition=1).error_code == 0
         life.broker.kill()
         life.recover()
 
 
-def test_the_long_form_comes_by_and_counts(tmp_path: Path) -> None:
+def test_the_long_form_runs_and_counts_troubles(tmp_path: Path) -> None:
     assert run(tmp_path, seed=1, deadline=float("inf"), troubles_max=1) == Troubles(lives=1, troubles=1)

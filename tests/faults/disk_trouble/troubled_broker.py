@@ -1,4 +1,4 @@
-"""`python -m tests.faults.disk_trouble.troubled_broker NOTE serve …`: a broker whose disk says what the note tells."""
+"""`python -m tests.faults.disk_trouble.troubled_broker NOTE serve …`: a broker whose disk fails as the note says."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What a disk may say instead of doing as it is told, written down for a broker in a process of its own."""
+"""Errors of a disk, written to a note file that a broker in another process reads."""
 
 from contextlib import suppress
 from fnmatch import fnmatch
@@ -13,9 +13,9 @@ MET = "the disk said"
 class Trouble(NamedTuple):
     operation: Operation
     moment: Moment
-    # Of the file and its directory, as a shell matches it.
+    # A shell pattern for directory and file name.
     pattern: str
-    # By its name, as in `errno`.
+    # The name of an error in `errno`.
     error: str
 
     def is_at(self, passage: Passage) -> bool:
@@ -23,7 +23,7 @@ class Trouble(NamedTuple):
         return passage[:2] == self[:2] and fnmatch(name, self.pattern)
 
 
-# A full disk writes what it has room for before it says that the rest has none, and makes no file.
+# A full disk writes as much as fits before it reports an error, and creates no file.
 FULL = (
     Trouble("write", "amid", "*", "ENOSPC"),
     Trouble("mark", "amid", "*", "ENOSPC"),
@@ -32,7 +32,7 @@ FULL = (
 
 
 class Note:
-    """A file that a broker reads whenever it turns to its disk: while it is there, so is the trouble."""
+    """A file that a broker reads at each disk operation: the trouble lasts as long as the file exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The loads of tests: what is played by which clients, and the broker that has a bug."""
+"""The loads of these tests: their topics and clients, and a broker with a planted bug."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.faults.histories.load import SETTINGS, Load
 from tests.support.broker.processes import PLAIN, BrokerProcess
 
-# How much has to come through of what each client does before a load has shown anything.
+# How many operations of each kind must succeed before a load has shown anything.
 ENOUGH = {
     "producer": ("send", 200),
     "trickle": ("send", 60),
@@ -54,13 +54,13 @@ def start(load: Load, roles: Collection[str], *, source_partitions: int = 2) -> 
                 load.start("producer", source, at_a_time=1, per_second=60)
             case "producer":
                 load.start(role, source)
-                # Whoever reads has some batches before it from the start.
+                # Readers find some batches from the start.
                 load.wait_for_more("send", BACKLOG)
             case _:
                 load.start(role, source, target=target)
 
 
 def wait(load: Load, roles: Collection[str]) -> None:
-    """Until all have done so much that there is something to check."""
+    """Wait until all clients have done enough for the checks to be meaningful."""
     for role in roles:
         load.wait_for_more(*ENOUGH[role])

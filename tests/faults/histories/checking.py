@@ -24,7 +24,7 @@ CHECKS: Sequence[Check] = (
     committed_wrongly,
     owned_twice,
 )
-# One broken promise breaks for many records; some say it all.
+# One bug breaks a promise for many records; the first few violations are enough.
 EXAMPLES_MAX = 5
 
 

@@ -1,4 +1,4 @@
-"""What a history says about records: who sent them, who saw them where, and what became of transactions."""
+"""Facts of a history about records: who sent them, who saw them where, and the outcome of transactions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ class Violation(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """A record that a client was shown."""
+    """A record that a client read."""
 
     place: Place
     offset: int
@@ -53,11 +53,11 @@ class Facts:
         return topic in self.topics and self.topics[topic]["is_compacted"]
 
     def is_complete(self, topic: str) -> bool:
-        """Whether nothing is ever removed from it."""
+        """Whether records are never removed from the topic."""
         return topic in self.topics and not (self.topics[topic]["is_compacted"] or self.topics[topic]["is_limited"])
 
     def outcomes(self) -> dict[str, Literal["committed", "aborted", "unknown"]]:
-        """By transaction. One that nobody asked to commit is aborted: by its producer, its successor or the clock."""
+        """Outcomes by transaction. Without a commit request it is aborted: by producer, successor or time-out."""
         outcomes: dict[str, Literal["committed", "aborted", "unknown"]] = {
             send["transaction"]: "aborted" for send in self.of("send") if send["transaction"] is not None
         }
@@ -68,7 +68,7 @@ class Facts:
             elif end["is_commit"] and end.outcome == "info":
                 outcomes[name] = "unknown"
             elif not end["is_commit"] and end.is_ok:
-                # Later than a commit that came to nothing: the coordinator takes back no decision.
+                # The coordinator never reverts a decision, so an earlier commit attempt had no effect.
                 outcomes[name] = "aborted"
         return outcomes
 

@@ -1,4 +1,4 @@
-"""What must hold of consumers, their groups and what these committed: I6, I12 and I13."""
+"""Invariants of consumers, groups and committed offsets: I6, I12 and I13."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tests.faults.histories.registers import Access, Register
 
 
 def polled_twice(facts: Facts) -> Iterator[Violation]:
-    """I6: while a consumer keeps a partition it is given each offset once, in order."""
+    """I6: while a consumer keeps a partition it gets each offset once, in order."""
     last: dict[tuple[str, Place], tuple[int, Operation]] = {}
     for operation in facts.operations:
         if operation.kind in ("assign", "seek"):
@@ -25,8 +25,8 @@ def polled_twice(facts: Facts) -> Iterator[Violation]:
 
 
 def committed_wrongly(facts: Facts) -> Iterator[Violation]:
-    """I12: reads and writes of what plain consumers committed have an order that explains them all, a member that is
-    given a partition goes on there, and nobody commits for a generation that is over."""
+    """I12: reads and writes of committed offsets are linearizable, a member that is assigned a partition resumes at the
+    committed offset, and no commit with an outdated generation succeeds."""
     transactional = {end["group"] for end in facts.of("end")}
     for (group, place), register in registers(facts).items():
         if group not in transactional:
@@ -35,7 +35,7 @@ def committed_wrongly(facts: Facts) -> Iterator[Violation]:
 
 
 def registers(facts: Facts) -> dict[tuple[str, Place], Register]:
-    """By group and partition."""
+    """Committed offsets as registers, by group and partition."""
     outcomes = facts.outcomes()
     writes: dict[tuple[str, Place], list[Access]] = defaultdict(list)
     reads: dict[tuple[str, Place], list[Access]] = defaultdict(list)
@@ -85,12 +85,12 @@ def misread(invariant: str, facts: Facts, group: str, place: Place, register: Re
 
 
 def _accepted_stale(facts: Facts) -> Iterator[Violation]:
-    """In the classic protocol a generation is the whole group's, in the other each member has an epoch of its own."""
+    """In the classic protocol the whole group has a generation; in the other each member has an epoch of its own."""
     assigns: dict[str, list[Operation]] = defaultdict(list)
     for assign in facts.ok("assign"):
         assigns[assign["group"]].append(assign)
     for commit in facts.ok("commit"):
-        # Where it changed meanwhile nobody knows which one the commit named.
+        # If the generation changed meanwhile, it is unknown which one the commit named.
         if commit["generation_after"] != commit["generation"]:
             continue
         for assign in assigns[commit["group"]]:
@@ -102,8 +102,8 @@ def _accepted_stale(facts: Facts) -> Iterator[Violation]:
 
 
 def owned_twice(facts: Facts) -> Iterator[Violation]:
-    """I13: in one generation a partition belongs to one member. A poll tells what one kept from the generation before;
-    whoever has no generation has been put out of its group, and will learn it."""
+    """I13: in one generation a partition belongs to one member. A poll shows the partitions kept from the generation
+    before. A member without a generation has been removed from its group and will learn it."""
     owners: dict[tuple[str, int, Place], Operation] = {}
     for operation in facts.operations:
         if operation.kind == "assign":

@@ -1,4 +1,4 @@
-"""Clients at work against one broker, each in its process, and the history that they write together."""
+"""Clients at work against one broker, each in its own process, and the history that they record together."""
 
 import json
 import subprocess
@@ -23,12 +23,12 @@ from tests.support.kafka.raw_client import EARLIEST, RawClient, Reachable
 from tests.support.kafka.raw_groups import committed
 
 LOOK_S = 0.05
-# A client that is told to stop has this long; it may wait for the last answers.
+# A client that is asked to stop has this long, because it may wait for its last responses.
 STOP_S = 60.0
 READ_COMMITTED = 1
 WORDS_MAX = 300
 
-# What the broker under test must allow so that nobody waits for long.
+# Settings of the broker under test that keep waits short.
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
@@ -45,7 +45,7 @@ _PROGRAM = (sys.executable, "-m", "tests.faults.histories.clients.program")
 
 
 class NotInTime(Exception):
-    """What was waited for did not come."""
+    """The expected state was not reached in time."""
 
 
 class Client:
@@ -72,11 +72,11 @@ class Client:
             self._process.stdin.write("stop\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            # It has ended already, which its code tells.
+            # The client has ended already; its exit code shows it.
             return
 
     def wait(self, timeout_s: float) -> int | None:
-        """None where it did not end in time, and had to be killed."""
+        """The exit code; None if the client did not end in time and was killed."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -88,7 +88,7 @@ class Client:
         assert self._process.stdin is not None
         self._process.kill()
         self._process.wait()
-        # What it had not read is of no use to anybody.
+        # Unread input of a killed process does not matter.
         try:
             self._process.stdin.close()
         except BrokenPipeError:
@@ -96,7 +96,7 @@ class Client:
 
 
 class Load:
-    """`directory` is for the history alone. Names of topics, groups and clients begin with `prefix`."""
+    """`directory` is only for the history. Names of topics, groups and clients begin with `prefix`."""
 
     def __init__(self, broker: Reachable, directory: Path, prefix: str = "", *, limit_s: float = LIMIT_S) -> None:
         self.topics: dict[str, int] = {}
@@ -111,7 +111,7 @@ class Load:
         directory.mkdir(parents=True, exist_ok=True)
         self._recorder = Recorder(directory, "driver")
 
-    # -- what there is
+    # -- topics and clients
 
     def topic(self, name: str, partitions: int = 2, **config: str) -> str:
         """Settings are named as in Python."""
@@ -155,18 +155,18 @@ class Load:
         self.clients.remove(client)
 
     def replace(self, client: Client) -> None:
-        """Kills it, and starts another that has its work and a name of its own."""
+        """Kill a client, and start another with the same work and a new name."""
         self.kill(client)
         self.double(client)
 
     def double(self, client: Client) -> None:
-        """Starts another with the same work."""
+        """Start another client with the same work."""
         self._started += 1
         name = f"{self._prefix}{client.options['role']}-{self._started}"
         self.clients.append(Client({**client.options, "name": name}))
 
     def leave(self, *clients: Client) -> None:
-        """They stop of their own accord."""
+        """Ask these clients to stop, and wait for them."""
         for client in clients:
             client.tell_to_stop()
         deadline = time.monotonic() + min(STOP_S, self._limit_s)
@@ -179,15 +179,15 @@ class Load:
     def _died(self, client: Client, code: int | None) -> None:
         self._recorder.note("died", client=client.name, code=code, last_words=client.last_words)
 
-    # -- how far they are
+    # -- progress
 
     @property
     def progress(self) -> Mapping[str, int]:
-        """How many operations of each kind came through so far."""
+        """How many operations of each kind have succeeded so far."""
         return self._progress.look()
 
     def wait_for_more(self, kind: str, count: int) -> None:
-        """Until that many more have come through, of all clients together."""
+        """Wait until this many more operations have succeeded, counted over all clients."""
         goal = self._progress.look()[kind] + count
         self._wait(lambda: self._progress.look()[kind] >= goal, f"{count} more of {kind}")
 
@@ -201,7 +201,7 @@ class Load:
     # -- the end
 
     def finish(self, limit_s: float = LIMIT_S) -> list[Violation]:
-        """Nothing is in the way any more: all get on, come to the end of what there is, and are checked."""
+        """End all faults: every client makes progress and drains its input, and the history is checked."""
         self._limit_s = limit_s
         self._recorder.note("heal")
         drain = self._recorder.invoke("drain")
@@ -226,7 +226,7 @@ class Load:
             for group in busy:
                 self._wait(lambda group=group: self._has_caught_up(group), f"the end of what {group} reads")
             if role == "copier":
-                # Members may read what copiers write.
+                # Members may read the output of copiers.
                 self.leave(*(client for client in self.clients if client.options["role"] == role))
 
     def _has_caught_up(self, group: str) -> bool:
@@ -267,7 +267,7 @@ class Load:
 
 
 class _Progress:
-    """How many operations of each kind came through, as far as the files tell by now."""
+    """How many operations of each kind have succeeded according to the history files so far."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -289,11 +289,11 @@ class _Progress:
 
 
 def _has_more(client: RawClient, topic: str, partition: int, offset: int) -> bool:
-    """Whether a reader of committed records would be shown anything from there on."""
+    """Whether a read_committed consumer would get any record from this offset on."""
     while True:
         data = client.fetch(topic, offset, partition=partition, isolation_level=READ_COMMITTED)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # Retention has been there.
+            # Retention has removed the records.
             offset = client.offset(topic, EARLIEST, partition=partition)
             continue
         if data.error_code:

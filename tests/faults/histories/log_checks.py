@@ -1,4 +1,4 @@
-"""What must hold of the records in a log: I1 to I5, I7 and I10."""
+"""Invariants of the records in a log: I1 to I5, I7 and I10."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tests.faults.histories.recording import Operation
 
 
 def lost(facts: Facts) -> Iterator[Violation]:
-    """I1: what was acknowledged is there at the end, unless the topic's settings had it removed."""
+    """I1: acknowledged records are there at the end, unless retention or compaction removed them."""
     found = {
         (fetch.place, offset): value
         for fetch in facts.audit(committed_only=False)
@@ -32,14 +32,14 @@ def lost(facts: Facts) -> Iterator[Violation]:
             continue
         if facts.is_compacted(topic):
             is_replaced = newest.get((send.place, send["key"]), -1) > offset
-            # The cleaner drops what was aborted.
+            # The cleaner drops aborted records.
             if is_replaced or outcomes.get(send["transaction"]) in ("aborted", "unknown"):
                 continue
         yield Violation("I1", f"acknowledged at offset {offset} of {send.place}, and lost", [send])
 
 
 def unstable(facts: Facts) -> Iterator[Violation]:
-    """I2: an offset has one value, whoever looks and whenever."""
+    """I2: an offset has the same value for every reader at any time."""
     values: dict[tuple[Place, int], tuple[str, Operation]] = {
         (send.place, send["offset"]): (send["value"], send) for send in facts.ok("send")
     }
@@ -52,7 +52,7 @@ def unstable(facts: Facts) -> Iterator[Violation]:
 
 
 def duplicated(facts: Facts) -> Iterator[Violation]:
-    """I3: an idempotent producer's record is at one place."""
+    """I3: an idempotent producer's record has exactly one offset."""
     first: dict[str, Sighting] = {}
     for sighting in facts.sightings:
         before = first.setdefault(sighting.value, sighting)
@@ -62,7 +62,7 @@ def duplicated(facts: Facts) -> Iterator[Violation]:
 
 
 def reordered(facts: Facts) -> Iterator[Violation]:
-    """I4: what one producer sent to a partition lies there in the order in which it was sent."""
+    """I4: records of one producer lie in a partition in the order in which they were sent."""
     offsets: dict[str, int] = {}
     for sighting in facts.sightings:
         offsets.setdefault(sighting.value, sighting.offset)
@@ -79,7 +79,7 @@ def reordered(facts: Facts) -> Iterator[Violation]:
 
 
 def phantoms(facts: Facts) -> Iterator[Violation]:
-    """I5: whatever is read was sent, to that partition, and not refused."""
+    """I5: every record read was sent to that partition and not refused."""
     for value, sighting in {sighting.value: sighting for sighting in facts.sightings}.items():
         send = facts.sends.get(value)
         if send is None:
@@ -89,11 +89,11 @@ def phantoms(facts: Facts) -> Iterator[Violation]:
 
 
 def sparse(facts: Facts) -> Iterator[Violation]:
-    """I7: with control batches there is no offset that has nothing, except where compaction took it."""
+    """I7: every offset has a record or a control batch, unless compaction removed it."""
     for fetch in facts.ok("fetch"):
         expected = fetch["offset"]
         for first, last, record_count in fetch["batches"]:
-            # The first batch may begin before what was asked for.
+            # The first batch may begin before the requested offset.
             is_dense = first <= expected <= last if expected == fetch["offset"] else first == expected
             if facts.is_compacted(fetch["topic"]):
                 is_dense = last >= expected
@@ -106,7 +106,7 @@ def sparse(facts: Facts) -> Iterator[Violation]:
 
 
 def moved_back(facts: Facts) -> Iterator[Violation]:
-    """I10: neither end of a partition that consumers see ever goes back, and the stable one is never ahead."""
+    """I10: the high watermark and the last stable offset never go back, and the latter is never ahead of the former."""
     by_place: dict[Place, list[Operation]] = defaultdict(list)
     for fetch in facts.ok("fetch"):
         by_place[fetch.place].append(fetch)

@@ -1,6 +1,6 @@
 """Bugs that break one promise each, for a broker in a process of its own. They prove that the checks can fail.
 
-Each replaces functions of the broker. What it does now and then it does by counting, so that a short load meets it.
+Each replaces functions of the broker. A bug that strikes only now and then counts calls, so that a short load meets it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from headwater.protocol.batches.records import Record
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.log import Log
 
-# No multiple of the number of partitions that an answer has.
+# Not a multiple of the number of partitions in a response.
 EACH = 7
 HELD_S = 1.0
 LAST_OFFSET_DELTA_POSITION = 23
@@ -36,13 +36,13 @@ LAST_OFFSET_DELTA_POSITION = 23
 
 class Bug(NamedTuple):
     invariant: str
-    # The clients that have to meet it.
+    # The clients that exercise the bug.
     roles: Sequence[str]
     plant: Callable[[], None]
 
 
 def _now_and_then(each: int = EACH) -> Callable[[], bool]:
-    """True once in so many calls, and at the second: a slow machine may make few of them."""
+    """True once in this many calls, first at the second call, because a slow machine may make few."""
     numbers = count(each - 1)
     return lambda: next(numbers) % each == 0
 
@@ -59,7 +59,7 @@ def _check_no_sequence() -> None:
 
 
 def _stage(replace: Callable[[Any, Partition, BatchHeader, memoryview, Append, dict[str, int]], None]) -> None:
-    """`replace` is given the right function first. Internal topics and markers are spared."""
+    """Wrap staging: `replace` gets the correct function first. Internal topics and markers are left alone."""
     right = Partition.stage
 
     def wrong(self: Partition, header: BatchHeader, batch: memoryview, append: Append, **more: int) -> None:
@@ -106,7 +106,7 @@ def _append_twice() -> None:
 
 
 def _append_the_next_first() -> None:
-    """A batch is held until another of its producer has overtaken it."""
+    """Hold a batch until another batch of its producer has overtaken it."""
     _check_no_sequence()
     is_due = _now_and_then()
     held: dict[tuple[Partition, int], Callable[[], None]] = {}
@@ -145,7 +145,7 @@ def _append_what_nobody_sent() -> None:
 
 
 def _leave_an_offset_out() -> None:
-    """A batch takes one offset more than it has records."""
+    """Let a batch take one offset more than it has records."""
     _check_no_sequence()
     is_due = _now_and_then()
 
@@ -165,7 +165,7 @@ def _leave_an_offset_out() -> None:
 
 
 def _answer(change: Callable[[Any], None]) -> None:
-    """`change` is given what one partition answers, with the bytes of its records."""
+    """Wrap fetch responses: `change` gets the answer of one partition with the bytes of its records."""
     right = fetch._partition_data
 
     def wrong(index: int, read: Any) -> Any:
@@ -179,7 +179,7 @@ def _answer(change: Callable[[Any], None]) -> None:
 
 
 def _show_other_values() -> None:
-    """Values change places in one answer, under a right checksum, and are where they were in the next."""
+    """Swap values in one response, with a valid checksum; the next response is correct again."""
     is_due = _now_and_then(3)
 
     def change(data: Any) -> None:
@@ -285,7 +285,7 @@ def _assign_all_to_everybody() -> None:
     right = GroupCoordinator.sync
 
     def wrong(self: GroupCoordinator, group_id: GroupId, sync: Sync) -> Any:
-        # What the leader meant for the last is for all; some are given nothing where there are many.
+        # Every member gets the assignment that the leader meant for the last one; with many members that may be empty.
         longest = max(sync.assignments.values(), key=len, default=b"")
         return right(self, group_id, sync._replace(assignments=dict.fromkeys(sync.assignments, longest)))
 
@@ -293,7 +293,7 @@ def _assign_all_to_everybody() -> None:
 
 
 def _let_two_own_it() -> None:
-    """The next-generation protocol: partitions are not waited for until their owner gives them up, nor dealt out."""
+    """In the next-generation protocol a new owner does not wait until the old one gives a partition up."""
     right = consequences.compute_targets
 
     def wrong(*arguments: Any) -> Any:

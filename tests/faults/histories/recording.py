@@ -1,4 +1,4 @@
-"""What clients did, one line of JSON for each invocation and one for each result; a file for each process or thread.
+"""Operations of clients: one line of JSON per invocation and one per result, in a file per process or thread.
 
 Every line has
     process    who did it
@@ -36,8 +36,8 @@ Outcome = Literal["ok", "fail", "info"]
 
 
 class Recorder:
-    """May be called by several threads, as clients call back. A line is in the file when the call returns, so that
-    a process that is killed has told all that it did."""
+    """Thread-safe, because clients call back from their own threads. A line is in the file when the call returns, so
+    that a killed process has recorded everything that it did."""
 
     def __init__(self, directory: Path, process: str) -> None:
         self._process = process
@@ -53,7 +53,7 @@ class Recorder:
         return invocation
 
     def note(self, operation: str, **fields: object) -> None:
-        """For what happens in an instant."""
+        """Record an event without duration: invocation and result at once."""
         self.invoke(operation, **fields).ok()
 
     def result(self, outcome: Outcome, invocation: "Invocation", fields: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ def merge(lines: Iterable[dict[str, Any]]) -> Iterator[Operation]:
         operation = open_operations.pop((process, number))
         operation.outcome = outcome
         operation.fields |= line
-        # When something of unknown outcome takes effect, nobody knows.
+        # An operation with an unknown outcome may take effect at any later time.
         operation.ended_ns = math.inf if outcome == "info" else time_ns
         yield operation
     yield from open_operations.values()
@@ -139,6 +139,6 @@ def merge(lines: Iterable[dict[str, Any]]) -> Iterator[Operation]:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     with path.open() as lines:
         for line in lines:
-            # Whoever is killed may leave half a line.
+            # A killed process may leave half a line.
             if line.endswith("\n"):
                 yield json.loads(line)

@@ -1,4 +1,4 @@
-"""What a group committed for a partition is a register. Which values may a read give that began and ended then?
+"""The committed offset of a group and partition is a register: which values may a read in a given interval return?
 
 Sound rather than complete: a value is ruled out only if no order of the operations explains it.
 """
@@ -25,7 +25,7 @@ class Register:
     def __init__(self, writes: Sequence[Access], reads: Sequence[Access] = ()) -> None:
         nothing = Operation("nobody", 0, "nothing", -math.inf, -math.inf, "ok")
         self.writes = [Access(-math.inf, -math.inf, NOTHING, nothing), *writes]
-        # In order, each with the earliest write that it can have read from.
+        # Reads in order, each with the earliest write that it can have read from.
         self._seen: list[tuple[Access, float]] = []
         for read in sorted(reads, key=lambda each: each.ended_ns):
             sources = [
@@ -34,8 +34,9 @@ class Register:
             self._seen.append((read, min(sources, default=-math.inf)))
 
     def possible(self, begun_ns: float, ended_ns: float) -> Sequence[Access]:
-        """The writes that a read at that time may see the value of."""
-        # Every write that had ended when one began which was known (answered, or read) before this read is overwritten.
+        """The writes whose value a read in this interval may return."""
+        # A write is overwritten if it ended before the start of another write that was known (answered, or read) before
+        # this read.
         barrier_ns = max(
             [write.begun_ns for write in self.writes if write.ended_ns < begun_ns]
             + [source_ns for read, source_ns in self._seen if read.ended_ns < begun_ns]

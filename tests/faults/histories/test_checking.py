@@ -1,4 +1,4 @@
-"""The checks over histories of a few lines: what is lawful passes, what is not is found, and only that."""
+"""The checks over histories of a few lines: lawful ones pass, and each violation is found, and only that one."""
 
 import json
 import math
@@ -18,7 +18,7 @@ SENT: Fields = {"topic": "t", "partition": 0, "key": "a", "value": "a", "transac
 
 
 class History:
-    """Operations one after the other, a second each; `begun` and `ended` say otherwise where they overlap."""
+    """Operations one after the other, a second each; `begun` and `ended` make them overlap."""
 
     def __init__(self, **topic: bool) -> None:
         self.operations: list[Operation] = []
@@ -54,7 +54,7 @@ class History:
         self("send", **{"outcome": outcome, "source": None, **more}, **fields, **known)
 
     def fetch(self, first: int, *values: str, process: str = AUDIT, committed_only: bool = False, **more: Any) -> None:
-        """One batch of these records, from an offset on."""
+        """A fetch that returned one batch of these records, from an offset on."""
         batches = [(first, first + len(values) - 1, len(values))] if values else []
         told: Fields = {"high_watermark": END, "last_stable_offset": END, "log_start_offset": 0}
         told |= {"batches": batches, "records": [*enumerate(values, first)]}
@@ -96,7 +96,7 @@ class History:
         return {violation.invariant for violation in violations(self.operations)}
 
 
-def test_a_history_in_which_all_went_well_breaks_nothing() -> None:
+def test_a_correct_history_has_no_violations() -> None:
     history = History()
     history.send("a", 0)
     history.send("b", 1)
@@ -106,7 +106,7 @@ def test_a_history_in_which_all_went_well_breaks_nothing() -> None:
     assert not history.broken
 
 
-def test_what_was_acknowledged_and_is_not_there_is_lost() -> None:
+def test_an_acknowledged_record_that_is_missing_is_lost() -> None:
     history = History()
     history.send("a", 0)
     history.send("b", 1)
@@ -124,7 +124,7 @@ def test_a_send_without_an_answer_may_be_there_or_not() -> None:
     assert not history.broken
 
 
-def test_retention_takes_only_what_lies_before_the_start() -> None:
+def test_retention_removes_only_records_before_the_log_start() -> None:
     history = History(is_limited=True)
     history.send("a", 0)
     history.send("b", 1)
@@ -144,7 +144,7 @@ def test_a_topic_without_retention_keeps_everything() -> None:
     assert history.broken == {"I1"}
 
 
-def test_compaction_takes_only_what_has_a_newer_value_and_may_leave_gaps() -> None:
+def test_compaction_removes_only_superseded_records_and_may_leave_gaps() -> None:
     history = History(is_compacted=True)
     history.send("a1", 0)
     history.send("b1", 1)
@@ -166,7 +166,7 @@ def test_an_offset_has_one_value() -> None:
     assert history.broken == {"I2"}
 
 
-def test_a_record_is_at_one_place() -> None:
+def test_a_record_has_one_offset() -> None:
     history = History()
     history.send("a", 0)
     history.fetch(0, "a", "a")
@@ -195,7 +195,7 @@ def test_one_producer_never_overtakes_itself_but_several_may_mix() -> None:
     assert disordered.broken == {"I4"}
 
 
-def test_what_nobody_sent_or_was_refused_is_never_read() -> None:
+def test_records_never_sent_or_refused_are_never_read() -> None:
     history = History()
     history.fetch(0, "a")
     assert history.broken == {"I5"}
@@ -206,7 +206,7 @@ def test_what_nobody_sent_or_was_refused_is_never_read() -> None:
     assert refused.broken == {"I5"}
 
 
-def test_a_consumer_polls_an_offset_again_only_when_it_was_given_the_partition_again() -> None:
+def test_a_consumer_polls_an_offset_again_only_after_a_new_assignment() -> None:
     history = History()
     history.send("a", 0)
     history.assign()
@@ -230,7 +230,7 @@ def test_every_offset_has_a_record_or_a_marker() -> None:
     assert emptied.broken == {"I7"}
 
 
-def test_nobody_sees_what_was_aborted() -> None:
+def test_aborted_records_are_never_read_with_read_committed() -> None:
     history = History()
     history.send("a", 0, transaction="x")
     history.end("x", is_commit=False)
@@ -241,7 +241,7 @@ def test_nobody_sees_what_was_aborted() -> None:
     assert history.broken == {"I8"}
 
 
-def test_a_transaction_is_seen_as_a_whole_whatever_became_of_it() -> None:
+def test_a_transaction_is_atomic_whatever_its_outcome() -> None:
     history = History()
     history.send("a", 0, transaction="x")
     history.send("b", 1, transaction="x")
@@ -256,7 +256,7 @@ def test_a_transaction_is_seen_as_a_whole_whatever_became_of_it() -> None:
     assert not history.broken, "all of it"
 
 
-def test_a_transaction_that_nobody_ended_is_not_seen() -> None:
+def test_an_unfinished_transaction_is_not_seen() -> None:
     history = History()
     history.send("a", 0, transaction="x")
     history.fetch(0, "a")
@@ -297,20 +297,20 @@ def test_a_record_is_copied_once() -> None:
     assert history.broken == {"I8"}
 
 
-def test_no_end_of_a_partition_goes_back() -> None:
+def test_the_ends_of_a_partition_never_go_back() -> None:
     for name in ("high_watermark", "last_stable_offset"):
         history = History()
         ends: Fields = {"high_watermark": END + 1, "last_stable_offset": END}
         less = ends | {name: ends[name] - 1}
         history.fetch(0, **ends)
-        # It was asked for before the first was answered.
+        # The second fetch was sent before the first was answered.
         history.fetch(0, **less, begun=1.1)
         assert not history.broken
         history.fetch(0, **less)
         assert history.broken == {"I10"}
 
 
-def test_committed_offsets_may_go_down_when_a_client_says_so() -> None:
+def test_committed_offsets_may_go_down_if_a_client_commits_lower_ones() -> None:
     history = History()
     history.commit(5)
     history.commit(3)
@@ -321,7 +321,7 @@ def test_committed_offsets_may_go_down_when_a_client_says_so() -> None:
     assert history.broken == {"I12"}
 
 
-def test_a_commit_without_an_answer_may_count_at_any_later_time_and_then_for_good() -> None:
+def test_a_commit_without_an_answer_may_take_effect_at_any_later_time_and_then_stays() -> None:
     history = History()
     history.commit(5)
     history.commit(7, outcome="info")
@@ -333,7 +333,7 @@ def test_a_commit_without_an_answer_may_count_at_any_later_time_and_then_for_goo
     assert history.broken == {"I12"}, "it was seen"
 
 
-def test_a_member_goes_on_where_its_group_was_or_before_but_never_from_the_start_for_no_reason() -> None:
+def test_a_member_resumes_at_a_committed_offset_and_never_at_the_start_without_reason() -> None:
     history = History()
     for offset, value in enumerate("abc"):
         history.send(value, offset)
@@ -349,7 +349,7 @@ def test_a_member_goes_on_where_its_group_was_or_before_but_never_from_the_start
     assert history.broken == {"I12"}
 
 
-def test_a_generation_that_is_over_commits_nothing() -> None:
+def test_a_commit_with_an_outdated_generation_is_a_violation() -> None:
     history = History()
     history.assign(generation=1)
     history.assign("other", generation=2)
@@ -373,7 +373,7 @@ def test_a_partition_has_one_owner_in_a_generation() -> None:
     assert history.broken == {"I13"}
 
 
-def test_everybody_gets_on_within_a_minute_but_those_who_were_killed() -> None:
+def test_every_client_except_killed_ones_makes_progress_within_a_minute() -> None:
     history = History()
     history("gone", "driver", client="killed")
     history("heal", begun=10)
@@ -390,7 +390,7 @@ def test_everybody_gets_on_within_a_minute_but_those_who_were_killed() -> None:
     assert history.broken == {"I16"}
 
 
-def test_a_register_rules_out_what_was_certainly_overwritten() -> None:
+def test_a_register_rules_out_values_that_were_certainly_overwritten() -> None:
     operation = Operation("one", 0, "commit", 0)
     first, second = Access(0, 1, 10, operation), Access(2, 3, 20, operation)
 
@@ -399,7 +399,7 @@ def test_a_register_rules_out_what_was_certainly_overwritten() -> None:
     assert {write.value for write in Register([first]).possible(0.5, 2)} == {-1, 10}
 
 
-def test_what_was_recorded_is_read_again_and_half_a_line_is_left_out(tmp_path: Path) -> None:
+def test_recorded_operations_are_read_back_without_a_half_written_line(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "one")
     recorder.invoke("send", value="a").ok(offset=3)
     recorder.invoke("send", value="b").info(error="timed out")

@@ -1,4 +1,4 @@
-"""The checks can fail: each finds the bug that breaks what it promises, in what clients saw of a broker that has it."""
+"""The checks can fail: each finds the planted bug that breaks its promise, from the history of the clients alone."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.faults.histories.planted import BUGS
 
 pytestmark = pytest.mark.slow
 
-# A broker that breaks a promise may well keep its clients from getting anywhere; nobody waits for them for long.
+# A broker with a bug may keep its clients from making progress, so waits are short.
 WAIT_S = 20.0
 LIMIT_S = 3.0
 
@@ -26,7 +26,7 @@ def test_a_broker_that_breaks_a_promise_is_found_out(tmp_path: Path, name: str) 
                 broker.kill()
                 broker.start()
         except NotInTime:
-            # Which is no proof of anything.
+            # A client without progress proves nothing.
             pass
         found = load.finish(LIMIT_S)
     assert bug.invariant in {violation.invariant for violation in found}, found

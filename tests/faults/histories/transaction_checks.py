@@ -1,4 +1,4 @@
-"""What must hold of transactions: I8. All of one is seen or nothing, with the offsets that it committed."""
+"""Invariant of transactions, I8: a transaction is visible completely or not at all, with its committed offsets."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def _not_atomic(facts: Facts, seen: dict[str, Sighting]) -> Iterator[Violation]:
     outcomes = facts.outcomes()
     for name, of_transaction in sends.items():
         shown = [send for send in of_transaction if send["value"] in seen]
-        # What has been removed since says nothing.
+        # Records removed since prove nothing.
         hidden = [
             send
             for send in of_transaction
@@ -46,7 +46,7 @@ def _not_atomic(facts: Facts, seen: dict[str, Sighting]) -> Iterator[Violation]:
 
 
 def _copied_wrongly(facts: Facts, seen: dict[str, Sighting]) -> Iterator[Violation]:
-    """Consume, transform, produce: for each record below what the copier committed there is one copy."""
+    """Consume, transform, produce: each record below the copier's committed offset has exactly one copy."""
     copies: dict[tuple[Place, int], Operation] = {}
     for value in seen:
         send = facts.sends.get(value)

@@ -1,7 +1,7 @@
 """Byte-level fuzzing, guided by coverage: `python -m tests.faults.hostile.byte_fuzz [SEED [SECONDS]]`.
 
-Needs atheris (`pip install atheris`), which brings libFuzzer and is no part of the development tools. Of this project
-nothing is imported before atheris can see it.
+Needs atheris (`pip install atheris`), which brings libFuzzer and is not a development dependency. No module of this
+project is imported before atheris can instrument it.
 """
 
 import importlib
@@ -17,7 +17,7 @@ INPUT_BYTES_MAX = 4096
 
 
 def fuzz_bytes(seed: int, deadline: float) -> int:
-    """Until the deadline (of `time.monotonic`), in a process of its own; how many inputs were tried."""
+    """Fuzz in a process of its own until the deadline (of `time.monotonic`); returns the number of inputs tried."""
     seconds = max(int(deadline - time.monotonic()), 1)
     command = [sys.executable, "-m", __spec__.name, str(seed), str(seconds)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What byte-level fuzzing feeds: everything that reads bytes of clients, each by a number in the first byte."""
+"""Targets of byte-level fuzzing: every decoder of client bytes, chosen by the first byte of the input."""
 
 import random
 import struct
@@ -20,7 +20,7 @@ CORPUS_FRAMES = 3
 
 
 class _Unlimited:
-    """Memory that never ends: what frames may take is tested elsewhere."""
+    """A memory budget without limit: the limits of frames are tested elsewhere."""
 
     def take(self, size: int, taker: object) -> bool:
         return True
@@ -47,7 +47,7 @@ def _stream(data: bytes) -> None:
 
 
 def _batch(data: bytes) -> None:
-    """With a checksum that is right, or nothing would get past it."""
+    """A batch with a valid checksum; otherwise no input would get past the check."""
     batch = bytearray(data)
     if len(batch) >= batches.HEADER_SIZE:
         struct.pack_into(">I", batch, 17, batches.crc32c(bytes(batch[21:])))
@@ -61,7 +61,7 @@ TARGETS: Sequence[Callable[[bytes], object]] = (read, _stream, _batch, read_subs
 
 
 def feed(data: bytes) -> None:
-    """The first byte says to whom. Whatever is not read is refused, in one way."""
+    """Feed the input to the target of its first byte, which must either read or refuse it in the expected way."""
     if not data:
         return
     with suppress(HeadwaterError):
@@ -69,7 +69,7 @@ def feed(data: bytes) -> None:
 
 
 def write_corpus(directory: Path, seed: int) -> None:
-    """Honest frames of every API and version to begin with."""
+    """Write an initial corpus: honest frames of every API and version."""
     forger = Forger(random.Random(seed))
     for request in REQUESTS:
         for version in request.versions:

@@ -1,4 +1,4 @@
-"""Things that a client can make a broker remember, by the thousand: what each costs, and the setting that ends it."""
+"""State that a client can make a broker keep, by the thousand: the cost of each item, and the limiting setting."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tests.support.kafka.raw_transactions import ask_init
 
 TOPIC = "shared"
 RETRIABLE = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-# What a broker takes at once, rather than for each of many.
+# One-time memory of a broker, beside the memory per item.
 FREE_BYTES = 8 << 20
 
 
@@ -29,7 +29,7 @@ class Kind:
     bytes_max: int
     setting: str | None = None
     refusal: ErrorCode = ErrorCode.NONE
-    # Of those that the setting counts, how many are there before.
+    # How many items that the setting counts exist before the test.
     before: int = 0
 
 
@@ -52,7 +52,7 @@ def _offset(client: RawClient, number: int) -> int:
 
 
 def ask_for_member_id(client: RawClient, _: int) -> int:
-    """Asks for a member id and never comes back with it."""
+    """Ask for a member id, and never join with it."""
     told = client.ask(join_request("joining"), JoinGroupResponse, 9)
     return ErrorCode.NONE if told.error_code == ErrorCode.MEMBER_ID_REQUIRED else told.error_code
 
@@ -83,16 +83,16 @@ KINDS: Mapping[str, Kind] = {
 
 
 def crowd(directory: Path, name: str, count: int) -> Crowd:
-    """So many, and then one more than the setting allows, while a client on the side is served."""
+    """Create this many items, and then one more than the setting allows, while a bystander is served."""
     kind = KINDS[name]
     raise_descriptors(10 * count + DESCRIPTORS_BESIDE if name == "topics" else DESCRIPTORS_BESIDE)
-    # What costs time here is memory, and not the disk.
+    # This test is about memory, so disk flushes would only cost time.
     settings = {"headwater.flush": "os"}
     if kind.setting is not None:
         settings[kind.setting] = str(count + kind.before)
     with watched(directory, settings) as broker, Bystander(broker) as bystander, RawClient(broker) as client:
         client.create(TOPIC, partitions=count if name == "offsets" else 1)
-        find(client, "any")  # the topic of groups comes into being
+        find(client, "any")  # Creates __consumer_offsets.
         add = partial(patiently, kind.add, client)
         assert add(0) == ErrorCode.NONE
         before = broker.memory_bytes()
@@ -108,7 +108,7 @@ def crowd(directory: Path, name: str, count: int) -> Crowd:
 
 
 def patiently(add: Callable[[RawClient, int], int], client: RawClient, number: int) -> int:
-    """What belongs to a group or a transaction is refused while its log is being loaded."""
+    """Repeat a request while the log of its group or transaction is being loaded."""
     code = add(client, number)
     while code in RETRIABLE:
         code = add(client, number)

@@ -1,4 +1,4 @@
-"""Many connections that do nothing, and what each of them costs."""
+"""Many idle connections, and the memory that each of them costs."""
 
 import resource
 import socket
@@ -10,7 +10,7 @@ from tests.faults.hostile.watching import Bystander, watched
 from tests.support.broker.processes import wait_until
 from tests.support.kafka.raw_client import RawClient
 
-# Beside those of the flood: files, the client on the side, the loop's own.
+# Descriptors beside those of the flood: files, the bystander, the event loop.
 DESCRIPTORS_BESIDE = 200
 BYTES_PER_CONNECTION_MAX = 48 * 1024
 
@@ -22,9 +22,9 @@ class Flood(NamedTuple):
 
 
 def flood(directory: Path, count: int) -> Flood:
-    """So many idle connections, and as many again that are turned away, while a client on the side is served."""
+    """Open this many idle connections, and as many more that are refused, while a bystander is served."""
     raise_descriptors(count + DESCRIPTORS_BESIDE)
-    # One is the client on the side.
+    # One connection is the bystander's.
     limits = {"max.connections": str(count + 1), "max.connections.per.ip": str(count + 1)}
     with watched(directory, limits) as broker, ExitStack() as opened:
         bystander = opened.enter_context(Bystander(broker))
@@ -42,7 +42,7 @@ def flood(directory: Path, count: int) -> Flood:
 
 
 def raise_descriptors(count: int) -> None:
-    """For this process and those that it starts. Where the system does not allow so many, it says so."""
+    """Raise the descriptor limit for this process and its children; skips if the system does not allow it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= count:
         return
@@ -52,6 +52,6 @@ def raise_descriptors(count: int) -> None:
 
 
 def vanish(client: RawClient) -> None:
-    """With a reset, as a process that was killed with unread bytes, or a machine that came back."""
+    """Close with a TCP reset, like a process that was killed with unread bytes or a rebooted machine."""
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
     client.socket.close()

@@ -1,7 +1,7 @@
-"""Frames of requests, written straight from the declarations: honest ones, and such as lie about what stands in them.
+"""Request frames generated from the message declarations: honest ones, and ones that lie about their content.
 
-A lie is told where it matters, in a length, a count, a tag, the size of a nested field or a null. What knows nothing of
-structures (bits flipped, bytes cut off, doubled, moved) comes on top.
+A lie is in a length, a count, a tag, the size of a nested field or a null. Changes that ignore structure (bits flipped,
+bytes cut off, doubled, moved) come on top.
 """
 
 import random
@@ -34,7 +34,7 @@ from headwater.protocol.wire.schema import (
 REQUESTS: Sequence[type[Request]] = [module.REQUEST for module in APIS]
 BY_KEY: Mapping[int, type[Request]] = {request.api_key: request for request in REQUESTS}
 
-# How many of the lengths of one message are lies.
+# How many lengths of one message are lies.
 LIES = (0.0, 0.0, 0.02, 0.2)
 # How many times the bytes of one message are changed after that.
 CHANGES = (0, 0, 0, 1, 1, 3)
@@ -53,11 +53,11 @@ _CRC_POSITION, _SEALED_FROM = 17, 21
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What a client may know of a broker: with it, requests get further than to the first refusal."""
+    """Names and ids that exist on the broker, so that requests get past the first check."""
 
     words: Sequence[str] = ("orders", "group", "consumer", "range", "uniform", "retention.ms", "cleanup.policy")
     identifiers: Sequence[UUID] = (UUID(int=1),)
-    # Honest requests ask for no longer waits than this; None where nobody waits for the answer.
+    # The longest wait that honest requests ask for; None if no one waits for the response.
     wait_ms_max: int | None = None
 
 
@@ -78,7 +78,7 @@ class Forger:
         self._blobs = [write_subscription(Subscription(words)), write_assignment({words[0]: [0]}), b""]
 
     def frame(self, request: type[Request], version: int) -> Frame:
-        """Honest or not, as it falls out."""
+        """An honest or a lying frame, at random."""
         return self.lying_frame(request, version, self._chance.choice(LIES), self._chance.choice(CHANGES))
 
     def lying_frame(self, request: type[Request], version: int, lies: float, changes: int) -> Frame:
@@ -128,7 +128,7 @@ class Forger:
 
     def _tagged_fields(self, out: bytearray, fields: list[tuple[int, bytes]]) -> None:
         if self._chance.random() < 0.1:
-            # One that nobody knows must be passed over.
+            # An unknown tag must be skipped.
             fields = [*fields, (5000, self._chance.randbytes(3))]
         if self._lie():
             fields = [*fields, *fields, (self._chance.randrange(3), b"")]
@@ -199,7 +199,7 @@ class Forger:
         return self._chance.choice([*self._blobs, self._chance.randbytes(self._chance.randrange(30))])
 
     def _records(self) -> bytes:
-        """Batches whose checksum is mostly right, so that what is wrong with them is found by those who come later."""
+        """Batches whose checksum is mostly valid, so that later checks have to find the other errors."""
         batch = bytearray(self._chance.choice(_BATCHES))
         for _ in range(self._chance.choice([0, 0, 1, 2])):
             self._change(batch)
@@ -232,7 +232,7 @@ class Forger:
     # -- bytes
 
     def _change(self, data: bytearray) -> None:
-        """One change to bytes about which nothing is known."""
+        """One change to bytes, regardless of their structure."""
         chance = self._chance
         start = chance.randrange(len(data) + 1)
         end = min(len(data), start + chance.choice([1, 1, 2, 4, 8, 16]))

@@ -1,4 +1,4 @@
-"""Forged frames to the decoders alone and to a whole broker, from a seed that repeats them."""
+"""Forged frames against the decoders alone and against a whole broker, repeatable from a seed."""
 
 import random
 import socket
@@ -27,20 +27,20 @@ from tests.faults.hostile.watching import MIB, SIDE_TOPIC, Bystander, WatchedBro
 from tests.support.kafka.raw_client import RawClient
 
 FLEXIBLE_FROM = {key: request.flexible_from for key, request in BY_KEY.items()}
-# A byte may become an element, and an element an object with its fields; nothing may cost more than that.
+# A byte may become an element, and an element an object with fields. No frame may cost more than that.
 ALLOCATED_PER_BYTE = 256
 ALLOCATED_FREE = 16 * 1024
 ANSWER_TIMEOUT_S = 30
 MEMORY_GROWTH_MAX = 96 * MIB
 
-# Where honest requests wait for others.
+# Requests that wait for other requests even when honest.
 WAIT_MS_MAX = 50
 TOPICS = ("orders", "payments")
 WORDS = (*TOPICS, "group", "consumer", "range", "uniform", "member", "retention.ms", "cleanup.policy", "compact", "1")
 
 
 class Violation(AssertionError):
-    """Says how to see it again."""
+    """A violation; its message says how to reproduce it."""
 
 
 class Figures(NamedTuple):
@@ -58,7 +58,7 @@ NOTHING = Figures(0, 0, 0)
 def forged(
     request: type[Request], seed: int | str, count: int, vocabulary: Vocabulary | None = None
 ) -> Iterator[Frame]:
-    """So many frames of an API, over all of its versions in turn."""
+    """This many frames of an API, over all of its versions in turn."""
     forger = Forger(random.Random(f"{seed} {request.__name__}"), vocabulary)
     versions = cycle(request.versions)
     for _ in range(count):
@@ -69,7 +69,7 @@ def forged(
 
 
 def read(content: bytes) -> Request | None:
-    """As the broker reads a frame; None is for what it does not serve."""
+    """Decode a frame as the broker does; None for an API or version that it does not serve."""
     header = read_request_header(content, FLEXIBLE_FROM)
     request = BY_KEY.get(header.api_key)
     if request is None or header.api_version not in request.versions:
@@ -97,7 +97,7 @@ def fuzz_decoder(request: type[Request], seed: int | str, count: int, *, measure
 def _read_measured(content: bytes) -> None:
     refused: ProtocolError | None = None
     try:
-        read(content)  # what is compiled or imported at the first time is no part of the request
+        read(content)  # Code compiled or imported at the first request must not be counted.
     except ProtocolError as error:
         refused = error
     tracemalloc.start()
@@ -119,7 +119,7 @@ def _repeat(frame: Frame, seed: int | str, number: int) -> str:
 
 @dataclass(slots=True)
 class Attack:
-    """Frames to a broker, one connection for each, and what the broker's own answers say that they did."""
+    """Frames sent to a broker, one connection each, and their effects according to the broker's responses."""
 
     broker: WatchedBroker
     topics: set[str] = field(default_factory=lambda: {SIDE_TOPIC})
@@ -136,7 +136,7 @@ class Attack:
                 raise Violation(_repeat(frame, seed, number)) from error
 
     def _create_topics(self) -> None:
-        """Those that requests name, in case that some have deleted them."""
+        """Create the topics that requests name, because earlier requests may have deleted them."""
         with RawClient(self.broker) as client:
             for name in {*TOPICS} - self.topics:
                 self.identifiers[name] = client.create(name)
@@ -146,7 +146,7 @@ class Attack:
         with RawClient(self.broker) as client:
             client.socket.settimeout(ANSWER_TIMEOUT_S)
             client.send_bytes(len(content).to_bytes(4, "big") + content)
-            # Whoever sends no more is answered or closed, also where an answer could be long in coming.
+            # After end of input the broker answers or closes, even if a response could take long.
             with suppress(OSError):
                 client.socket.shutdown(socket.SHUT_WR)
             answer = _everything(client.socket)
@@ -175,7 +175,7 @@ class Attack:
             self.topics -= {topic.name or "" for topic in message.responses if not topic.error_code}
 
     def check_topics(self) -> None:
-        """What is there, also on disk, is what the answers said; internal topics come and go by themselves."""
+        """Topics in metadata and on disk match the responses; internal topics are not compared."""
         with RawClient(self.broker) as client:
             listed = client.ask(MetadataRequest(topics=None), MetadataResponse, 12).topics
         assert {topic.name for topic in listed if not topic.is_internal} == self.topics
@@ -190,7 +190,7 @@ def response_of(request: type[Request]) -> type[Response]:
 
 
 def _everything(connected: socket.socket) -> bytes:
-    """All that comes until the broker closes."""
+    """All bytes until the broker closes the connection."""
     data = bytearray()
     try:
         while received := connected.recv(65536):
@@ -201,7 +201,7 @@ def _everything(connected: socket.socket) -> bytes:
 
 
 def fuzz_broker(directory: Path, seed: int | str, count: int, deadline: float = float("inf")) -> Figures:
-    """So many frames of every API, or until the deadline, while a client on the side works as ever."""
+    """Send this many frames of every API, or until the deadline, while a bystander works undisturbed."""
     with watched(directory) as broker, Bystander(broker) as bystander:
         attack = Attack(broker)
         before = broker.memory_bytes()
@@ -215,11 +215,11 @@ def fuzz_broker(directory: Path, seed: int | str, count: int, deadline: float = 
     return attack.figures
 
 
-# -- for long
+# -- the long form
 
 
 def fuzz(seed: int, deadline: float) -> Figures:
-    """Until the deadline (of `time.monotonic`), round after round with the next seed: decoders, then a new broker."""
+    """Fuzz until the deadline (of `time.monotonic`), each round with the next seed: decoders, then a new broker."""
     figures = NOTHING
     while time.monotonic() < deadline:
         for request in REQUESTS:

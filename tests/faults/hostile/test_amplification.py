@@ -56,7 +56,7 @@ def client(broker: Broker) -> Iterator[RawClient]:
         yield client
 
 
-# -- tagged fields, of which two bytes are enough for one
+# -- tagged fields, each of which needs only two bytes
 
 
 def tags(count: int) -> bytes:
@@ -89,7 +89,7 @@ def test_a_header_has_no_more_tagged_fields_than_a_message() -> None:
 # -- the same thing asked for again and again
 
 
-def test_a_resource_is_described_once_however_often_it_is_named(client: RawClient) -> None:
+def test_a_resource_named_repeatedly_is_described_once(client: RawClient) -> None:
     resources = [
         DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=None)
         for name in ("1", "") * TIMES
@@ -99,7 +99,7 @@ def test_a_resource_is_described_once_however_often_it_is_named(client: RawClien
     assert all(each.configs for each in described)
 
 
-def test_the_producers_of_a_partition_are_told_once_however_often_it_is_named(client: RawClient) -> None:
+def test_producers_of_a_partition_named_repeatedly_are_described_once(client: RawClient) -> None:
     client.create("produced")
     client.produce("produced", batch_of(b"v", producer_id=7, producer_epoch=0, base_sequence=0))
     topics = [TopicRequest(name="produced", partition_indexes=[0, 0])] * TIMES
@@ -169,14 +169,14 @@ LONG_REQUESTS: dict[str, tuple[Request, int]] = {
 
 
 @pytest.mark.parametrize(("request_", "version"), LONG_REQUESTS.values(), ids=LONG_REQUESTS)
-def test_a_long_request_is_served_in_turn_with_others(
+def test_a_long_request_does_not_block_other_requests(
     broker: Broker, client: RawClient, request_: Request, version: int
 ) -> None:
     connection = connection_of(broker, client)
     turns = 0
 
     def look() -> None:
-        # Once in every turn of the broker's loop, so that it sees each that passes until there is an answer.
+        # Runs once in every turn of the broker's loop, so that it counts the turns until the response.
         nonlocal turns
         turns += bool(connection._slots)
         if connection._slots or not turns:

@@ -1,4 +1,4 @@
-"""Small batches that unfold to large ones, in every codec: where the broker decompresses, and where our client does."""
+"""Decompression bombs in every codec: where the broker decompresses, and where our client does."""
 
 import struct
 import tracemalloc
@@ -23,7 +23,7 @@ LIMIT = 4 * MIB
 BOMB_BYTES = 64 * MIB
 SETTINGS = {"headwater.batch.decompressed.bytes.max": str(LIMIT), "message.max.bytes": str(16 * MIB)}
 
-# Every reason for which the broker looks inside a batch.
+# Every reason for the broker to decompress a batch.
 LOOKED_INTO: Mapping[str, Mapping[str, str]] = {
     "validated": {},
     "compacted": {"cleanup_policy": "compact"},
@@ -47,14 +47,14 @@ PACKERS: Mapping[str, tuple[Codec, Callable[[bytes], bytes]]] = {
 
 
 def packed(name: str, size: int) -> bytes:
-    """One record of that many bytes."""
+    """A compressed batch with one record of that many bytes."""
     codec, pack = PACKERS[name]
     plain = batch_of(bytes(size))
     return bytes(batches.with_payload(plain, pack(plain[batches.HEADER_SIZE :]), codec))
 
 
 def crowd(count: int) -> bytes:
-    """So many records with nothing in them, all at the same offset, which takes two bytes for three thousand."""
+    """This many empty records at the same offset, which compress to two bytes per three thousand."""
     head = bytearray(batch_of(b""))
     struct.pack_into(">i", head, 57, count)
     struct.pack_into(">i", head, 23, count - 1)
@@ -62,14 +62,15 @@ def crowd(count: int) -> bytes:
     return bytes(batches.with_payload(bytes(head), stored, Codec.ZSTD))
 
 
-def test_a_bomb_costs_the_broker_no_more_than_what_a_batch_may_unfold_to(tmp_path: Path) -> None:
+def test_a_bomb_costs_the_broker_no_more_than_the_decompression_limit(tmp_path: Path) -> None:
     with watched(tmp_path, SETTINGS) as broker, Bystander(broker) as bystander, RawClient(broker) as client:
         for topic, config in LOOKED_INTO.items():
             client.create(topic, 1, **config)
         honest = {name: packed(name, LIMIT - 1000) for name in PACKERS}
         bombs = {name: packed(name, BOMB_BYTES) for name in PACKERS}
         for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
-            client.produce("validated", batch_of(b"v", codec=codec))  # its library takes memory of its own
+            # The library of each codec takes memory of its own.
+            client.produce("validated", batch_of(b"v", codec=codec))
         before = broker.memory_bytes()
         broker.forget_memory_peak()
         for topic in LOOKED_INTO:
@@ -80,11 +81,11 @@ def test_a_bomb_costs_the_broker_no_more_than_what_a_batch_may_unfold_to(tmp_pat
             for name, batch in honest.items():
                 assert client.produce(topic, batch).error_code == ErrorCode.NONE, (topic, name)
         bystander.check()
-        # What arrived, what it unfolded to, in pieces and in one, and what that was compressed to again.
+        # The received bytes, the decompressed pieces and their concatenation, and the recompressed batch.
         assert broker.memory_peak_bytes() - before < 8 * LIMIT
 
 
-def test_a_bomb_that_nobody_looked_into_costs_our_client_no_more_than_it_allows(tmp_path: Path) -> None:
+def test_a_bomb_stored_unopened_costs_our_client_no_more_than_its_limit(tmp_path: Path) -> None:
     with watched(tmp_path, SETTINGS) as broker, Cluster(broker.bootstrap_servers) as cluster:
         with RawClient(broker) as client:
             client.create("unseen", headwater_record_validation="header")

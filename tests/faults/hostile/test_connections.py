@@ -1,4 +1,4 @@
-"""Clients that open connections and then do not behave: slow, silent, deaf, half gone, or simply too many."""
+"""Misbehaving connections: slow, idle, never reading, half closed, or simply too many."""
 
 import socket
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def only_the_bystander_is_left(broker: WatchedBroker) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("begun", [1, 4, 20, 5000], ids="{} bytes of a request".format)
-def test_requests_that_come_a_byte_at_a_time_are_given_up(tmp_path: Path, begun: int) -> None:
+def test_connections_that_send_a_byte_at_a_time_are_closed(tmp_path: Path, begun: int) -> None:
     settings = {"headwater.request.read.timeout.ms": SHORT_MS}
     request = padded(100_000)
     with watched(tmp_path, settings) as broker, Bystander(broker) as bystander, ExitStack() as stack:
@@ -59,7 +59,7 @@ def test_requests_that_come_a_byte_at_a_time_are_given_up(tmp_path: Path, begun:
         bystander.check()
 
 
-def test_clients_that_are_half_gone_are_let_go(tmp_path: Path) -> None:
+def test_half_closed_and_reset_connections_are_closed(tmp_path: Path) -> None:
     settings = {"connections.max.idle.ms": SHORT_MS, "headwater.request.read.timeout.ms": SHORT_MS}
     with watched(tmp_path, settings) as broker, Bystander(broker) as bystander, ExitStack() as stack:
         with RawClient(broker) as client:
@@ -68,7 +68,7 @@ def test_clients_that_are_half_gone_are_let_go(tmp_path: Path) -> None:
         quick = [b"", b"\x00", waiting[:30], frame(ApiVersionsRequest(), 0) * 100]
         for client, beginning in zip(opened(broker, stack, len(quick)), quick, strict=True):
             client.send_bytes(beginning)
-        # More than are handled at once, so that the broker has stopped reading when the client goes.
+        # More requests than are handled at once, so that the broker has stopped reading when the client disconnects.
         for beginning in [*quick, waiting, waiting * 300]:
             ending, reset = opened(broker, stack, 2)
             ending.send_bytes(beginning)
@@ -95,7 +95,7 @@ def test_clients_that_never_read_hold_no_memory_and_are_closed(tmp_path: Path) -
         assert broker.memory_peak_bytes() - before < 48 * MIB
 
 
-def test_what_requests_announce_and_begin_to_send_stays_within_its_memory(tmp_path: Path) -> None:
+def test_memory_of_unfinished_requests_stays_within_its_limit(tmp_path: Path) -> None:
     memory_bytes = 4 * MIB
     settings = {
         "queued.max.request.bytes": str(memory_bytes),
@@ -108,18 +108,18 @@ def test_what_requests_announce_and_begin_to_send_stays_within_its_memory(tmp_pa
         clients = opened(broker, stack, 40)
         for client in clients:
             client.socket.setblocking(False)
-            # As much as the kernel takes: the broker need not.
+            # As much as the kernel accepts; the broker need not read it.
             client.socket.send(memory_bytes.to_bytes(4, "big") + bytes(MIB))
         bystander.check()
         wait_until(lambda: all(map(is_closed, clients)), "requests that never end are kept")
-        # A buffer that doubles is there twice for a moment, and one request may go beyond the limit.
+        # A growing buffer exists twice for a moment, and one request may exceed the limit.
         assert broker.memory_peak_bytes() - before < 5 * memory_bytes
         with RawClient(broker) as client:
             client.create("after")
             assert client.produce("after", batch_of(bytes(MIB // 2))).error_code == 0, "the memory did not come back"
 
 
-def test_a_frame_of_two_gibibytes_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_frame_of_two_gibibytes_closes_the_connection_at_once(tmp_path: Path) -> None:
     with watched(tmp_path) as broker, Bystander(broker), ExitStack() as stack:
         before = broker.memory_bytes()
         for client, size in zip(opened(broker, stack, 600), cycle([2**31 - 1, -(2**31), 100 * MIB + 1]), strict=False):

@@ -1,4 +1,4 @@
-"""Thousands of topics, groups, members, transactional ids and producers: each costs little, and settings end them."""
+"""Thousands of topics, groups, members, transactional ids and producers: each costs little, and settings limit them."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ COUNT = 2000
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_crowd_takes_little_memory_each_and_has_an_end(tmp_path: Path, name: str) -> None:
+def test_each_of_many_items_costs_little_memory_and_their_number_is_limited(tmp_path: Path, name: str) -> None:
     count = COUNTS.get(name, COUNT)
     assert crowd(tmp_path, name, count).things == count
 
 
-def test_member_ids_that_nobody_comes_back_for_end_at_the_memory_of_groups(tmp_path: Path) -> None:
+def test_unused_member_ids_are_limited_by_the_memory_of_groups(tmp_path: Path) -> None:
     settings = {"headwater.groups.memory.max.bytes": str(MIB)}
     with watched(tmp_path, settings) as broker, Bystander(broker), RawClient(broker) as client:
         find(client, "any")

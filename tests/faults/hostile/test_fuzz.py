@@ -17,7 +17,7 @@ each_api = in_one_test(["request_type"], zip(REQUESTS))
 
 
 @each_api
-def test_an_honest_forgery_is_a_message_like_any_other(request_type: type[Request]) -> None:
+def test_an_honest_generated_message_survives_the_round_trip(request_type: type[Request]) -> None:
     forger = Forger(random.Random(1))
     for version in request_type.versions:
         for _ in range(10):
@@ -26,12 +26,14 @@ def test_an_honest_forgery_is_a_message_like_any_other(request_type: type[Reques
 
 
 @each_api
-def test_every_forged_frame_is_read_or_refused_for_no_more_memory_than_its_bytes(request_type: type[Request]) -> None:
+def test_every_forged_frame_is_read_or_refused_with_memory_in_proportion_to_its_bytes(
+    request_type: type[Request],
+) -> None:
     assert fuzz_decoder(request_type, seed=1, count=DECODED).decoded == DECODED
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_broker_answers_or_closes_and_nobody_else_notices(tmp_path: Path, seed: int) -> None:
+def test_a_broker_answers_or_closes_and_other_clients_are_not_affected(tmp_path: Path, seed: int) -> None:
     figures = fuzz_broker(tmp_path, seed, SENT)
     assert figures.answered > 10 * len(REQUESTS)
     assert figures.closed > 10 * len(REQUESTS)

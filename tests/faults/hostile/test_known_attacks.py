@@ -78,10 +78,10 @@ def test_a_consumer_does_not_become_a_replica_inside_its_session(client: RawClie
     assert not any(each.records for each in told)
 
 
-# -- CVE-2022-34917: memory taken for what a client announces, before it is known who it is
+# -- CVE-2022-34917: memory allocated for announced sizes before the client has authenticated
 
 
-def test_a_connection_takes_memory_for_what_has_arrived_and_not_for_what_is_announced(broker: Broker) -> None:
+def test_a_connection_takes_memory_for_received_bytes_and_not_for_announced_ones(broker: Broker) -> None:
     before = on_loop(broker, lambda: broker.node.connections.memory.used)
     clients = [RawClient(broker) for _ in range(20)]
     try:
@@ -96,7 +96,7 @@ def test_a_connection_takes_memory_for_what_has_arrived_and_not_for_what_is_anno
             client.socket.close()
 
 
-# -- what is not served is not there: no broker's own API, no half of an authentication
+# -- APIs that are not served: inter-broker APIs, incomplete authentication
 
 
 ADVERTISED = {key for key, _, _ in advertised_apis()}
@@ -111,7 +111,7 @@ def test_an_api_that_is_not_advertised_ends_the_connection(broker: Broker, clien
     assert client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == ErrorCode.NONE
 
 
-# -- CVE-2023-25194 and its like: settings over the wire that name files, addresses or classes
+# -- CVE-2023-25194 and similar: settings over the wire that name files, addresses or classes
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_no_client_may_name_a_file_an_address_or_a_class(client: RawClient, sett
     assert all(config.value != "/tmp/evil" for config in described.configs)
 
 
-# -- CVE-2020-17519 and its like: names that lead out of the directory
+# -- CVE-2020-17519 and similar: path traversal by names
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_no_name_leads_out_of_the_data_directory(client: RawClient, directory: P
     assert sorted(path for path in directory.rglob("*") if path.is_dir()) == before
 
 
-# -- patterns that take for ever
+# -- patterns with exponential run time
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(.*a){25}", "a{1000}{1000}", "(" * 1000, "[" * 10_000])

@@ -1,4 +1,4 @@
-"""What is refused leaves nothing behind: not the request, nor what was made of it before the reason was found."""
+"""A refused request leaves nothing in memory: neither its bytes nor objects made before the refusal."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ REFUSED: dict[str, Callable[[RawClient], int]] = {
 }
 
 
-def test_a_refused_request_is_forgotten_with_its_answer(tmp_path: Path) -> None:
+def test_a_refused_request_is_freed_after_its_response(tmp_path: Path) -> None:
     with watched(tmp_path) as broker, Bystander(broker), RawClient(broker) as client:
         client.create("t")
         find(client, "g")

@@ -1,4 +1,4 @@
-"""A broker under attack: its process, the memory that it takes, what it says in its log, and a client on the side."""
+"""A broker under attack: its process, its memory, its log, and a well-behaved bystander client."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ class WatchedBroker:
         self._process = process
         self._log = directory / "broker.log"
         self.data_directory = directory / "data"
-        # Those of its loop, and the one that listens.
+        # Sockets of the event loop, and the listening one.
         self._sockets_beside = self._socket_count()
 
     @property
@@ -44,7 +44,7 @@ class WatchedBroker:
         return self._status("VmHWM")
 
     def forget_memory_peak(self) -> None:
-        """From here on, `memory_peak_bytes` is about what comes."""
+        """Reset the peak: from here on `memory_peak_bytes` covers only later use."""
         Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
 
     def connection_count(self) -> int:
@@ -61,14 +61,14 @@ class WatchedBroker:
         return int(line.split()[1]) * 1024
 
     def complaints(self) -> list[str]:
-        """What went wrong by the broker's own account. That a client was refused is nothing of the kind."""
+        """Errors that the broker logged. A refused client is not an error."""
         return [line for line in self._log.read_text().splitlines() if _is_complaint(line)]
 
 
 def _target(descriptor: Path) -> str:
     try:
         return str(descriptor.readlink())
-    except FileNotFoundError:  # closed meanwhile
+    except FileNotFoundError:  # The descriptor was closed meanwhile.
         return ""
 
 
@@ -76,13 +76,13 @@ def _is_complaint(line: str) -> bool:
     try:
         entry = json.loads(line)
     except ValueError:
-        return True  # what is not logged is a traceback, or a warning of Python
+        return True  # A line that is no log entry is a traceback or a Python warning.
     return entry["level"] in ("error", "critical") or "exception" in entry
 
 
 @contextmanager
 def watched(directory: Path, settings: Mapping[str, str] | None = None) -> Generator[WatchedBroker]:
-    """At the end the broker must still be there, have complained of nothing, and stop as it is told to."""
+    """At the end the broker must still run, have logged no error, and stop when asked to."""
     with BrokerProcess(directory / "data", {**SETTINGS, **(settings or {})}) as process:
         broker = WatchedBroker(process, directory)
         yield broker
@@ -92,7 +92,7 @@ def watched(directory: Path, settings: Mapping[str, str] | None = None) -> Gener
 
 
 class Bystander:
-    """A well-behaved client, which produces and reads back all the time and must notice nothing."""
+    """A well-behaved client that produces and reads back all the time and must not be affected."""
 
     def __init__(self, broker: WatchedBroker) -> None:
         self._client = RawClient(broker)
@@ -125,7 +125,7 @@ class Bystander:
         assert [record.value for record in self._client.records(SIDE_TOPIC, self.rounds)] == [value]
 
     def check(self, rounds: int = 3) -> None:
-        """Returns once it has been served that often again."""
+        """Return once the bystander has been served this many more times."""
         with self._moved:
             goal = self.rounds + rounds
             self._moved.wait_for(lambda: self.rounds >= goal or self._failure is not None, TIMEOUT_S)

@@ -9,7 +9,7 @@ from headwater.listeners.kafka.apis.records import fetch as fetch_api
 from tests.support.broker.embedded_broker import create, running
 
 
-async def test_a_fetch_that_nobody_waits_for_any_more_lets_go_of_its_partitions_at_once(tmp_path: Path) -> None:
+async def test_an_abandoned_fetch_is_freed_at_once(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as broker:
         partition = await create(broker, "topic")
         gc.collect()

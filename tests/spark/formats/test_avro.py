@@ -1,4 +1,4 @@
-"""Avro: what its own library writes is read back, and anything else is one bad record."""
+"""Avro: values written by fastavro are read back, and anything else is one bad record."""
 
 import json
 from datetime import UTC, date, datetime
@@ -101,7 +101,7 @@ def as_arrow(value: Any) -> Any:
 
 @settings(max_examples=50)
 @given(st.lists(st.none() | orders, max_size=4))
-def test_what_is_written_is_read(values: list[Any]) -> None:
+def test_values_written_by_fastavro_are_read_back(values: list[Any]) -> None:
     found = read(ORDER, *[None if each is None else written(ORDER, each) for each in values])
     assert not found.failures
     assert found.values.to_pylist() == [None if each is None else as_arrow(each) for each in values]
@@ -162,7 +162,7 @@ def test_types(schema: Any, value: Any, datatype: DataType, expected: Any) -> No
     assert read(schema, written(raw, value)).values.to_pylist() == [expected]
 
 
-def test_a_primitive_type_may_stand_by_its_name() -> None:
+def test_a_schema_may_be_the_name_of_a_primitive_type() -> None:
     assert read("long", written("long", 5)).values.to_pylist() == [5]
 
 
@@ -216,13 +216,13 @@ def record(field: Any) -> Any:
         ({"type": "bytes", "logicalType": "decimal", "precision": 40}, "a decimal of 40 digits"),
     ],
 )
-def test_schemas_that_are_no_column_are_refused(schema: Any, said: str) -> None:
+def test_schemas_without_a_column_type_are_refused(schema: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         AvroFormat("value.schema", schema if isinstance(schema, str) else json.dumps(schema)).column_type()
     assert "'value.schema'" in str(caught.value)
 
 
-def test_a_user_cannot_ask_for_another_type() -> None:
+def test_another_column_type_than_that_of_the_schema_is_refused() -> None:
     chosen = AvroFormat("value.schema", json.dumps(POINT))
     with pytest.raises(ConfigError, match="column 'value' is struct<x:int,y:float>, not struct<x:bigint>"):
         chosen.check("value", StructType([StructField("x", LongType())]))

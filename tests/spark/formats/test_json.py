@@ -1,4 +1,4 @@
-"""JSON: many rows at once give what each gives alone, and no value can hide another."""
+"""JSON: rows decoded in bulk give the same results as one by one, and no value can hide another."""
 
 import json
 from datetime import UTC, date, datetime
@@ -57,7 +57,7 @@ def read(datatype: DataType, *values: bytes | None) -> Decoded:
 
 
 def read_field(datatype: DataType, text: str) -> Any:
-    """The field of one document, which is read alone and, beside others, in bulk."""
+    """One field of a document that is decoded alone and, beside others, in bulk."""
     schema = StructType([StructField("x", datatype)])
     document = f'{{"x": {text}}}'.encode()
     alone = read(schema, document)
@@ -93,14 +93,14 @@ values = (
 
 
 def shown(values: pa.StructArray) -> list[str]:
-    """As text, where what is no number equals itself; times are numbers, for Python has none before the year 1."""
+    """Rows as text, in which NaN equals itself. Times are numbers, because Python has none before the year 1."""
     columns = [each.cast(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in values.flatten()]
     rows = zip(values.is_valid().to_pylist(), *(each.to_pylist() for each in columns), strict=True)
     return list(map(repr, rows))
 
 
 @given(st.lists(st.none() | values, max_size=20))
-def test_what_stands_beside_a_row_does_not_matter(rows: list[bytes | None]) -> None:
+def test_neighbouring_rows_do_not_change_the_result_of_a_row(rows: list[bytes | None]) -> None:
     together = read(ORDER, *rows)
     alone = [read(ORDER, row) for row in rows]
 
@@ -109,7 +109,7 @@ def test_what_stands_beside_a_row_does_not_matter(rows: list[bytes | None]) -> N
 
 
 @given(st.lists(values, min_size=1, max_size=8))
-def test_what_is_read_in_bulk_is_what_a_row_reader_reads(rows: list[bytes]) -> None:
+def test_bulk_decoding_gives_the_same_values_as_single_decoding(rows: list[bytes]) -> None:
     decoder = JsonDecoder(ORDER)
     column = pa.array(rows, pa.binary())
     try:
@@ -121,7 +121,7 @@ def test_what_is_read_in_bulk_is_what_a_row_reader_reads(rows: list[bytes]) -> N
     assert bulk.equals(singly.values)
 
 
-def test_documents_may_hold_newlines_and_fields_nobody_asks_for() -> None:
+def test_documents_may_hold_newlines_and_unknown_fields() -> None:
     found = read(ORDER, b'{\n "id": 1,\n "more": {"a": [1, 2]}\n}\n', b"{}", b' {"tags": ["a", null]}')
     assert found.values.to_pylist() == [EMPTY | {"id": 1}, EMPTY, EMPTY | {"tags": ["a", None]}]
     assert not found.failures
@@ -138,14 +138,14 @@ def test_documents_may_hold_newlines_and_fields_nobody_asks_for() -> None:
         [b'{"x":{}', b'{"y":1}}', b"{}{}"],
     ],
 )
-def test_values_that_make_up_for_each_other_are_bad_all_the_same(hostile: list[bytes]) -> None:
+def test_malformed_rows_that_are_valid_when_concatenated_are_bad(hostile: list[bytes]) -> None:
     found = read(ORDER, b'{"id":7}', *hostile, b'{"id":8}')
     assert [row for row, _ in found.failures] == list(range(1, len(hostile) + 1))
     assert found.values[0].as_py()["id"] == 7
     assert found.values[-1].as_py()["id"] == 8
 
 
-def test_few_bad_rows_do_not_take_others_with_them() -> None:
+def test_a_few_bad_rows_do_not_spoil_the_others() -> None:
     rows = [b'{"id": %d}' % row for row in range(5_000)]
     rows[17] = b"{"
     rows[4_998] = b'{"id": "x"}'
@@ -251,7 +251,7 @@ def test_a_bare_nan_is_read_as_spark_reads_it() -> None:
         (StructType([StructField("y", LongType())]), '{"y": false}', "x: y: expected bigint, found false"),
     ],
 )
-def test_what_does_not_fit_is_bad(datatype: DataType, text: str, said: str) -> None:
+def test_a_value_that_does_not_fit_its_type_is_a_bad_record(datatype: DataType, text: str, said: str) -> None:
     reason = read_field(datatype, text)
     assert said in reason
     assert len(reason) <= 300
@@ -281,7 +281,7 @@ def test_deep_nesting_is_bounded(depth: int) -> None:
 @pytest.mark.parametrize(
     "hostile", [b"\xff\xfe{}", b'{"id": 1, "x": "\xff"}', '{"id": 1}'.encode("utf-16"), b"\xef\xbb\xbf{}"]
 )
-def test_what_is_not_utf8_is_bad(hostile: bytes) -> None:
+def test_text_that_is_not_utf8_is_a_bad_record(hostile: bytes) -> None:
     assert [row for row, _ in read(ORDER, b"{}", hostile, b"{}").failures] == [1]
 
 
@@ -302,7 +302,7 @@ def test_a_schema_is_ddl_or_json(schema: str | None, expected: str | DataType | 
     assert JsonFormat("value.schema", schema).column_type() == expected
 
 
-def test_the_json_of_a_schema_may_say_that_nothing_is_null() -> None:
+def test_non_nullable_fields_of_a_json_schema_become_nullable() -> None:
     strict = StructType([StructField("a", ArrayType(LongType(), containsNull=False), nullable=False)])
     assert JsonFormat("value.schema", strict.json()).column_type() == StructType(
         [StructField("a", ArrayType(LongType()))]
@@ -310,7 +310,7 @@ def test_the_json_of_a_schema_may_say_that_nothing_is_null() -> None:
 
 
 @pytest.mark.parametrize("schema", ["", "{", "{}", '{"type":"struct","fields":[]}', '{"type":"record"}', '"string"'])
-def test_what_is_no_schema_is_refused(schema: str) -> None:
+def test_an_invalid_schema_is_refused(schema: str) -> None:
     with pytest.raises(ConfigError, match=r"option 'value\.schema'"):
         JsonFormat("value.schema", schema).column_type()
 
@@ -328,6 +328,6 @@ def test_what_is_no_schema_is_refused(schema: str) -> None:
         (StructType([StructField("y", LongType()), StructField("y", LongType())]), "two fields of the same name"),
     ],
 )
-def test_what_cannot_be_read_is_refused_when_a_read_is_planned(datatype: DataType, said: str) -> None:
+def test_an_unsupported_type_is_refused_when_a_read_is_planned(datatype: DataType, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         JsonFormat("value.schema", None).check("value", StructType([StructField("x", datatype)]))

@@ -75,7 +75,7 @@ BLANK = {
 def read(chosen: ProtobufFormat, *values: bytes | None) -> Decoded:
     datatype = chosen.column_type()
     chosen.check("value", datatype)
-    # It travels to tasks.
+    # The decoder is pickled, as for its way to tasks.
     chosen = pickle.loads(pickle.dumps(chosen))
     found = decode(chosen.decoder(datatype), pa.array(values, pa.binary()))
     found.values.validate(full=True)
@@ -125,7 +125,7 @@ def test_every_kind_of_field() -> None:
     ]
 
 
-def test_a_state_that_is_newer_than_the_schema_stays_a_number() -> None:
+def test_an_enum_value_unknown_to_the_schema_stays_a_number() -> None:
     assert read_orders(Order(state=7))[0]["state"] == "7"
 
 
@@ -145,7 +145,7 @@ def test_a_state_that_is_newer_than_the_schema_stays_a_number() -> None:
         max_size=5,
     )
 )
-def test_what_is_written_is_read(rows: list[dict[str, Any]]) -> None:
+def test_written_messages_are_read_back(rows: list[dict[str, Any]]) -> None:
     assert read_orders(*[Order(**row) for row in rows]) == [BLANK | row for row in rows]
 
 
@@ -168,11 +168,11 @@ def test_hostile_messages_are_bad() -> None:
     assert [each and each["id"] for each in found.values.to_pylist()] == [None, None, None, 1]
 
 
-def test_an_empty_value_is_a_message_with_nothing_set() -> None:
+def test_an_empty_value_is_a_message_with_no_field_set() -> None:
     assert read(ORDER, b"").values.to_pylist() == [BLANK]
 
 
-def test_text_of_proto2_is_checked_when_it_is_read() -> None:
+def test_invalid_utf8_in_proto2_text_is_a_bad_record() -> None:
     schema = 'syntax = "proto2"; message Note { optional string text = 1; }'
     chosen = ProtobufFormat(OPTION, compile_schema(OPTION, schema), None)
     found = read(chosen, b"\x0a\x01\xff", b"\x0a\x01a")
@@ -180,7 +180,7 @@ def test_text_of_proto2_is_checked_when_it_is_read() -> None:
     assert found.values.to_pylist() == [None, {"text": "a"}]
 
 
-def test_a_schema_may_come_compiled() -> None:
+def test_a_schema_may_be_a_compiled_descriptor_set() -> None:
     text = base64.encodebytes(DESCRIPTORS).decode()
     assert compile_schema(OPTION, text) == DESCRIPTORS
 
@@ -206,11 +206,11 @@ def test_the_only_message_need_not_be_named() -> None:
         ("AAAA", None, "no FileDescriptorSet"),
     ],
 )
-def test_what_is_no_message_is_refused(schema: str, message: str | None, said: str) -> None:
+def test_an_invalid_schema_or_message_name_is_refused(schema: str, message: str | None, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         ProtobufFormat(OPTION, compile_schema(OPTION, schema), message).column_type()
 
 
-def test_a_user_cannot_ask_for_another_type() -> None:
+def test_another_column_type_than_that_of_the_schema_is_refused() -> None:
     with pytest.raises(ConfigError, match="column 'value' is struct<"):
         ORDER.check("value", StructType([StructField("id", LongType())]))

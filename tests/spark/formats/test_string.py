@@ -1,4 +1,4 @@
-"""Text is UTF-8 or a bad record, wherever in a batch it stands."""
+"""String format: a value is UTF-8 or a bad record, at any place of a batch."""
 
 import pyarrow as pa
 import pytest
@@ -14,7 +14,7 @@ DECODER = StringFormat().decoder(StringType())
 
 
 @given(st.lists(st.none() | st.binary(max_size=8) | st.text(max_size=8).map(str.encode)))
-def test_a_row_is_its_text_or_a_failure(values: list[bytes | None]) -> None:
+def test_each_row_becomes_text_or_a_failure(values: list[bytes | None]) -> None:
     found = decode(DECODER, pa.array(values, pa.binary()))
 
     failed = {row for row, _ in found.failures}
@@ -38,11 +38,11 @@ def test_one_bad_row_among_many_is_found() -> None:
     assert found.values.null_count == 1
 
 
-def test_a_slice_of_a_column_is_read_alone() -> None:
+def test_only_the_slice_of_a_column_is_decoded() -> None:
     column = pa.array([b"\xff", b"a", None, b"b"], pa.binary())[1:]
     assert decode(DECODER, column).values.to_pylist() == ["a", None, "b"]
 
 
-def test_a_string_is_nothing_else() -> None:
+def test_another_column_type_than_string_is_refused() -> None:
     with pytest.raises(ConfigError, match="column 'value' is string, not binary"):
         StringFormat().check("value", BinaryType())

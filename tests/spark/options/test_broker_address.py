@@ -1,4 +1,4 @@
-"""One connected client for each process and each way to connect; and what becomes of it when things go wrong."""
+"""One connected client per process and connection settings, and its behaviour after failures."""
 
 import os
 from collections.abc import Generator
@@ -22,7 +22,7 @@ def test_the_tasks_of_a_process_share_a_client(headwater_broker: Broker) -> None
     assert BrokerAddress(servers).cluster() is not BrokerAddress(servers, (("client.id", "me"),)).cluster()
 
 
-def test_a_forked_process_does_not_use_its_parents_connections(
+def test_a_forked_process_does_not_use_the_connections_of_its_parent(
     headwater_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parents = BrokerAddress(headwater_broker.bootstrap_servers).cluster()
@@ -36,12 +36,12 @@ def test_settings_of_kafkas_clients_are_passed_on() -> None:
     assert broker_address(options) == BrokerAddress("a:1", (("client.id", "me"),))
 
 
-def test_both_names_may_say_the_same() -> None:
+def test_both_names_of_a_setting_may_be_given_with_the_same_value() -> None:
     options = Options({"kafka.bootstrap.servers": "a:1", "bootstrap.servers": "a:1"}, ["bootstrap.servers"])
     assert broker_address(options).bootstrap_servers == "a:1"
 
 
-def test_what_is_wrong_with_protection_is_said_where_the_query_is_made() -> None:
+def test_invalid_security_settings_are_refused_when_the_query_is_made() -> None:
     given = {"kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "SASL_PLAINTEXT"}
     with pytest.raises(ConfigError, match=r"sasl\.mechanism is missing"):
         broker_address(Options(given, ["bootstrap.servers"]))
@@ -51,14 +51,14 @@ def test_passwords_are_not_shown() -> None:
     assert "secret" not in repr(BrokerAddress("a:1", (("sasl.jaas.config", 'password="secret"'),)))
 
 
-def test_a_broker_that_is_not_there_is_an_error_at_once() -> None:
+def test_an_unreachable_broker_is_an_error_at_once() -> None:
     with pytest.raises(ConnectionLost, match=r"cannot reach 127\.0\.0\.1:1"):
         Cluster("127.0.0.1:1").topics()
 
 
 @pytest.fixture
 def restartable(tmp_path: Path) -> Generator[list[Broker]]:
-    """A broker in a list, for another one on the same port and data to take its place."""
+    """A broker in a list of one, so that `restart` can replace it with another on the same port and data."""
     running = [Broker(data_directory=tmp_path).start()]
     yield running
     running[0].stop()
@@ -72,7 +72,7 @@ def restart(running: list[Broker]) -> None:
 
 
 def test_a_query_goes_on_after_its_broker_was_restarted(restartable: list[Broker]) -> None:
-    """Driver and tasks both come back with a connection that is dead, and with leaders that they knew before."""
+    """Driver and tasks both come back with a dead connection and with cached leaders."""
     servers = restartable[0].bootstrap_servers
     with Cluster(servers) as cluster:
         produce(cluster, "orders", numbered(3))
@@ -92,10 +92,10 @@ def test_a_query_goes_on_after_its_broker_was_restarted(restartable: list[Broker
     BrokerAddress(servers).cluster().close()
 
 
-def test_a_task_that_is_left_early_does_not_harm_the_next(
+def test_a_task_that_is_abandoned_early_does_not_harm_the_next(
     headwater_broker: Broker, cluster: Cluster, topic: str
 ) -> None:
-    """LIMIT: what the first task asked for is on its way, when the second one uses the same connection."""
+    """As for LIMIT: a response to the first task is still in flight when the second uses the same connection."""
     sent = [bytes(1000)] * 20_000
     produce(cluster, topic, sent)
     reader = batch(headwater_broker, {"subscribe": topic})

@@ -1,4 +1,4 @@
-"""Formats change what `key` and `value` are, and whatever is wrong with them is said before anything is read."""
+"""Formats change the types of `key` and `value`, and errors in their options are reported before anything is read."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def test_columns_without_formats_are_those_of_sparks_kafka_source() -> None:
     assert columns({})["value"].dataType == BinaryType()
 
 
-def test_formats_keep_names_and_places_of_columns() -> None:
+def test_formats_keep_names_and_order_of_columns() -> None:
     found = columns({"key.format": "string", "value.format": "avro", "value.schema": json.dumps(POINT)})
     assert found.names == PLAIN
     assert found["key"].dataType == StringType()
@@ -55,7 +55,7 @@ def test_bad_records_may_have_a_column() -> None:
     assert found["badRecord"].dataType.simpleString() == "struct<field:string,reason:string,bytes:binary>"
 
 
-def test_ddl_is_left_to_spark_with_all_other_columns_as_ddl_beside_it() -> None:
+def test_with_a_ddl_schema_all_other_columns_are_rendered_as_ddl_too() -> None:
     key = StructType([StructField("a`b", ArrayType(LongType())), StructField("m", MapType(StringType(), LongType()))])
     found = read_schema(
         MINIMAL
@@ -74,7 +74,7 @@ def test_ddl_is_left_to_spark_with_all_other_columns_as_ddl_beside_it() -> None:
     )
 
 
-def test_json_needs_a_schema_from_somewhere() -> None:
+def test_json_needs_a_schema_from_the_option_or_the_read() -> None:
     with pytest.raises(ConfigError, match=r"option 'value.schema' is missing: .*`.schema"):
         read_schema(MINIMAL | {"value.format": "json"})
     check(StructType([StructField("value", ID)]), {"value.format": "json"})
@@ -92,12 +92,12 @@ def test_json_needs_a_schema_from_somewhere() -> None:
         (StructType([StructField("value", BinaryType())]), {"value.format": "string"}, "is string, not binary"),
     ],
 )
-def test_columns_that_cannot_be_are_refused(schema: StructType, given: dict[str, str], said: str) -> None:
+def test_missing_and_mistyped_columns_are_refused(schema: StructType, given: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check(schema, given)
 
 
-def test_the_column_of_bad_records_needs_one_that_can_be_bad() -> None:
+def test_the_bad_record_column_needs_a_decoded_column_beside_it() -> None:
     given = {"value.format": "string", "badRecords": "column"}
     bad = columns(given)["badRecord"]
     check(StructType([StructField("value", StringType()), bad]), given)
@@ -113,7 +113,7 @@ def test_the_column_of_bad_records_needs_one_that_can_be_bad() -> None:
         ("topic:Dead.letters-1", BadRecordPolicy(topic="Dead.letters-1")),  # type: ignore[arg-type]
     ],
 )
-def test_what_becomes_of_bad_records(text: str, expected: BadRecordPolicy) -> None:
+def test_the_policy_for_bad_records_is_parsed(text: str, expected: BadRecordPolicy) -> None:
     options = read_options(MINIMAL | {"value.format": "string", "badRecords": text}, is_streaming=False)
     assert options.formats.bad_records == expected
 
@@ -134,13 +134,13 @@ def test_what_becomes_of_bad_records(text: str, expected: BadRecordPolicy) -> No
         ({"value.format": "json", "badRecords": "topic:orders"}, "names a topic that is read here"),
     ],
 )
-def test_what_is_wrong_is_said(given: dict[str, str], said: str) -> None:
+def test_invalid_options_are_refused_by_name(given: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read_options(MINIMAL | given, is_streaming=False)
 
 
 @pytest.mark.parametrize("choice", [{"subscribePattern": "dead.*"}, {"assign": '{"dead-letters": [0]}'}])
-def test_dead_letters_are_not_read_again(choice: dict[str, Any]) -> None:
+def test_a_read_that_includes_its_own_dead_letter_topic_is_refused(choice: dict[str, Any]) -> None:
     given = {"bootstrap.servers": "a:1", "value.format": "json", "badRecords": "topic:dead-letters"}
     with pytest.raises(ConfigError, match="bad records would come back"):
         read_options(given | choice, is_streaming=False)

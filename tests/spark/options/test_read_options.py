@@ -1,4 +1,4 @@
-"""Every option is read once, and whatever is wrong with one is said by its name."""
+"""Options of reads are parsed once, and an invalid one is refused by name."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def refusal(given: dict[str, str], *, is_streaming: bool = False) -> str:
     return str(caught.value)
 
 
-def test_little_has_to_be_said() -> None:
+def test_servers_and_topics_are_the_only_required_options() -> None:
     options = parsed()
     assert (options.starting.when, options.ending.when) == (EARLIEST, LATEST)
     assert options.committed_only
@@ -32,7 +32,7 @@ def test_little_has_to_be_said() -> None:
     assert parsed(is_streaming=True).starting.when == LATEST
 
 
-def test_names_are_those_of_sparks_kafka_source_in_any_case() -> None:
+def test_option_names_are_those_of_sparks_kafka_source_in_any_case() -> None:
     options = read_options(
         {
             "kafka.bootstrap.servers": "a:1,b:2",
@@ -61,12 +61,12 @@ def test_names_are_those_of_sparks_kafka_source_in_any_case() -> None:
     assert options.group_id_prefix == "mine"
 
 
-def test_offsets_of_partitions() -> None:
+def test_starting_and_ending_offsets_are_parsed() -> None:
     bound = parsed(startingOffsets='{"orders": {"0": 23, "1": -2}}').starting
     assert bound.offsets == {TopicPartition(ORDERS, 0): 23, TopicPartition(ORDERS, 1): EARLIEST}
 
 
-def test_a_time_goes_before_times_of_partitions_and_those_before_offsets() -> None:
+def test_a_timestamp_overrides_timestamps_of_partitions_which_override_offsets() -> None:
     given = {
         "startingTimestamp": "1000",
         "startingOffsetsByTimestamp": '{"orders": {"0": 2000}}',
@@ -82,7 +82,7 @@ def test_partitions_are_assigned() -> None:
     assert [str(each) for each in options.topics.partitions] == ["a-0", "a-2", "b-1"]
 
 
-def test_a_misspelt_option_is_refused_with_the_right_one() -> None:
+def test_a_misspelt_option_is_refused_with_the_nearest_name() -> None:
     assert "did you mean 'startingOffsets'?" in refusal({"startingOffset": "earliest"})
     assert "There are: " in refusal({"zzz": "1"})
 
@@ -114,7 +114,7 @@ def test_a_misspelt_option_is_refused_with_the_right_one() -> None:
         ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
     ],
 )
-def test_what_is_wrong_is_said(given: dict[str, str], said: str) -> None:
+def test_invalid_options_are_refused_by_name(given: dict[str, str], said: str) -> None:
     assert said in refusal(given)
 
 
@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said(given: dict[str, str], said: str) -> None:
         ({"maxTriggerDelay": "soon"}, "'maxTriggerDelay' is a time such as"),
     ],
 )
-def test_what_is_wrong_with_a_stream_is_said(given: dict[str, str], said: str) -> None:
+def test_invalid_options_of_a_stream_are_refused_by_name(given: dict[str, str], said: str) -> None:
     assert said in refusal(given, is_streaming=True)
 
 
@@ -136,6 +136,6 @@ def test_assignments_that_name_no_partition_are_refused(given: dict[str, Any]) -
         read_options({"bootstrap.servers": "a:1", **given}, is_streaming=False)
 
 
-def test_a_pattern_must_be_one() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     with pytest.raises(ConfigError, match="no regular expression"):
         read_options({"bootstrap.servers": "a:1", "subscribePattern": "a("}, is_streaming=False)

@@ -1,4 +1,4 @@
-"""Which partitions a choice of topics means at this moment."""
+"""Resolving a choice of topics to its current partitions."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.spark.reads import one
 
 @pytest.fixture(params=["names", "pattern", "partitions"])
 def choice(request: pytest.FixtureRequest, topic: str) -> TopicChoice:
-    """The first two partitions of the topic, each in the words of one option."""
+    """The first two partitions of the topic, chosen by each option in turn."""
     match request.param:
         case "names":
             return TopicChoice(names=(TopicName(topic),))
@@ -23,7 +23,7 @@ def choice(request: pytest.FixtureRequest, topic: str) -> TopicChoice:
             return TopicChoice(partitions=(one(topic, 0), one(topic, 1)))
 
 
-def test_what_is_there_is_asked_for_anew_each_time(cluster: Cluster, choice: TopicChoice, topic: str) -> None:
+def test_partitions_are_looked_up_again_at_each_call(cluster: Cluster, choice: TopicChoice, topic: str) -> None:
     admin = Admin(cluster)
     assert choice.find(cluster, missing_allowed=True) == []
     admin.create_topic(topic, partition_count=1)

@@ -1,4 +1,4 @@
-"""What a write is asked for: taken by Kafka's and Spark's names, and refused by the name to change."""
+"""Options of writes are accepted under Kafka's and Spark's names, and an invalid one is refused by name."""
 
 import pytest
 
@@ -11,7 +11,7 @@ SERVERS = {"bootstrap.servers": "localhost:9092"}
 
 
 def of_batch(**given: str) -> WriteOptions:
-    """Options whose names have dots are given with underscores."""
+    """Keywords have underscores where option names have dots."""
     return write_options(SERVERS | {name.replace("_", "."): value for name, value in given.items()}, is_streaming=False)
 
 
@@ -19,7 +19,7 @@ def of_stream(**given: str) -> WriteOptions:
     return write_options(SERVERS | {name.replace("_", "."): value for name, value in given.items()}, is_streaming=True)
 
 
-def test_what_is_not_given_is_what_kafkas_sink_does() -> None:
+def test_defaults_are_those_of_kafkas_sink() -> None:
     options = of_stream()
 
     assert options.topic is None
@@ -33,7 +33,7 @@ def test_what_is_not_given_is_what_kafkas_sink_does() -> None:
     assert options.acks == ACKS_ALL
 
 
-def test_names_are_found_whatever_their_case() -> None:
+def test_option_names_are_case_insensitive() -> None:
     options = of_batch(TOPIC="t", INCLUDEtimestamp="TRUE", applicationid="a", ApplicationVersion="7")
 
     assert options.topic == "t"
@@ -42,18 +42,18 @@ def test_names_are_found_whatever_their_case() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_every_codec_is_taken_with_and_without_the_prefix_of_clients(codec: Codec) -> None:
+def test_every_codec_is_accepted_with_and_without_the_kafka_prefix(codec: Codec) -> None:
     assert of_batch(compression_type=codec.name.lower()).codec is codec
     assert of_batch(kafka_compression_type=codec.name.lower()).codec is codec
 
 
 @pytest.mark.parametrize(("given", "acks"), [("0", 0), ("1", 1), ("all", ACKS_ALL), ("-1", ACKS_ALL)])
-def test_acks_are_taken_with_and_without_the_prefix_of_clients(given: str, acks: int) -> None:
+def test_acks_are_accepted_with_and_without_the_kafka_prefix(given: str, acks: int) -> None:
     assert of_batch(acks=given).acks == acks
     assert of_batch(kafka_acks=given).acks == acks
 
 
-def test_the_plain_name_goes_before_the_prefixed_one() -> None:
+def test_the_plain_name_overrides_the_prefixed_one() -> None:
     assert of_batch(kafka_acks="0", acks="1").acks == 1
 
 
@@ -89,16 +89,16 @@ def test_a_stream_may_have_an_application_id_of_its_own() -> None:
         ({"topic": ""}, "'topic' is empty"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(given: dict[str, str], message: str) -> None:
+def test_invalid_options_are_refused_by_name(given: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         write_options(SERVERS | given, is_streaming=False)
 
 
-def test_a_stream_counts_its_batches_itself() -> None:
+def test_an_application_version_is_refused_for_a_stream() -> None:
     with pytest.raises(ConfigError, match="'applicationVersion' is for batch writes only"):
         of_stream(applicationId="a", applicationVersion="1")
 
 
-def test_the_brokers_have_to_be_told() -> None:
+def test_the_bootstrap_servers_are_required() -> None:
     with pytest.raises(ConfigError, match=r"'bootstrap.servers' is missing"):
         write_options({"topic": "t"}, is_streaming=False)

@@ -1,4 +1,4 @@
-"""A batch read gives every record between its bounds once, whatever the log between them looks like."""
+"""A batch read gives every record between its bounds once, across gaps, transactions and compaction."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,7 @@ def transactional(broker: Broker) -> ConfluentProducer:
 
 
 def await_markers(cluster: Cluster, topic: str) -> None:
-    """A transaction is decided when its producer hears of it; that it is, reaches the partition a moment later."""
+    """Wait for the markers: a producer hears the decision before the markers reach the partitions."""
     partition = [one(topic)]
     while list_offsets(cluster, partition, LATEST, committed_only=True) != list_offsets(cluster, partition, LATEST):
         pass
@@ -49,12 +49,10 @@ def test_topics_are_read_by_name(headwater_broker: Broker, cluster: Cluster, top
     assert found == [b"%s-%d" % (name.encode(), index) for name in (topic, f"{topic}-2") for index in range(2)]
 
 
-def test_topics_are_read_by_pattern_but_not_the_brokers_own(
-    headwater_broker: Broker, cluster: Cluster, topic: str
-) -> None:
+def test_a_pattern_matches_topics_but_not_internal_ones(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
     for name in (f"{topic}.a", f"{topic}.b", f"x{topic}.a"):
         produce(cluster, name, [name.encode()])
-    # So that there is one which the second pattern could match.
+    # Makes sure that an internal topic exists that the second pattern could match.
     with Cluster(headwater_broker.bootstrap_servers) as other:
         Admin(other).list_topics()
 
@@ -74,19 +72,21 @@ def test_partitions_are_read_by_assignment(headwater_broker: Broker, cluster: Cl
         read(headwater_broker, {"assign": f'{{"{topic}": [2, 3]}}'})
 
 
-def test_a_topic_that_does_not_exist_is_named(headwater_broker: Broker, topic: str) -> None:
+def test_a_missing_topic_is_named(headwater_broker: Broker, topic: str) -> None:
     with pytest.raises(UnknownTopic, match=topic):
         read(headwater_broker, {"subscribe": topic})
 
 
-def test_sparks_name_for_the_brokers_is_known(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
+def test_the_bootstrap_servers_option_of_spark_is_accepted(
+    headwater_broker: Broker, cluster: Cluster, topic: str
+) -> None:
     produce(cluster, topic, [b"x"])
     given = {"kafka.bootstrap.servers": headwater_broker.bootstrap_servers, "subscribe": topic}
 
     assert values(read(headwater_broker, given)) == [b"x"]
 
 
-def test_an_empty_topic_has_one_task_that_finds_nothing(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
+def test_an_empty_topic_has_one_task_without_rows(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
     Admin(cluster).create_topic(topic)
     reader = batch(headwater_broker, {"subscribe": topic})
 
@@ -94,7 +94,7 @@ def test_an_empty_topic_has_one_task_that_finds_nothing(headwater_broker: Broker
     assert rows(reader, reader.partitions()) == []
 
 
-# -- from where to where
+# -- bounds
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def dated(cluster: Cluster, topic: str) -> str:
         ({"startingTimestamp": str(99 * DAY_MS), "startingOffsetsByTimestampStrategy": "latest"}, []),
     ],
 )
-def test_a_read_begins_and_ends_where_it_shall(
+def test_a_read_begins_and_ends_at_the_given_bounds(
     headwater_broker: Broker, dated: str, given: dict[str, str], expected: list[int]
 ) -> None:
     options = {name: text.replace("TOPIC", dated) for name, text in given.items()}
@@ -147,7 +147,7 @@ def test_a_read_begins_and_ends_where_it_shall(
         ({"startingTimestamp": str(99 * DAY_MS)}, f"no record of TOPIC-0 is as young as {99 * DAY_MS}"),
     ],
 )
-def test_bounds_that_do_not_fit_the_topic_are_refused(
+def test_bounds_outside_of_the_topic_are_refused(
     headwater_broker: Broker, dated: str, given: dict[str, str], said: str
 ) -> None:
     options = {name: text.replace("TOPIC", dated) for name, text in given.items()}
@@ -163,7 +163,7 @@ def test_bounds_that_do_not_fit_the_topic_are_refused(
         ({"startingOffsets": '{"TOPIC": {"0": 0, "1": 12}}'}, "TOPIC-1: expected offset 12, but it ends at 10"),
     ],
 )
-def test_offsets_beyond_the_end_are_a_loss_or_moved_into_the_partition(
+def test_offsets_beyond_the_end_are_a_data_loss_or_are_moved_into_the_partition(
     headwater_broker: Broker, dated: str, given: dict[str, str], said: str
 ) -> None:
     options = {"subscribe": dated, **{name: text.replace("TOPIC", dated) for name, text in given.items()}}
@@ -176,7 +176,7 @@ def test_offsets_beyond_the_end_are_a_loss_or_moved_into_the_partition(
 # -- tasks
 
 
-def test_large_partitions_are_cut_into_tasks(headwater_broker: Broker, dated: str) -> None:
+def test_large_partitions_are_split_into_tasks(headwater_broker: Broker, dated: str) -> None:
     reader = batch(headwater_broker, {"subscribe": dated, "minPartitions": "5"})
 
     assert len(ranges(reader.partitions())) == 6
@@ -209,7 +209,7 @@ def test_a_thousand_partitions_are_planned_with_three_requests() -> None:
 # -- records
 
 
-def test_all_that_a_record_has_is_in_its_row(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
+def test_a_row_has_every_field_of_its_record(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
     with Producer(cluster) as producer:
         producer.send(topic, b"v", key=b"k", partition=1, timestamp_ms=1_700_000_000_123, headers=(("h", b"x"),))
         producer.send(topic, None, partition=1, timestamp_ms=0, headers=(("é", None), ("h", b""), ("h", b"2")))
@@ -245,7 +245,7 @@ def test_records_of_every_codec_are_read(headwater_broker: Broker, cluster: Clus
     assert values(read(headwater_broker, options)) == sent[250:]
 
 
-def test_times_of_the_broker_are_told_apart_from_those_of_producers(
+def test_log_append_times_are_told_apart_from_create_times(
     headwater_broker: Broker, cluster: Cluster, topic: str
 ) -> None:
     admin = Admin(cluster)
@@ -270,7 +270,7 @@ def test_a_record_larger_than_a_fetch_is_read(headwater_broker: Broker, cluster:
     assert values(read(headwater_broker, {"subscribe": topic})) == [b"small", large, b"small", large]
 
 
-def test_many_rows_leave_in_batches_that_are_neither_tiny_nor_huge(
+def test_many_rows_are_returned_in_batches_of_moderate_size(
     headwater_broker: Broker, cluster: Cluster, topic: str
 ) -> None:
     produce(cluster, topic, [b""] * 80_000, batch_records_max=7_000)
@@ -313,7 +313,7 @@ def test_records_of_aborted_and_open_transactions_are_not_read(
     assert values(read(headwater_broker, {"subscribe": topic})) == [b"plain", b"committed", b"behind it"]
 
 
-def test_a_range_that_ends_with_a_marker_or_holds_nothing_else_is_read(
+def test_a_range_that_ends_with_a_marker_or_holds_only_markers_can_be_read(
     headwater_broker: Broker, cluster: Cluster, topic: str
 ) -> None:
     Admin(cluster).create_topic(topic, partition_count=1)
@@ -330,7 +330,7 @@ def test_a_range_that_ends_with_a_marker_or_holds_nothing_else_is_read(
     assert rows(reader, reader.partitions()) == []
 
 
-def test_what_compaction_removed_is_no_loss(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
+def test_records_removed_by_compaction_are_no_data_loss(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
     settings = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0"}
     Admin(cluster).create_topic(topic, partition_count=1, settings=settings)
     for number in range(20):

@@ -81,7 +81,7 @@ def test_a_schema_prunes_columns_and_all_tasks_together_read_each_record_once(
         ({"subscribe": "TOPIC", "startingTimestamp": str(2**45), "startingOffsetsByTimestampStrategy": "latest"}, 0),
     ],
 )
-def test_what_is_read_and_from_where_to_where(
+def test_topics_and_bounds_choose_the_rows(
     reader: "DataFrameReader", cluster: Cluster, topic: str, options: dict[str, str], expected: int
 ) -> None:
     times_ms = [int((START + timedelta(minutes=number)).timestamp() * 1000) for number in range(20)]
@@ -93,7 +93,7 @@ def test_what_is_read_and_from_where_to_where(
     assert reader.options(**given).load().count() == expected
 
 
-def test_open_transactions_are_not_read_unless_they_shall_be(
+def test_open_transactions_are_read_only_with_read_uncommitted(
     reader: "DataFrameReader", headwater_broker: Broker, topic: str
 ) -> None:
     settings = {"bootstrap.servers": headwater_broker.bootstrap_servers, "transactional.id": topic}
@@ -114,7 +114,7 @@ def test_an_empty_topic_is_an_empty_table(reader: "DataFrameReader", cluster: Cl
     assert reader.option("subscribe", topic).load().collect() == []
 
 
-def test_a_limit_leaves_tasks_early_and_the_next_query_reads_all(
+def test_a_limit_abandons_tasks_early_and_the_next_query_reads_all(
     reader: "DataFrameReader", cluster: Cluster, topic: str
 ) -> None:
     produce(cluster, topic, [bytes(1000)] * 20_000)
@@ -135,14 +135,14 @@ def test_filters_are_pushed_down_and_a_time_range_reads_only_its_part(
     read = reader.option("subscribe", topic).option("timestampOrder", "rising").option("pushFilters", "true")
     condition = "timestamp >= '2026-01-03 00:00:00' and timestamp < '2026-01-03 02:00:00' and partition = 1"
 
-    # So that there are as many tasks as offsets to read.
+    # One task per offset, so that the number of tasks shows how many offsets are read.
     found = read.option("maxRecordsPerPartition", "1").load().where(condition)
 
     assert found.rdd.getNumPartitions() == 3, "48 and 49, and 50, which has the time where the range ends"
     assert sorted(row.offset for row in found.collect()) == [48, 49]
 
 
-def test_filters_without_leave_of_the_session_are_refused_by_spark(
+def test_filter_pushdown_is_refused_by_spark_unless_the_session_allows_it(
     reader: "DataFrameReader", cluster: Cluster, topic: str, spark: "SparkSession"
 ) -> None:
     produce(cluster, topic, numbered(3))
@@ -155,13 +155,15 @@ def test_filters_without_leave_of_the_session_are_refused_by_spark(
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
-def test_what_is_wrong_reaches_the_user(reader: "DataFrameReader", cluster: Cluster, topic: str) -> None:
+def test_errors_reach_the_user(reader: "DataFrameReader", cluster: Cluster, topic: str) -> None:
     produce(cluster, topic, numbered(10))
     with pytest.raises(PySparkException, match="did you mean 'startingOffsets'"):
         reader.option("subscribe", topic).option("startingOffset", "earliest").load()
 
 
-def test_a_loss_is_told_with_partition_and_offsets(reader: "DataFrameReader", cluster: Cluster, topic: str) -> None:
+def test_a_data_loss_is_reported_with_partition_and_offsets(
+    reader: "DataFrameReader", cluster: Cluster, topic: str
+) -> None:
     produce(cluster, topic, numbered(10))
     Admin(cluster).delete_records({one(topic): 4})
     offsets = json.dumps({topic: {"0": 1, "1": 0, "2": 0}})

@@ -41,7 +41,7 @@ def test_columns_are_those_of_sparks_kafka_source() -> None:
     assert HeadwaterDataSource(MINIMAL).schema() == schema_of(KAFKA_COLUMNS)
 
 
-def test_headers_come_last_and_when_asked_for() -> None:
+def test_headers_come_last_and_only_if_asked_for() -> None:
     source = HeadwaterDataSource({**MINIMAL, "includeHeaders": "true"})
     assert source.schema() == schema_of({**KAFKA_COLUMNS, "headers": HEADERS})
 
@@ -59,9 +59,7 @@ def test_a_schema_picks_columns_in_its_own_order(headwater_broker: Broker, clust
     assert list(row.items()) == [("offset", 0), ("topic", topic), ("value", b"x")]
 
 
-def test_a_schema_without_anything_of_the_record_still_counts_rows(
-    headwater_broker: Broker, cluster: Cluster, topic: str
-) -> None:
+def test_an_empty_schema_still_counts_rows(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
     produce(cluster, topic, [b"x", b"y"])
     picked = schema_of({"partition": IntegerType()})
     assert read(headwater_broker, {"subscribe": topic}, picked) == [{"partition": 0}] * 2
@@ -77,7 +75,9 @@ def test_a_schema_without_anything_of_the_record_still_counts_rows(
     ],
 )
 @pytest.mark.parametrize("is_streaming", [False, True])
-def test_a_schema_that_does_not_fit_is_refused(columns: dict[str, DataType], said: str, is_streaming: bool) -> None:
+def test_a_schema_with_unknown_columns_or_types_is_refused(
+    columns: dict[str, DataType], said: str, is_streaming: bool
+) -> None:
     source = HeadwaterDataSource(MINIMAL)
     with pytest.raises(ConfigError, match=said):
         (source.streamReader if is_streaming else source.reader)(schema_of(columns))

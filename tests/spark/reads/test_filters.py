@@ -1,4 +1,4 @@
-"""Filters narrow a read, and never leave out a record that they would let pass."""
+"""Filters narrow a read, and never leave out a record that passes them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,7 +32,7 @@ def time_of(microseconds: int) -> datetime:
 
 
 def cut(scope: ReadScope, times_ms: list[int], *, timestamps_ordered: bool = False) -> range:
-    """What is left of a partition whose record at offset n has the nth timestamp."""
+    """The range left of a partition whose record at offset n has the nth timestamp."""
 
     def since(asked: Any) -> dict[TopicPartition, int | None]:
         found = (offset for offset, time_ms in enumerate(times_ms) if time_ms >= asked[ZERO])
@@ -56,7 +56,7 @@ conditions = st.lists(
 
 
 @given(conditions, st.lists(st.integers(0, 8), max_size=12), st.booleans())
-def test_no_record_that_passes_is_left_out(
+def test_no_record_that_passes_the_filters_is_left_out(
     chosen: list[tuple[type, str, int]], times_ms: list[int], timestamps_ordered: bool
 ) -> None:
     if timestamps_ordered:
@@ -64,7 +64,7 @@ def test_no_record_that_passes_is_left_out(
     filters: list[Filter] = []
     passing = set(range(len(times_ms)))
     for kind, column, number in chosen:
-        # Times of records are whole milliseconds, those of filters need not be.
+        # Record timestamps are whole milliseconds; times in filters need not be.
         value = number // 1000 if column == "offset" else time_of(number)
         filters.append(kind((column,), value))
         passing &= {
@@ -83,14 +83,14 @@ def test_offsets_are_narrowed_exactly() -> None:
     assert cut(read_scope([EqualTo(("offset",), 40)]), [0] * 10) == range(0)
 
 
-def test_a_time_range_reads_its_part_of_an_ordered_topic() -> None:
+def test_a_time_range_reads_only_its_part_of_an_ordered_topic() -> None:
     filters = [GreaterThanOrEqual(("timestamp",), time_of(3_000)), LessThan(("timestamp",), time_of(6_500))]
     times_ms = list(range(10))
     assert cut(read_scope(filters), times_ms, timestamps_ordered=True) == range(3, 7)
     assert cut(read_scope(filters), times_ms) == range(3, 10), "an older record may follow"
 
 
-def test_partitions_and_topics_are_picked() -> None:
+def test_filters_on_partition_and_topic_choose_partitions() -> None:
     payments = TopicPartition(TopicName("payments"), 1)
     all_of_them = [ZERO, TopicPartition(ORDERS, 1), payments]
     assert read_scope([EqualTo(("topic",), "payments")]).pick(all_of_them) == [payments]

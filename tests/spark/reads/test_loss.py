@@ -1,4 +1,4 @@
-"""Records that are gone are told of, with the partition and the offsets; or passed over, if the user wants that."""
+"""Missing records are reported with partition and offsets, or skipped with failOnDataLoss=false."""
 
 import re
 from typing import Any
@@ -29,7 +29,7 @@ def expect_loss(partition: str, reason: str) -> Any:
     return pytest.raises(DataLoss, match=f"data loss in {partition}: {reason}.*{hint}")
 
 
-def make_anew(cluster: Cluster, topic: str) -> None:
+def recreate(cluster: Cluster, topic: str) -> None:
     admin = Admin(cluster)
     admin.delete_topic(topic)
     admin.create_topic(topic, partition_count=1)
@@ -42,7 +42,7 @@ def begun(broker: Broker, topic: str, **given: str) -> HeadwaterStreamReader:
 # -- between the plan and the task
 
 
-def test_what_is_deleted_after_a_read_was_planned_is_a_loss(
+def test_records_deleted_after_planning_are_a_data_loss(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     strict = batch(headwater_broker, {"subscribe": single})
@@ -55,7 +55,7 @@ def test_what_is_deleted_after_a_read_was_planned_is_a_loss(
     assert values(rows(tolerant, planned)) == numbered(6, 4)
 
 
-def test_a_topic_that_is_deleted_after_a_read_was_planned_is_a_loss(
+def test_a_topic_deleted_after_planning_is_a_data_loss(
     headwater_broker: Broker, cluster: Cluster, single: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BrokerAddress(headwater_broker.bootstrap_servers).cluster(), "_topic_wait_ms", 0)
@@ -69,13 +69,13 @@ def test_a_topic_that_is_deleted_after_a_read_was_planned_is_a_loss(
     assert rows(tolerant, planned) == []
 
 
-def test_a_topic_that_is_made_anew_after_a_read_was_planned_is_a_loss(
+def test_a_topic_recreated_after_planning_is_a_data_loss(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     given = {"subscribe": single, "startingOffsets": f'{{"{single}": {{"0": 6}}}}'}
     strict, tolerant = batch(headwater_broker, given), batch(headwater_broker, {**given, **TOLERANT})
     planned = strict.partitions()
-    make_anew(cluster, single)
+    recreate(cluster, single)
     produce(cluster, single, numbered(3))
 
     with expect_loss(f"{single}-0", "expected offset 6, but it ends at 3: the topic was made anew"):
@@ -83,15 +83,15 @@ def test_a_topic_that_is_made_anew_after_a_read_was_planned_is_a_loss(
     assert rows(tolerant, planned) == []
 
 
-def test_a_log_that_ends_before_the_plan_does_is_not_waited_for_for_ever(
+def test_a_task_does_not_wait_for_ever_for_a_log_that_ends_before_its_plan(
     headwater_broker: Broker, cluster: Cluster, single: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strict = batch(headwater_broker, {"subscribe": single})
     tolerant = batch(headwater_broker, {"subscribe": single, **TOLERANT})
     planned = strict.partitions()
-    make_anew(cluster, single)
+    recreate(cluster, single)
     produce(cluster, single, numbered(3))
-    # Less than the broker takes to say that there is nothing new.
+    # Shorter than the broker's long poll.
     monkeypatch.setattr(BrokerAddress(headwater_broker.bootstrap_servers).cluster(), "timeout_ms", 400)
 
     with expect_loss(f"{single}-0", "expected offset 10, but it ends at 3"):
@@ -99,7 +99,7 @@ def test_a_log_that_ends_before_the_plan_does_is_not_waited_for_for_ever(
     assert values(rows(tolerant, planned)) == numbered(3)
 
 
-def test_a_batch_read_of_offsets_that_are_gone_says_so_before_it_begins(
+def test_a_batch_read_of_deleted_offsets_is_a_data_loss_before_it_begins(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     Admin(cluster).delete_records({one(single): 4})
@@ -114,7 +114,9 @@ def test_a_batch_read_of_offsets_that_are_gone_says_so_before_it_begins(
 # -- between two batches of a query
 
 
-def test_a_query_that_retention_overtook_says_where(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_a_query_overtaken_by_retention_reports_partition_and_offsets(
+    headwater_broker: Broker, cluster: Cluster, single: str
+) -> None:
     reached = {single: {"0": 2}}
     Admin(cluster).delete_records({one(single): 5})
 
@@ -124,7 +126,7 @@ def test_a_query_that_retention_overtook_says_where(headwater_broker: Broker, cl
 
 
 @pytest.mark.parametrize("choice", ["subscribe", "subscribePattern", "assign"])
-def test_a_topic_that_is_gone_ends_a_query_unless_it_may_be_missing(
+def test_a_deleted_topic_ends_a_query_unless_data_loss_is_tolerated(
     headwater_broker: Broker, cluster: Cluster, single: str, choice: str
 ) -> None:
     text = f'{{"{single}": [0]}}' if choice == "assign" else single
@@ -145,13 +147,13 @@ def test_a_topic_that_is_gone_ends_a_query_unless_it_may_be_missing(
     assert tolerant.next() == numbered(2), "there it is again, and is read from its first record"
 
 
-def test_a_topic_that_was_made_anew_ends_a_query_unless_that_is_allowed(
+def test_a_recreated_topic_ends_a_query_unless_data_loss_is_tolerated(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     strict = Query(begun(headwater_broker, single))
     tolerant = Query(begun(headwater_broker, single, failOnDataLoss="false"))
     assert strict.next() == tolerant.next() == numbered(10)
-    make_anew(cluster, single)
+    recreate(cluster, single)
     produce(cluster, single, numbered(3))
 
     with expect_loss(f"{single}-0", "expected offset 10, but it ends at 3: the topic was made anew"):
@@ -161,14 +163,14 @@ def test_a_topic_that_was_made_anew_ends_a_query_unless_that_is_allowed(
     assert tolerant.next() == [b"new"]
 
 
-def test_a_plan_of_the_past_that_goes_backwards_is_a_loss(headwater_broker: Broker, single: str) -> None:
+def test_a_checkpointed_batch_that_ends_before_its_start_is_a_data_loss(headwater_broker: Broker, single: str) -> None:
     reader = begun(headwater_broker, single)
     with expect_loss(f"{single}-0", "expected offset 5, but it ends at 3"):
         reader.partitions({single: {"0": 5}}, {single: {"0": 3}})
     assert begun(headwater_broker, single, **TOLERANT).partitions({single: {"0": 5}}, {single: {"0": 3}}) == []
 
 
-def test_a_new_partition_that_has_lost_records_already_is_a_loss(
+def test_a_new_partition_that_has_already_lost_records_is_a_data_loss(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     strict, tolerant = begun(headwater_broker, single), begun(headwater_broker, single, **TOLERANT)

@@ -1,4 +1,4 @@
-"""Ranges become tasks without losing or doubling an offset, and a limit is kept exactly."""
+"""Ranges become tasks without losing or duplicating an offset, and a limit is kept exactly."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,9 @@ def offsets(found: list[OffsetRange], *, of_end: bool) -> dict[TopicPartition, i
 
 
 @given(filled, st.none() | st.integers(1, 40))
-def test_pieces_are_the_whole_in_order_and_none_is_empty(found: list[OffsetRange], partitions_min: int | None) -> None:
+def test_pieces_cover_the_range_in_order_and_none_is_empty(
+    found: list[OffsetRange], partitions_min: int | None
+) -> None:
     pieces = split(found, partitions_min)
     joined: list[OffsetRange] = []
     for piece in pieces:
@@ -33,14 +35,14 @@ def test_pieces_are_the_whole_in_order_and_none_is_empty(found: list[OffsetRange
 
 
 @given(filled, st.integers(1, 40))
-def test_there_are_as_many_tasks_as_asked_for_if_there_are_records_for_them(
+def test_there_are_as_many_tasks_as_asked_for_if_there_are_enough_records(
     found: list[OffsetRange], partitions_min: int
 ) -> None:
     records = sum(each.size for each in found)
     assert len(split(found, partitions_min)) >= min(partitions_min, records)
 
 
-def test_without_limits_a_range_is_a_task() -> None:
+def test_without_limits_each_range_is_one_task() -> None:
     found = [OffsetRange(TopicPartition(ORDERS, index), 0, 10**9) for index in range(3)]
     assert split(found, None) == found
     assert split(found, 3) == found
@@ -60,7 +62,7 @@ def test_a_limited_batch_takes_exactly_the_limit_or_everything(found: list[Offse
     assert all(start[each] <= reached[each] <= end[each] for each in end)
 
 
-def test_a_limit_is_shared_in_proportion_to_what_waits() -> None:
+def test_a_limit_is_shared_in_proportion_to_the_backlog() -> None:
     zero, one = TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1)
     assert limited({zero: 0, one: 100}, {zero: 900, one: 200}, 100) == {zero: 90, one: 110}
 
@@ -74,6 +76,6 @@ def test_with_a_limit_everything_is_read_in_the_end(found: list[OffsetRange], ro
     assert count_between(start, end) <= max(count_between(offsets(found, of_end=False), end) - rounds * offsets_max, 0)
 
 
-def test_a_partition_that_only_one_side_knows_or_that_shrank_has_no_range() -> None:
+def test_a_partition_missing_from_start_or_end_or_shrunk_has_no_range() -> None:
     zero, one, two = (TopicPartition(ORDERS, index) for index in range(3))
     assert ranges_between({zero: 5, one: 0}, {zero: 3, two: 9}) == []

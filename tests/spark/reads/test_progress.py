@@ -1,4 +1,4 @@
-"""A query's progress is that of a consumer group; and whatever goes wrong with it is no concern of the query."""
+"""A query's progress is visible as a consumer group, and failures of that group do not affect the query."""
 
 import logging
 
@@ -17,7 +17,7 @@ from tests.support.spark.reads import Query, numbered, one, produce, stream
 
 
 class Task:
-    """What Spark tells a task about its query."""
+    """Stands for Spark's TaskContext, by which a task learns about its query."""
 
     def __init__(self, **properties: str) -> None:
         self._properties = {name.replace("_", "."): text for name, text in properties.items()}
@@ -35,7 +35,7 @@ def single(cluster: Cluster, topic: str) -> str:
 
 @pytest.fixture
 def in_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if this process ran the tasks of a query."""
+    """Make this process look like one that runs the tasks of a query."""
     task = Task(sql_streaming_queryId="0815", spark_job_description="orders by day\nid = 0815\nbatch = 0")
     monkeypatch.setattr(progress.TaskContext, "get", classmethod(lambda cls: task))
 
@@ -64,7 +64,9 @@ def test_the_group_has_the_name_of_the_query(headwater_broker: Broker, cluster: 
 
 
 @pytest.mark.usefixtures("in_task")
-def test_spark_also_says_itself_when_a_batch_is_done(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_a_commit_call_of_spark_also_commits_the_offsets(
+    headwater_broker: Broker, cluster: Cluster, single: str
+) -> None:
     query = Query(stream(headwater_broker, given(single, groupIdPrefix=single)))
     query.next()
     assert query.reached is not None
@@ -72,7 +74,7 @@ def test_spark_also_says_itself_when_a_batch_is_done(headwater_broker: Broker, c
     assert committed(cluster, f"{single}-orders by day", single) == 2
 
 
-def test_the_lag_is_shown(headwater_broker: Broker, single: str) -> None:
+def test_the_lag_of_a_query_is_shown(headwater_broker: Broker, single: str) -> None:
     query = Query(stream(headwater_broker, given(single, **{"group.id": f"group of {single}"})))
     for _ in range(2):
         query.next()
@@ -85,7 +87,7 @@ def test_the_lag_is_shown(headwater_broker: Broker, single: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["group.id", "kafka.group.id"])
-def test_a_group_that_is_given_needs_no_introduction(
+def test_a_query_with_a_given_group_id_is_not_introduced_by_a_task(
     headwater_broker: Broker, cluster: Cluster, single: str, name: str
 ) -> None:
     query = Query(stream(headwater_broker, given(single, **{name: f"group of {single}"})))
@@ -98,7 +100,7 @@ def test_a_group_that_is_given_needs_no_introduction(
 
 
 @pytest.mark.usefixtures("in_task")
-def test_a_query_introduces_itself_once(headwater_broker: Broker, single: str) -> None:
+def test_only_the_first_task_of_the_first_batch_introduces_the_query(headwater_broker: Broker, single: str) -> None:
     query = Query(stream(headwater_broker, given(single, minPartitions="2")))
     _, planned = query.plan()
     introductions = [each.introduction for each in planned if isinstance(each, RangePartition)]
@@ -110,7 +112,7 @@ def test_a_query_introduces_itself_once(headwater_broker: Broker, single: str) -
     assert [each.introduction for each in planned if isinstance(each, RangePartition)] == [None, None]
 
 
-def test_the_name_is_what_the_user_gave_or_the_id() -> None:
+def test_the_query_name_is_the_users_or_the_query_id() -> None:
     assert progress._query_name(Task(sql_streaming_queryId="0815")) == "0815"  # type: ignore[arg-type]
     described = Task(sql_streaming_queryId="0815", spark_job_description="\nid = 0815\nbatch = 3")
     assert progress._query_name(described) == "0815"  # type: ignore[arg-type]
@@ -118,7 +120,7 @@ def test_the_name_is_what_the_user_gave_or_the_id() -> None:
     assert progress._query_name(renamed) == "0815"  # type: ignore[arg-type]
 
 
-def test_outside_of_a_query_nothing_is_introduced(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_no_group_is_introduced_outside_of_a_query(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
     progress.introduce(cluster, GroupId(single), one(single), "prefix")
     assert GroupAdmin(cluster).committed(single) == {}
 
@@ -137,7 +139,7 @@ def test_a_group_that_refuses_a_commit_does_not_stop_the_query(
 ) -> None:
     from confluent_kafka import Consumer
 
-    # Members of their own: nobody else may commit for them.
+    # The group has a member of its own, so no one else may commit offsets for it.
     member = Consumer({"bootstrap.servers": headwater_broker.bootstrap_servers, "group.id": single})
     member.subscribe([single])
     while not member.assignment():
@@ -150,9 +152,7 @@ def test_a_group_that_refuses_a_commit_does_not_stop_the_query(
     member.close()
 
 
-def test_a_partition_that_is_gone_does_not_stop_the_query(
-    headwater_broker: Broker, cluster: Cluster, single: str
-) -> None:
+def test_a_deleted_topic_does_not_stop_the_query(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
     other = f"{single}-other"
     produce(cluster, other, [b"x"])
     options = given(f"{single},{other}", **{"group.id": single, "failOnDataLoss": "false"})
@@ -163,7 +163,9 @@ def test_a_partition_that_is_gone_does_not_stop_the_query(
     assert committed(cluster, single, single) == 5
 
 
-def test_a_query_does_not_begin_where_its_group_is(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_a_query_does_not_start_from_the_offsets_of_its_group(
+    headwater_broker: Broker, cluster: Cluster, single: str
+) -> None:
     GroupAdmin(cluster).commit(single, {one(single): CommittedOffset(1)})
     query = Query(stream(headwater_broker, given(single, **{"group.id": single})))
     assert query.next() == numbered(2), "its checkpoint or its options say so"

@@ -1,4 +1,4 @@
-"""Filters that are pushed down: a plan reads only the part of the log where what passes them can be."""
+"""Filter pushdown: a plan reads only the parts of the log that may hold records that pass."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def hourly(cluster: Cluster, topic: str) -> str:
-    """Two partitions with a record for each hour of a hundred."""
+    """A topic of two partitions with one record for each of a hundred hours."""
     Admin(cluster).create_topic(topic, partition_count=2, settings={"retention.ms": "-1"})
     times_ms = [int((START + number * HOUR).timestamp() * 1000) for number in range(100)]
     for partition in range(2):
@@ -60,7 +60,7 @@ def test_partitions_and_offsets_narrow_a_read(headwater_broker: Broker, hourly: 
     assert planned(headwater_broker, given, In(("topic",), ("another",))) == []
 
 
-def test_filters_narrow_what_the_options_have_left(headwater_broker: Broker, hourly: str) -> None:
+def test_filters_narrow_the_range_of_the_options_further(headwater_broker: Broker, hourly: str) -> None:
     given = {"subscribe": hourly, "startingOffsets": f'{{"{hourly}": {{"0": 50, "1": 99}}}}', "minPartitions": "4"}
     found = planned(headwater_broker, given, LessThan(("offset",), 60))
     assert [(each.partition.partition, each.start, each.end) for each in found] == [
@@ -77,6 +77,6 @@ def test_a_time_after_all_records_reads_nothing(headwater_broker: Broker, hourly
 
 
 def test_a_reader_takes_filters_only_if_it_is_asked_to(headwater_broker: Broker, hourly: str) -> None:
-    """Spark refuses a reader that would take them, unless its session allows that."""
+    """Unless the session allows pushdown, Spark refuses a reader that accepts filters."""
     without = type(batch(headwater_broker, {"subscribe": hourly}))
     assert without.pushFilters is DataSourceReader.pushFilters

@@ -1,4 +1,4 @@
-"""A task reads its range and no more, and what makes no sense is told with its place."""
+"""A task reads exactly its range, and damaged batches are reported with their place."""
 
 from itertools import pairwise
 
@@ -22,7 +22,7 @@ def fetched(cluster: Cluster, topic: str, wanted: OffsetRange) -> list[FetchedBa
     return list(_fetch(cluster, wanted, options))
 
 
-def test_batches_beyond_the_range_are_not_even_unpacked(cluster: Cluster, topic: str) -> None:
+def test_batches_beyond_the_range_are_not_decompressed(cluster: Cluster, topic: str) -> None:
     produce(cluster, topic, numbered(100), batch_records_max=10)
 
     found = fetched(cluster, topic, OffsetRange(one(topic), 25, 41))
@@ -40,7 +40,7 @@ def test_ranges_that_cut_batches_give_each_record_once(headwater_broker: Broker,
     assert values(rows(reader, planned)) == numbered(100)
 
 
-def test_a_batch_whose_records_contradict_its_header_is_told_with_its_place(cluster: Cluster, topic: str) -> None:
+def test_a_batch_whose_records_contradict_its_header_is_reported_with_its_place(cluster: Cluster, topic: str) -> None:
     produce(cluster, topic, numbered(3))
     [sound] = Consumer(cluster, {one(topic): 0}).fetch_batches()
     broken = sound._replace(header=sound.header._replace(record_count=4))
@@ -50,9 +50,7 @@ def test_a_batch_whose_records_contradict_its_header_is_told_with_its_place(clus
         list(_Rows(OffsetRange(one(topic), 0, 3), schema).take_in(broken))
 
 
-def test_a_task_that_was_given_up_leaves_nothing_to_the_next(
-    headwater_broker: Broker, cluster: Cluster, topic: str
-) -> None:
+def test_an_abandoned_task_leaves_no_data_to_the_next(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
     produce(cluster, topic, numbered(100), batch_records_max=30)
     reader = batch(headwater_broker, {"subscribe": topic})
     planned = [RangePartition(OffsetRange(one(topic), 0, 100))]
@@ -65,7 +63,7 @@ def test_a_task_that_was_given_up_leaves_nothing_to_the_next(
     assert values(rows(reader, planned)) == numbered(100)
 
 
-def test_a_range_of_nothing_asks_nobody() -> None:
+def test_an_empty_range_sends_no_request() -> None:
     given = {"bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     options = read_options(given, is_streaming=False)
     assert list(read_range(RangePartition(None), options, StructType([]))) == []

@@ -1,4 +1,4 @@
-"""A streaming read: batch follows batch without a gap, across restarts, new partitions and new topics."""
+"""A streaming read: batches follow each other without a gap, across restarts, new partitions and new topics."""
 
 from itertools import chain
 from typing import Any
@@ -37,9 +37,7 @@ def test_batches_follow_each_other_and_a_restarted_query_reads_exactly_the_rest(
     assert restarted.next() == numbered(4, 5)
 
 
-def test_a_batch_that_is_repeated_after_a_restart_is_the_same(
-    headwater_broker: Broker, cluster: Cluster, single: str
-) -> None:
+def test_a_batch_replayed_after_a_restart_is_the_same(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
     given = {"subscribe": single, "startingOffsets": "earliest"}
     produce(cluster, single, numbered(3))
     end, _ = Query(stream(headwater_broker, given)).plan()
@@ -61,7 +59,7 @@ def test_offsets_are_written_as_sparks_kafka_source_writes_them(
     assert reader.initialOffset() == {topic: {"0": 0, "1": 1, "2": 0}}
 
 
-def test_latest_stays_what_it_was_when_first_asked_for(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_latest_is_resolved_once(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
     produce(cluster, single, numbered(3))
     reader = stream(headwater_broker, {"subscribe": single})
     assert reader.initialOffset() == {single: {"0": 3}}
@@ -86,7 +84,7 @@ def test_a_query_from_the_end_loses_nothing_if_it_stops_in_its_first_batch(
     first = stream(headwater_broker, given)
     start = first.initialOffset()
     produce(cluster, single, numbered(2, 3))
-    # Of all this Spark keeps the end of the batch, and nothing else.
+    # Spark's checkpoint keeps only the end of the batch.
     end = first.latestOffset(start, first.getDefaultReadLimit())
     produce(cluster, single, numbered(1, 5))
 
@@ -95,7 +93,7 @@ def test_a_query_from_the_end_loses_nothing_if_it_stops_in_its_first_batch(
     assert Query(second, end).next() == numbered(3, 3)
 
 
-def test_a_query_from_the_end_goes_on_from_there_without_a_restart_too(
+def test_a_query_from_the_end_goes_on_from_there_without_a_restart(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     produce(cluster, single, numbered(3))
@@ -114,7 +112,7 @@ def test_a_query_begins_at_a_time(headwater_broker: Broker, cluster: Cluster, si
     assert Query(stream(headwater_broker, {"subscribe": single, name: text})).next() == numbered(2, 1)
 
 
-def test_a_time_that_no_record_has_reached_is_refused_unless_the_end_is_meant(
+def test_a_starting_time_after_all_records_is_refused_unless_the_strategy_is_latest(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     produce(cluster, single, numbered(1), times_ms=[1000])
@@ -137,7 +135,9 @@ def test_a_batch_takes_no_more_than_its_limit(headwater_broker: Broker, cluster:
     assert sorted(chain.from_iterable(found), key=int) == numbered(30)
 
 
-def test_who_asks_for_all_gets_all(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_a_read_limit_of_all_available_overrides_the_options(
+    headwater_broker: Broker, cluster: Cluster, single: str
+) -> None:
     produce(cluster, single, numbered(30))
     given = {"subscribe": single, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "12"}
     reader = stream(headwater_broker, given)
@@ -146,7 +146,7 @@ def test_who_asks_for_all_gets_all(headwater_broker: Broker, cluster: Cluster, s
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable()) == {single: {"0": 30}}
 
 
-def test_few_records_wait_for_more_of_them_but_not_for_ever(
+def test_a_batch_waits_for_the_minimum_of_records_up_to_the_maximum_delay(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     clock = ManualClock()
@@ -167,7 +167,9 @@ def test_few_records_wait_for_more_of_them_but_not_for_ever(
     assert query.next() == numbered(1, 6), "they waited long enough"
 
 
-def test_where_no_more_will_come_nothing_waits(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_a_bounded_trigger_does_not_wait_for_the_minimum(
+    headwater_broker: Broker, cluster: Cluster, single: str
+) -> None:
     given = {"subscribe": single, "startingOffsets": "earliest", "minOffsetsPerTrigger": "5"}
     produce(cluster, single, numbered(2))
     reader = stream(headwater_broker, given)
@@ -176,7 +178,7 @@ def test_where_no_more_will_come_nothing_waits(headwater_broker: Broker, cluster
     assert query.next() == numbered(1, 1)
 
 
-def test_available_now_ends_at_what_was_there_when_it_began(
+def test_available_now_ends_at_the_offsets_of_its_start(
     headwater_broker: Broker, cluster: Cluster, single: str
 ) -> None:
     produce(cluster, single, numbered(5))
@@ -191,7 +193,7 @@ def test_available_now_ends_at_what_was_there_when_it_began(
     assert reader.reportLatestOffset()[single] == {"0": 10}, "for the metrics of the query"
 
 
-def test_large_partitions_are_cut_into_tasks(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_large_partitions_are_split_into_tasks(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
     produce(cluster, single, numbered(10))
     given = {"subscribe": single, "startingOffsets": "earliest", "minPartitions": "3", "maxRecordsPerPartition": "2"}
 
@@ -200,7 +202,7 @@ def test_large_partitions_are_cut_into_tasks(headwater_broker: Broker, cluster: 
     assert [each.size for each in ranges(planned)] == [2] * 5
 
 
-# -- what is new
+# -- new partitions and topics
 
 
 def test_new_partitions_are_read_from_their_first_record(
@@ -219,7 +221,7 @@ def test_new_partitions_are_read_from_their_first_record(
         assert query.next() == []
 
 
-def test_new_topics_that_match_are_read(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
+def test_new_topics_that_match_the_pattern_are_read(headwater_broker: Broker, cluster: Cluster, single: str) -> None:
     query = Query(stream(headwater_broker, {"subscribePattern": f"{single}.*"}))
     assert query.next() == []
     produce(cluster, f"{single}.new", numbered(3))
@@ -250,19 +252,21 @@ def test_a_query_waits_at_an_open_transaction(headwater_broker: Broker, cluster:
     producer.commit_transaction()
     found: list[bytes] = []
     while not found:
-        # The end of a transaction reaches its partitions a moment after its producer.
+        # The marker reaches the partition a moment after the producer hears of the commit.
         found = query.next()
     assert found == [b"inside", b"behind"]
     assert query.next() == []
 
 
-def test_a_quiet_trigger_costs_few_requests(headwater_broker: Broker, cluster: Cluster, topic: str) -> None:
+def test_a_trigger_without_new_records_costs_few_requests(
+    headwater_broker: Broker, cluster: Cluster, topic: str
+) -> None:
     produce(cluster, topic, numbered(1))
-    # With options of its own it has a connection of its own.
+    # Its own options give it its own connection.
     given = {"subscribe": topic, "startingOffsets": "earliest", "kafka.client.id": topic}
     query = Query(stream(headwater_broker, given))
     query.next()
-    # Who was asked for the name of the query has not answered, and is not asked for ever.
+    # The group that should bring the name of the query has none, and is not asked for ever.
     query.next()
     connections: dict[Any, Any] = query.reader._options.broker_address.cluster()._connections
     before = sum(connection._correlation_id for connection in connections.values())

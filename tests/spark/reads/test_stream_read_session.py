@@ -48,7 +48,7 @@ class Streams:
         return query
 
     def run(self, writer: "DataStreamWriter") -> "StreamingQuery":
-        """Reads what is there, and ends."""
+        """Run the query with the availableNow trigger until it ends."""
         query = self.start(writer.trigger(availableNow=True))
         assert query.awaitTermination(WAIT_S)
         return query
@@ -110,7 +110,7 @@ def test_a_running_query_picks_up_partitions_and_topics(streams: Streams, cluste
     given = {
         "subscribePattern": f"{topic}.*",
         "startingOffsets": "earliest",
-        # There are never so many: each batch begins when it has waited long enough.
+        # The minimum is never reached: each batch begins after the maximum delay.
         "minOffsetsPerTrigger": "1000",
         "maxTriggerDelay": "100ms",
     }
@@ -151,7 +151,7 @@ def test_a_query_from_the_end_loses_nothing_if_it_fails_in_its_first_batch(
     assert GroupAdmin(cluster).committed(f"group of {topic}")[one(topic)].offset == 2
 
 
-def test_a_query_that_retention_overtook_says_where_and_goes_on_if_it_may(
+def test_a_query_overtaken_by_retention_reports_it_and_goes_on_if_allowed(
     streams: Streams, cluster: Cluster, topic: str
 ) -> None:
     Admin(cluster).create_topic(topic, partition_count=1)

@@ -1,4 +1,4 @@
-"""Formats in a real session: what Spark makes of the schema, and of the rows."""
+"""Formats in a real session: schemas and rows as Spark sees them."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -35,7 +35,7 @@ def produce(cluster: Cluster, topic: str, *values: bytes | None) -> None:
             producer.send(topic, value, key=b"k")
 
 
-def test_json_with_ddl_gives_columns(
+def test_json_with_a_ddl_schema_gives_columns(
     spark: "SparkSession", headwater_broker: Broker, cluster: Cluster, topic: str
 ) -> None:
     produce(cluster, topic, b'{"id": 1, "price": 2.5, "tags": ["a"], "counts": {"x": 1}}', None, b"{}")
@@ -53,7 +53,7 @@ def test_json_with_ddl_gives_columns(
     assert orders.where("value IS NULL").count() == 1
 
 
-def test_a_users_schema_says_what_json_holds(
+def test_the_schema_of_the_read_types_json_values(
     spark: "SparkSession", headwater_broker: Broker, cluster: Cluster, topic: str
 ) -> None:
     produce(cluster, topic, b'{"id": 1, "at": "2026-01-31T12:00:00Z"}')
@@ -70,7 +70,7 @@ def test_a_users_schema_says_what_json_holds(
         ({"value_format": "protobuf", "value_schema": PROTO}, b"\x08\x05"),
     ],
 )
-def test_avro_and_protobuf_bring_their_types(
+def test_avro_and_protobuf_schemas_give_the_column_types(
     spark: "SparkSession", headwater_broker: Broker, cluster: Cluster, topic: str, options: dict[str, str], value: bytes
 ) -> None:
     produce(cluster, topic, value)
@@ -86,7 +86,7 @@ def test_a_bad_record_fails_the_query_and_is_named(
         orders.collect()
 
 
-def test_bad_records_show_in_a_column(
+def test_bad_records_are_shown_in_a_column(
     spark: "SparkSession", headwater_broker: Broker, cluster: Cluster, topic: str
 ) -> None:
     produce(cluster, topic, b'{"id": 1}', b"{")
@@ -125,7 +125,7 @@ def test_a_stream_sends_bad_records_to_their_topic(
     assert {header["key"]: bytes(header["value"]) for header in dead[0]["headers"]}["headwater.offset"] == b"1"
 
 
-def test_what_is_wrong_with_a_schema_is_said_when_the_query_is_planned(
+def test_an_error_in_a_schema_is_reported_when_the_query_is_planned(
     spark: "SparkSession", headwater_broker: Broker, topic: str
 ) -> None:
     with pytest.raises(Exception, match=r"'value\.schema' is missing"):

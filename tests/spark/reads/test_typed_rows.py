@@ -1,4 +1,4 @@
-"""Rows of a task: what decodes has its type, and what does not goes where the user wants it."""
+"""Rows of a task: decoded values have their types, and bad records follow the user's policy."""
 
 import pickle
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def typed(rows: TypedRows, schema: StructType, *records: tuple[bytes | None, byt
     return batch.to_pylist()
 
 
-def test_columns_have_their_types_and_nothing_else_is_there() -> None:
+def test_rows_have_the_columns_and_types_of_the_schema_only() -> None:
     schema = StructType([VALUE, KEY])
     rows = rows_of(schema)
     assert rows.raw_schema.names == ["value", "key", "offset"]
@@ -66,7 +66,7 @@ def test_without_formats_rows_stay_as_they_are() -> None:
     assert rows.typed(batch) is batch
 
 
-def test_what_is_not_read_cannot_be_bad() -> None:
+def test_columns_that_are_not_read_are_not_decoded() -> None:
     schema = StructType([OFFSET])
     assert typed(rows_of(schema), schema, (b"\xff", b"{")) == [{"offset": 100}]
 
@@ -82,7 +82,7 @@ def test_a_bad_record_fails_the_read_and_is_named() -> None:
     )
 
 
-def test_bad_records_show_in_a_column() -> None:
+def test_bad_records_are_shown_in_a_column() -> None:
     schema = StructType([KEY, VALUE, BAD])
     rows = rows_of(schema, FORMATS | {"badRecords": "column"})
     good = (b"a", b'{"id": 1}')
@@ -95,13 +95,15 @@ def test_bad_records_show_in_a_column() -> None:
     assert typed(rows, schema, good)[0]["badRecord"] is None
 
 
-def test_nobody_has_to_read_the_column_of_bad_records() -> None:
+def test_the_bad_record_column_need_not_be_read() -> None:
     schema = StructType([VALUE])
     rows = rows_of(schema, FORMATS | {"badRecords": "column"})
     assert typed(rows, schema, (None, b"{"), (None, b"{}")) == [{"value": None}, {"value": {"id": None}}]
 
 
-def test_bad_records_are_in_their_topic_before_the_others_are_handed_on(headwater_broker: "Broker", topic: str) -> None:
+def test_bad_records_are_written_to_their_topic_before_good_rows_are_returned(
+    headwater_broker: "Broker", topic: str
+) -> None:
     schema = StructType([VALUE])
     rows = rows_of(schema, FORMATS | {"badRecords": f"topic:{topic}"}, headwater_broker.bootstrap_servers)
     assert rows.raw_schema.names == ["value", "offset", "key", "headers"]

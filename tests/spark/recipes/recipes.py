@@ -1,4 +1,4 @@
-"""Recipes run as a user runs them, by their command line, but in the session that the tests share."""
+"""Runs recipes by their command line as users do, but in the Spark session that tests share."""
 
 import json
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class Topics:
                 producer.send(topic, value, key=key_bytes, headers=headers, timestamp_ms=timestamp_ms)
 
     def received(self, topic: str) -> list[ConsumedRecord]:
-        """What a reader of committed records sees; nothing, where there is no such topic."""
+        """Records that a read_committed consumer sees; none if the topic does not exist."""
         if topic not in {each.name for each in self._cluster.topics()}:
             return []
         described = self._cluster.topic(topic)

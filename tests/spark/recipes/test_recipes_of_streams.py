@@ -1,4 +1,4 @@
-"""Recipes from topics to topics: what each promises, with the records that try it."""
+"""Recipes from topics to topics: each keeps its promise with records that challenge it."""
 
 import json
 from collections.abc import Generator
@@ -32,7 +32,7 @@ def topics(bootstrap: str) -> Generator[Topics]:
         yield Topics(cluster)
 
 
-def test_orders_are_enriched_and_routed_by_what_they_are(
+def test_orders_are_enriched_and_routed_by_their_content(
     bootstrap: str, topics: Topics, topic: str, tmp_path: Path
 ) -> None:
     customers = f"{topic}.customers"
@@ -61,7 +61,7 @@ def test_orders_are_enriched_and_routed_by_what_they_are(
     assert dict(dead[b"zoe"].headers) == {"reason": b"unknown customer: zoe"}
     assert dict(dead[b"x"].headers)["reason"]
 
-    # A customer that is known later is known to the next batch.
+    # The next batch knows customers that were added later.
     topics.send(customers, [Sent("zoe", b'{"country": "DE", "tier": "basic"}')])
     topics.send(topic, [order(4, 0, customer="zoe")])
     run(enrich_and_route.main, bootstrap, *arguments)
@@ -74,7 +74,7 @@ def test_a_window_is_written_once_and_late_orders_count_until_then(
     bootstrap: str, topics: Topics, topic: str, tmp_path: Path
 ) -> None:
     revenue = f"{topic}.revenue"
-    # In one partition and in batches of three, each batch is known.
+    # One partition and batches of three make the content of each batch certain.
     topics.create(topic, partitions=1)
     first = [order(1, 10), order(2, 20, quantity=2), order(3, 70)]
     # The watermark is at 40 s then: one of these is late, but its window is open. It moves on to 70 s ...
@@ -94,12 +94,12 @@ def test_a_window_is_written_once_and_late_orders_count_until_then(
     assert windows == [(at(0), 3, Decimal("14.5")), (at(60), 6, Decimal(9))]
 
 
-def test_of_duplicates_the_first_goes_on_as_it_is(bootstrap: str, topics: Topics, topic: str, tmp_path: Path) -> None:
+def test_the_first_of_duplicates_passes_unchanged(bootstrap: str, topics: Topics, topic: str, tmp_path: Path) -> None:
     first = Sent("ann", b'{"order": 1,  "note": "as it is"}', (("trace", b"7"), ("trace", None)), in_ms(at(0)))
     arguments = ("--source", topic, "--target", f"{topic}.unique", "--checkpoint", tmp_path / "checkpoint")
     topics.send(topic, [first, first, Sent("ben", b'{"order": 2}', (), in_ms(at(1)))])
     run(deduplicate.main, bootstrap, *arguments)
-    # Another record with the same id, in another batch, with another key and so perhaps of another partition.
+    # Another record with the same id in another batch, with another key and so possibly in another partition.
     topics.send(topic, [Sent("cleo", b'{"order": 1}', (), in_ms(at(30))), Sent("cleo", b'{"order": 3}')])
     run(deduplicate.main, bootstrap, *arguments)
 
@@ -124,7 +124,7 @@ def test_orders_meet_their_payments_or_are_unpaid_after_an_hour(
     paid, unpaid, payments = f"{topic}.paid", f"{topic}.unpaid", f"{topic}.payments"
     arguments = ("--orders", topic, "--payments", payments, "--paid-orders", paid, "--unpaid-orders", unpaid)
     arguments = (*arguments, "--checkpoint", str(tmp_path / "checkpoint"))
-    # One payment comes before its order does, one too late, one for nothing.
+    # One payment arrives before its order, one too late, one without an order.
     topics.send(topic, [order(1, 0), order(2, 5)])
     topics.send(payments, [payment(1, 60), payment(3, 3_000), payment(9, 10)])
     run(join_payments.main, bootstrap, *arguments)
@@ -136,10 +136,10 @@ def test_orders_meet_their_payments_or_are_unpaid_after_an_hour(
     assert [each["order"] for each in topics.documents(unpaid)] == [2]
 
 
-def test_sessions_end_after_a_silence_in_whatever_sequence_orders_come(
+def test_sessions_end_after_a_silence_in_any_order_of_arrival(
     spark: SparkSession, bootstrap: str, topics: Topics, topic: str, tmp_path: Path
 ) -> None:
-    # The processes of Spark cannot import an example; a user's own runs as the main program, which is sent to them.
+    # Spark's worker processes cannot import an example module. A user's script is the main program and is sent.
     cloudpickle.register_pickle_by_value(sessionise)
     setting = next(iter(sessionise.SPARK_CONFIG))
     before = spark.conf.get(setting)
@@ -149,7 +149,7 @@ def test_sessions_end_after_a_silence_in_whatever_sequence_orders_come(
         # The watermark moves on to 90 s: two sessions are over.
         topics.send(topic, [order(1, 29), order(2, 0), order(3, 5, customer="ben"), order(4, 100)])
         run(sessionise.main, bootstrap, *arguments)
-        # One before and one after the session that is still open: all three belong together.
+        # One before and one after the open session: all three belong to one session.
         topics.send(topic, [order(5, 95), order(6, 110), order(7, 300, customer="ben")])
         run(sessionise.main, bootstrap, *arguments)
     finally:
@@ -169,7 +169,7 @@ def test_sessions_end_after_a_silence_in_whatever_sequence_orders_come(
 
 
 @given(st.permutations([0, 5, 14, 24, 50, 59, 60, 100]))
-def test_the_sequence_of_orders_does_not_matter_to_their_sessions(times: list[int]) -> None:
+def test_sessions_do_not_depend_on_the_order_of_arrival(times: list[int]) -> None:
     sessions: list[Session] = []
     for time in times:
         sessions = merged([*sessions, Session(time, time, 1, Decimal(2))], gap_ms=10)

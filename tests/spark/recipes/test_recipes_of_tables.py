@@ -1,4 +1,4 @@
-"""Recipes from topics to tables and back: every record once, also when Spark does its last batch again."""
+"""Recipes from topics to tables and back: every record once, even if Spark replays its last batch."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -28,7 +28,7 @@ def topics(bootstrap: str) -> Generator[Topics]:
 
 
 def records(count: int, first: int = 0) -> list[Sent]:
-    """Over three hours, with all that a record can have and can lack."""
+    """Records over three hours, with and without every optional field."""
     return [
         Sent(
             f"key-{number % 5}" if number % 7 else None,
@@ -43,7 +43,7 @@ def records(count: int, first: int = 0) -> list[Sent]:
 def archived_twice(
     main: Any, bootstrap: str, topics: Topics, topic: str, checkpoint: Path, *place: str | Path
 ) -> list[Sent]:
-    """Archives a topic in several batches; then the last of them again, as after a crash, and what came meanwhile."""
+    """Archive a topic in several batches, then replay the last one as after a crash, together with newer records."""
     sent, more = records(18), records(3, first=18)
     arguments = ("--topic", topic, *place, "--records-per-batch", "10", "--checkpoint", checkpoint)
     topics.send(topic, sent)
@@ -84,7 +84,7 @@ def test_a_parquet_archive_has_every_record_once_by_date_and_hour(
     hours = {f"{each.parent.name}/{each.name}" for each in archive.glob("date=*/hour=*")}
     assert hours == {f"date=2026-05-01/hour={hour}" for hour in (12, 13, 14, 15)}
 
-    # A query that starts anew, from another checkpoint, counts its batches from 0: it must not replace what is there.
+    # A query with a new checkpoint counts its batches from 0. It must not replace existing files.
     arguments = ("--topic", topic, "--directory", archive, "--checkpoint", tmp_path / "another")
     run(archive_parquet.main, bootstrap, *arguments)
     assert as_sent(parquet_rows(spark, archive)) == Counter(sent + sent)
@@ -133,7 +133,7 @@ def test_a_replayed_archive_is_the_topic_again_and_only_once(
         found: dict[bytes | None, list[Any]] = {}
         for record in sorted(topics.received(name), key=lambda each: (each.partition, each.offset)):
             found.setdefault(record.key, []).append((record.timestamp_ms, record.value, record.headers))
-        # Without a key there is no sequence.
+        # Records without a key have no defined order.
         found[None] = sorted(found[None], key=str)
         return found
 
@@ -166,7 +166,7 @@ def test_changes_become_a_table_of_current_rows(bootstrap: str, topics: Topics, 
     change({"ann": "basic", "ben": "basic", "cleo": None})
     assert tiers() == {"ann": "basic", "ben": "basic"}
 
-    # The first batch again, as after a crash, and then another one.
+    # Replay the first batch, as after a crash, and then write another one.
     replay_last_batch(checkpoint)
     change({"ann": "gold", "ben": None, "dora": "basic"})
     assert tiers() == {"ann": "gold", "dora": "basic"}

@@ -1,4 +1,4 @@
-"""Batch writes through a real session: every column, every option, and what a user sees when something is wrong."""
+"""Batch writes through a real session: every column, every option, and the errors that a user sees."""
 
 import os
 import signal
@@ -96,7 +96,7 @@ def test_rows_of_many_tasks_are_published_together_and_leave_nothing_open(
     assert [each.transactional_id for each in writers] == [f"{application}::staging::{n}-0" for n in range(4)]
 
 
-def test_a_version_that_comes_again_is_not_written_again_and_an_older_one_is_refused(
+def test_a_repeated_version_is_not_written_again_and_an_older_one_is_refused(
     spark: "SparkSession", headwater_broker: Broker, topic: str, application: str
 ) -> None:
     create(headwater_broker, topic, PARTITIONS)
@@ -115,10 +115,10 @@ def test_a_version_that_comes_again_is_not_written_again_and_an_older_one_is_ref
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_a_write_that_fails_leaves_no_row_and_nothing_open(
+def test_a_failed_write_leaves_no_row_and_no_open_transaction(
     spark: "SparkSession", headwater_broker: Broker, topic: str, application: str
 ) -> None:
-    """One of its tasks was done before the other failed."""
+    """One of its tasks had finished before the other failed."""
     create(headwater_broker, topic, PARTITIONS)
     rows = spark.range(0, 1000, 1, 4).selectExpr(
         "cast(id as string) value", "cast(if(id = 999, 17, 0) as int) partition"
@@ -131,7 +131,7 @@ def test_a_write_that_fails_leaves_no_row_and_nothing_open(
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_a_worker_that_is_killed_leaves_nothing_open_either(
+def test_a_killed_worker_leaves_no_open_transaction(
     spark: "SparkSession", headwater_broker: Broker, topic: str, application: str
 ) -> None:
     create(headwater_broker, topic, PARTITIONS)
@@ -149,7 +149,7 @@ def test_a_worker_that_is_killed_leaves_nothing_open_either(
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_what_a_task_stages_while_its_job_is_given_up_is_aborted_too(
+def test_rows_staged_by_a_task_while_its_job_is_given_up_are_aborted(
     headwater_broker: Broker, cluster: Cluster, topic: str, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark does not wait for the other tasks of a job that failed."""
@@ -173,7 +173,7 @@ def test_what_a_task_stages_while_its_job_is_given_up_is_aborted_too(
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_at_least_once_needs_no_transaction(
+def test_at_least_once_writes_without_transactions(
     spark: "SparkSession", headwater_broker: Broker, topic: str, application: str
 ) -> None:
     rows = spark.createDataFrame([("a",), ("b",)], "value string")
@@ -192,7 +192,7 @@ def test_at_least_once_needs_no_transaction(
         assert TransactionAdmin(cluster).list_transactions(pattern=f"{application}.*") == []
 
 
-def test_nothing_is_a_write_too(spark: "SparkSession", headwater_broker: Broker, topic: str) -> None:
+def test_an_empty_write_succeeds(spark: "SparkSession", headwater_broker: Broker, topic: str) -> None:
     create(headwater_broker, topic)
 
     write(spark.createDataFrame([], "value string"), headwater_broker, topic=topic)
@@ -233,7 +233,7 @@ def test_a_row_that_is_too_large_is_an_error_that_names_topic_and_setting(
     assert messages(headwater_broker, topic) == []
 
 
-def test_a_time_out_that_the_broker_does_not_allow_is_told(
+def test_a_time_out_above_the_limit_of_the_broker_is_an_error(
     spark: "SparkSession", headwater_broker: Broker, topic: str
 ) -> None:
     with pytest.raises(PySparkException, match=r"transaction\.max\.timeout\.ms"):
@@ -245,7 +245,7 @@ def test_a_time_out_that_the_broker_does_not_allow_is_told(
         )
 
 
-def test_partitions_that_were_added_are_written_to_by_workers_that_knew_fewer(
+def test_added_partitions_are_written_to_by_workers_that_knew_fewer(
     spark: "SparkSession", headwater_broker: Broker, topic: str
 ) -> None:
     create(headwater_broker, topic, 1)

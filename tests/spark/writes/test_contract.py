@@ -1,4 +1,4 @@
-"""Which columns a write takes, and how it refuses those that it cannot take."""
+"""Which columns a write accepts, and how it refuses others."""
 
 import pytest
 from pyspark.sql.types import (
@@ -45,13 +45,13 @@ def options(**given: str) -> WriteOptions:
         ({"value": STRING, "partition": INT, "headers": headers(STRING, BINARY)}, {"topic": "t"}),
         ({"value": STRING, "timestamp": TIMESTAMP}, {"topic": "t", "includeTimestamp": "true"}),
         ({"value": STRING, "amount": DOUBLE, "tags": MapType(STRING, STRING)}, {"topic": "t"}),
-        # What nobody looks at may be anything.
+        # Columns that are not written may have any type.
         ({"value": STRING, "topic": INT}, {"topic": "t"}),
         ({"value": STRING, "headers": STRING}, {"topic": "t", "includeHeaders": "false"}),
         ({"value": STRING, "timestamp": STRING}, {"topic": "t"}),
     ],
 )
-def test_the_columns_of_kafkas_sink_are_taken_and_others_left_alone(
+def test_the_columns_of_kafkas_sink_are_accepted_and_others_ignored(
     columns: dict[str, DataType], given: dict[str, str]
 ) -> None:
     check_columns(schema(columns), options(**given))
@@ -82,14 +82,14 @@ def test_the_columns_of_kafkas_sink_are_taken_and_others_left_alone(
         ),
     ],
 )
-def test_other_columns_are_refused_by_name_and_type(
+def test_columns_of_the_wrong_type_are_refused_by_name_and_type(
     columns: dict[str, DataType], given: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         check_columns(schema(columns), options(**given))
 
 
-def test_records_are_made_of_what_was_asked_for() -> None:
+def test_records_are_made_of_the_requested_columns() -> None:
     assert written_columns(options()) == {"key", "value", "headers"}
     assert written_columns(options(includeHeaders="false")) == {"key", "value"}
     assert written_columns(options(includeTimestamp="true")) == {"key", "value", "headers", "timestamp"}

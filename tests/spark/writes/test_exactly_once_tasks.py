@@ -1,4 +1,4 @@
-"""What tasks stage and their driver publishes, without Spark: attempts that meet, fail, come late or are forgotten."""
+"""Tasks stage and their driver publishes, without Spark: attempts that race, fail, come late or are forgotten."""
 
 import threading
 import time
@@ -73,7 +73,7 @@ def options_of(broker: Reachable, **given: str) -> WriteOptions:
 
 @contextmanager
 def task(partition: int, attempt: int, query_id: str = "") -> Generator[None]:
-    """As Spark tells a Python worker which task it runs."""
+    """Set the TaskContext by which Spark tells a Python worker which task it runs."""
     properties = {"sql.streaming.queryId": query_id}
     TaskContext._setTaskContext(TaskContext(partitionId=partition, attemptNumber=attempt, localProperties=properties))
     try:
@@ -92,14 +92,14 @@ def write(options: WriteOptions, application: str, *given: str, partition: int =
         return write_task(rows(*given), options, application)
 
 
-def pass_time_at_once(options: WriteOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks for a while whether a task comes late does so in no time."""
+def make_waits_instant(options: WriteOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make waits for late tasks take no real time."""
     clock = ManualClock()
     monkeypatch.setattr(options.broker_address.cluster(), "clock", clock)
     monkeypatch.setattr(options.broker_address.cluster(), "sleep", lambda seconds: clock.advance(int(seconds * 1000)))
 
 
-def test_only_one_of_two_attempts_that_both_finish_is_published(
+def test_only_one_of_two_finished_attempts_is_published(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str
 ) -> None:
     first = write(options, application, "row", attempt=0)
@@ -113,10 +113,10 @@ def test_only_one_of_two_attempts_that_both_finish_is_published(
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_a_later_attempt_under_the_same_number_replaces_the_one_before(
+def test_a_later_attempt_under_the_same_number_replaces_the_earlier_one(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str
 ) -> None:
-    """As when a whole stage is run again, or another driver has taken over."""
+    """This happens when a whole stage is run again, or another driver has taken over."""
     zombie = write(options, application, "row")
     later = write(options, application, "row")
 
@@ -130,7 +130,7 @@ def test_a_later_attempt_under_the_same_number_replaces_the_one_before(
 def test_a_task_that_is_replaced_while_it_writes_fails(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each row is sent as soon as it comes.
+    # Each row is sent as soon as it arrives.
     monkeypatch.setattr(row_encoder, "_GATHERED_BYTES_MAX", 1)
     later: list[TaskWritten] = []
 
@@ -148,7 +148,7 @@ def test_a_task_that_is_replaced_while_it_writes_fails(
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_a_batch_that_comes_again_is_not_published_again_and_an_older_one_is_refused(
+def test_a_replayed_batch_is_not_published_again_and_an_older_one_is_refused(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str
 ) -> None:
     for batch_id in (4, 5):
@@ -163,7 +163,7 @@ def test_a_batch_that_comes_again_is_not_published_again_and_an_older_one_is_ref
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_an_abort_after_a_publish_that_succeeded_changes_nothing(
+def test_an_abort_after_a_successful_publish_changes_nothing(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str
 ) -> None:
     written = [write(options, application, f"row {number}", partition=number) for number in range(3)]
@@ -175,10 +175,10 @@ def test_an_abort_after_a_publish_that_succeeded_changes_nothing(
     assert values(headwater_broker, topic) == ["next", "row 0", "row 1", "row 2"]
 
 
-def test_an_abort_hides_what_the_tasks_that_are_done_have_staged(
+def test_an_abort_hides_rows_staged_by_finished_tasks(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str
 ) -> None:
-    """Spark has no message of a task that failed."""
+    """Spark has no commit message for a task that failed."""
     messages: list[WriterCommitMessage | None] = [write(options, application, "row"), None, TaskWritten()]
 
     abort_tasks(messages, options, 0)
@@ -187,10 +187,10 @@ def test_an_abort_hides_what_the_tasks_that_are_done_have_staged(
     assert open_transactions(headwater_broker, application) == []
 
 
-def test_what_nobody_knows_of_any_more_is_aborted_with_its_application(
+def test_staged_rows_unknown_to_the_driver_are_aborted_with_its_application(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pass_time_at_once(options, monkeypatch)
+    make_waits_instant(options, monkeypatch)
     write(options, application, "forgotten", partition=0)
     write(options, application, "forgotten", partition=1, attempt=2)
     write(options, f"{application}-other", "kept")
@@ -204,7 +204,7 @@ def test_what_nobody_knows_of_any_more_is_aborted_with_its_application(
     assert values(headwater_broker, topic) == []
 
 
-def test_a_task_that_fails_aborts_what_it_staged(
+def test_a_failed_task_aborts_its_staged_rows(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_encoder, "_GATHERED_BYTES_MAX", 1)
@@ -221,7 +221,7 @@ def test_a_task_that_fails_aborts_what_it_staged(
     assert values(headwater_broker, topic) == []
 
 
-def test_orphans_end_by_their_time_out_and_cannot_be_published_then(
+def test_orphaned_rows_are_aborted_at_their_time_out_and_cannot_be_published_later(
     headwater_broker: Broker, topic: str, application: str
 ) -> None:
     create(headwater_broker, topic, PARTITIONS)
@@ -252,7 +252,7 @@ def test_a_task_without_rows_has_nothing_to_publish(
 def test_an_application_belongs_to_the_query_that_published_first(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str
 ) -> None:
-    """Both begin with batch 0: were it taken for a replay, what the second wrote would be lost without a word."""
+    """Both begin with batch 0: if the second were taken for a replay, its rows would be lost silently."""
     options = replace(options, application_id=application)
     one, other = query_application_id(application, "one"), query_application_id(application, "other")
 
@@ -266,7 +266,7 @@ def test_an_application_belongs_to_the_query_that_published_first(
     assert values(headwater_broker, topic) == ["next", "row of one"]
 
 
-def test_a_query_is_its_own_application_where_the_user_names_none(
+def test_a_query_is_its_own_application_if_the_user_names_none(
     headwater_broker: Broker, options: WriteOptions, topic: str, application: str
 ) -> None:
     assert query_application_id(None, application) == application
@@ -283,7 +283,7 @@ def test_the_writer_of_a_stream_publishes_as_its_query_and_the_users_application
     given = {"bootstrap.servers": headwater_broker.bootstrap_servers, "topic": topic, "applicationId": application}
 
     def writer() -> Any:
-        """Spark makes another one for each step."""
+        """Spark creates a new writer for each step."""
         return stream_writer(given, SCHEMA)
 
     for batch_id in range(2):
@@ -314,7 +314,7 @@ def test_the_writer_of_a_batch_is_an_application_of_its_own(
     with task(0, 0):
         application_id = forgetful.write(rows("aborted")).application_id
     assert open_transactions(headwater_broker, application_id)
-    pass_time_at_once(forgetful._options, monkeypatch)
+    make_waits_instant(forgetful._options, monkeypatch)
     forgetful.abort([None])
 
     assert values(headwater_broker, topic) == ["first", "second"]
@@ -329,12 +329,12 @@ def test_a_topic_is_not_overwritten() -> None:
 # -- brokers
 
 
-def test_a_commit_waits_for_a_broker_that_is_being_started_again(tmp_path: Path, topic: str, application: str) -> None:
+def test_a_commit_waits_for_a_broker_that_is_restarting(tmp_path: Path, topic: str, application: str) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         create(broker, topic, PARTITIONS)
         written = write(options_of(broker, topic=topic), application, "row")
         broker.kill()
-        # Another client, as in the process of a commit, which has never reached a broker.
+        # A client that has never reached a broker, like that of the process that commits.
         options = options_of(broker, topic=topic, kafka_client_id="commit")
         tries = threading.Semaphore(0)
 
@@ -352,9 +352,7 @@ def test_a_commit_waits_for_a_broker_that_is_being_started_again(tmp_path: Path,
         assert values(broker, topic) == ["row"]
 
 
-def test_what_cannot_be_aborted_is_told_and_no_error_of_its_own(
-    application: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_abort_is_logged_and_raises_no_error(application: str, caplog: pytest.LogCaptureFixture) -> None:
     options = write_options({"bootstrap.servers": "127.0.0.1:1", "topic": "t"}, is_streaming=False)
     staged = TaskWritten(application, StagedWriter(staging_id(application, "0-0"), 1, 0))
 
@@ -365,7 +363,7 @@ def test_what_cannot_be_aborted_is_told_and_no_error_of_its_own(
     assert f"what tasks of '{application}' have left behind could not be aborted" in caplog.text
 
 
-def test_a_task_that_fails_without_its_broker_tells_why_it_failed(
+def test_a_failed_task_without_a_broker_raises_its_original_error(
     topic: str, application: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_encoder, "_GATHERED_BYTES_MAX", 1)
@@ -387,7 +385,7 @@ def test_a_task_that_fails_without_its_broker_tells_why_it_failed(
 
 @contextmanager
 def kafka() -> Generator[ScriptedBroker]:
-    """A broker that takes records and publishes nothing."""
+    """A broker that takes records but does not support PublishBatch."""
     with ScriptedBroker() as scripted:
         scripted.scripts[MetadataRequest] = leading({"t": 1}, {1: scripted.endpoint})
         identity = InitProducerIdResponse(producer_id=1, producer_epoch=0)
@@ -397,7 +395,7 @@ def kafka() -> Generator[ScriptedBroker]:
         yield scripted
 
 
-def test_to_a_broker_that_cannot_publish_rows_are_written_at_least_once_which_is_told(
+def test_rows_are_written_at_least_once_with_a_warning_if_the_broker_cannot_publish(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with kafka() as scripted:
@@ -412,7 +410,7 @@ def test_to_a_broker_that_cannot_publish_rows_are_written_at_least_once_which_is
     assert "delivery is at-least-once" in caplog.text
 
 
-def test_exactly_once_is_refused_where_the_broker_cannot() -> None:
+def test_exactly_once_is_refused_if_the_broker_cannot_publish() -> None:
     with kafka() as scripted:
         given = {"bootstrap.servers": scripted.bootstrap, "topic": "t", "delivery": "exactly-once"}
 

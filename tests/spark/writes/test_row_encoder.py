@@ -1,4 +1,4 @@
-"""Rows of Arrow as a task writes them, against a real broker: which topic, which partition, and what a record holds."""
+"""Arrow rows written against a real broker: their topic, their partition and the content of the records."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -38,13 +38,13 @@ def rows(**columns: Any) -> pa.RecordBatch:
 
 
 def write(broker: Broker, *batches: pa.RecordBatch, **given: str) -> None:
-    """Visible at once: how batches are staged and published is for other tests."""
+    """Write at once, without the staging and publishing that other tests cover."""
     options = {name.replace("_", "."): value for name, value in given.items()}
     options["bootstrap.servers"] = broker.bootstrap_servers
     write_task(iter(batches), write_options(options, is_streaming=False), None)
 
 
-# -- where to
+# -- topic and partition
 
 
 def test_rows_go_to_the_topic_of_the_option_even_if_they_name_another(broker: Broker, topic: str) -> None:
@@ -55,7 +55,7 @@ def test_rows_go_to_the_topic_of_the_option_even_if_they_name_another(broker: Br
     assert values(broker, topic) == ["a", "b"]
 
 
-def test_rows_go_to_the_topics_that_they_name(broker: Broker, topic: str) -> None:
+def test_rows_go_to_the_topics_in_their_topic_column(broker: Broker, topic: str) -> None:
     names = [f"{topic}-{number}" for number in range(3)]
     for name in names:
         create(broker, name)
@@ -97,11 +97,11 @@ def test_keys_go_to_the_partitions_that_librdkafkas_murmur2_gives_them(broker: B
     def placed(name: str) -> dict[bytes | None, int]:
         return {each.key: each.partition for each in messages(broker, name)}
 
-    # librdkafka takes an empty key for none.
+    # librdkafka treats an empty key as no key.
     assert placed(topic) | {b"": 0} == placed(f"{topic}-java") | {b"": 0}
 
 
-def test_rows_without_key_stay_together(broker: Broker, topic: str) -> None:
+def test_few_rows_without_key_go_to_one_partition(broker: Broker, topic: str) -> None:
     create(broker, topic, 8)
 
     write(broker, rows(key=pa.nulls(500, pa.string()), value=[str(number) for number in range(500)]), topic=topic)
@@ -112,7 +112,9 @@ def test_rows_without_key_stay_together(broker: Broker, topic: str) -> None:
     assert len({each.partition for each in found}) == 1
 
 
-def test_many_rows_without_key_take_turns(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_without_key_are_spread_over_partitions(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(row_encoder, "_GATHERED_BYTES_MAX", 1)
     create(broker, topic, 4)
 
@@ -121,7 +123,7 @@ def test_many_rows_without_key_take_turns(broker: Broker, topic: str, monkeypatc
     assert sorted(each.partition for each in messages(broker, topic)) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_partition_that_a_row_names_goes_before_its_key(broker: Broker, topic: str) -> None:
+def test_the_partition_column_takes_precedence_over_the_key(broker: Broker, topic: str) -> None:
     create(broker, topic)
     keyed = partition_for_key(b"k", PARTITIONS)
     other = (keyed + 1) % PARTITIONS
@@ -135,7 +137,7 @@ def test_a_partition_that_a_row_names_goes_before_its_key(broker: Broker, topic:
     assert {each.value: each.partition for each in messages(broker, topic)} == {b"keyed": keyed, b"named": other}
 
 
-def test_partitions_are_named_for_each_of_several_topics(broker: Broker, topic: str) -> None:
+def test_the_partition_column_works_for_each_of_several_topics(broker: Broker, topic: str) -> None:
     names = [f"{topic}-a", f"{topic}-b"]
     for name in names:
         create(broker, name)
@@ -147,7 +149,7 @@ def test_partitions_are_named_for_each_of_several_topics(broker: Broker, topic: 
 
 
 @pytest.mark.parametrize("partition", [-1, PARTITIONS, 2**31 - 1])
-def test_a_partition_that_does_not_exist_is_refused(broker: Broker, topic: str, partition: int) -> None:
+def test_a_missing_partition_is_refused(broker: Broker, topic: str, partition: int) -> None:
     create(broker, topic)
 
     with pytest.raises(
@@ -156,7 +158,7 @@ def test_a_partition_that_does_not_exist_is_refused(broker: Broker, topic: str, 
         write(broker, rows(value=["a", "b"], partition=pa.array([0, partition], pa.int32())), topic=topic)
 
 
-def test_partitions_that_were_added_meanwhile_are_written_to(broker: Broker, topic: str) -> None:
+def test_partitions_added_meanwhile_are_written_to(broker: Broker, topic: str) -> None:
     create(broker, topic, 1)
     write(broker, rows(value=["before"]), topic=topic)
     with Cluster(broker.bootstrap_servers) as cluster:
@@ -167,20 +169,18 @@ def test_partitions_that_were_added_meanwhile_are_written_to(broker: Broker, top
     assert [(each.partition, each.value) for each in messages(broker, topic)] == [(0, b"before"), (3, b"after")]
 
 
-def test_a_topic_that_does_not_exist_is_an_error(broker: Broker, topic: str) -> None:
+def test_a_missing_topic_is_an_error(broker: Broker, topic: str) -> None:
     with pytest.raises(UnknownTopic, match=f"topic '{topic}' does not exist"):
         write(broker, rows(value=["a"]), topic=topic)
 
 
-def test_a_topic_that_does_not_exist_is_created_where_the_broker_is_set_up_to(
-    headwater_broker: Broker, topic: str
-) -> None:
+def test_a_missing_topic_is_created_if_the_broker_is_set_up_to(headwater_broker: Broker, topic: str) -> None:
     write(headwater_broker, rows(value=["a"]), topic=topic)
 
     assert values(headwater_broker, topic) == ["a"]
 
 
-# -- what a record holds
+# -- content of records
 
 
 def test_strings_and_bytes_are_written_as_they_are_and_null_stays_null(broker: Broker, topic: str) -> None:
@@ -204,7 +204,7 @@ def test_strings_and_bytes_are_written_as_they_are_and_null_stays_null(broker: B
 
 
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view()])
-def test_other_forms_of_strings_in_arrow_are_the_same_rows(broker: Broker, topic: str, kind: pa.DataType) -> None:
+def test_other_arrow_string_types_give_the_same_records(broker: Broker, topic: str, kind: pa.DataType) -> None:
     create(broker, topic, 1)
     column = pa.array(["a", None, "c" * 100], kind)
 
@@ -217,7 +217,7 @@ def test_other_forms_of_strings_in_arrow_are_the_same_rows(broker: Broker, topic
     ]
 
 
-def test_a_part_of_a_batch_is_that_part(broker: Broker, topic: str) -> None:
+def test_only_the_slice_of_a_batch_is_written(broker: Broker, topic: str) -> None:
     create(broker, topic, 1)
     whole = rows(
         key=[None if number % 3 else str(number) for number in range(100)],
@@ -256,7 +256,7 @@ def test_headers_keep_their_order_and_may_be_empty_null_or_repeated(broker: Brok
     ]
 
 
-def test_headers_are_left_out_if_they_are_not_wanted(broker: Broker, topic: str) -> None:
+def test_headers_are_left_out_if_not_asked_for(broker: Broker, topic: str) -> None:
     create(broker, topic, 1)
 
     write(broker, rows(value=["a"], headers=pa.array([[("k", b"v")]], HEADERS)), topic=topic, includeHeaders="false")
@@ -265,14 +265,14 @@ def test_headers_are_left_out_if_they_are_not_wanted(broker: Broker, topic: str)
 
 
 @pytest.mark.parametrize("given", [[(None, b"v")], [None]])
-def test_a_header_that_is_none_is_refused(broker: Broker, topic: str, given: Any) -> None:
+def test_an_invalid_header_is_refused(broker: Broker, topic: str, given: Any) -> None:
     create(broker, topic, 1)
 
     with pytest.raises(RowRefused, match=r"a row has a header (that|whose key) is null"):
         write(broker, rows(value=["a"], headers=pa.array([given], HEADERS)), topic=topic)
 
 
-def test_timestamps_are_written_only_if_wanted_and_null_is_now(broker: Broker, topic: str) -> None:
+def test_timestamps_are_written_only_if_asked_for_and_null_means_now(broker: Broker, topic: str) -> None:
     create(broker, topic, 1)
     times = pa.array([NOON, None, datetime(1970, 1, 1, tzinfo=UTC)], TIMESTAMP)
     before_ms = milliseconds(datetime.now(UTC))
@@ -293,10 +293,10 @@ def test_a_time_before_1970_is_refused(broker: Broker, topic: str) -> None:
         write(broker, rows(value=["a", "b"], timestamp=times), topic=topic, includeTimestamp="true")
 
 
-# -- how much
+# -- sizes
 
 
-def test_rows_are_cut_into_batches_and_stay_in_order(broker: Broker, topic: str) -> None:
+def test_rows_are_split_into_batches_and_stay_in_order(broker: Broker, topic: str) -> None:
     create(broker, topic)
     count = 60
     filler = "x" * 40_000
@@ -326,13 +326,13 @@ def test_every_kind_of_acknowledgement_is_written(broker: Broker, topic: str, ac
     given = [f"row {number}" for number in range(1000)]
 
     write(broker, rows(value=given), topic=topic, acks=acks)
-    # What nobody acknowledges may still be on its way; the same connection keeps its order.
+    # Unacknowledged records may still be in flight, but the connection keeps their order.
     write(broker, rows(value=["last"]), topic=topic, acks="all")
 
     assert values(broker, topic) == ["last", *sorted(given)]
 
 
-def test_batches_that_are_too_large_for_the_topic_are_made_smaller(broker: Broker, topic: str) -> None:
+def test_batches_too_large_for_the_topic_are_split(broker: Broker, topic: str) -> None:
     create(broker, topic, 1, max_message_bytes=str(LIMIT))
     given = [f"{number:03}" + "x" * 1000 for number in range(100)]
 
@@ -351,7 +351,7 @@ def test_a_row_that_is_too_large_for_the_topic_is_an_error_that_names_the_settin
     assert topic in str(refused.value)
 
 
-def test_batches_without_rows_are_nothing(broker: Broker, topic: str) -> None:
+def test_empty_batches_write_nothing(broker: Broker, topic: str) -> None:
     create(broker, topic)
 
     write(broker, rows(value=pa.array([], pa.string())), topic=topic)
@@ -360,7 +360,7 @@ def test_batches_without_rows_are_nothing(broker: Broker, topic: str) -> None:
     assert values(broker, topic) == []
 
 
-def test_a_broker_that_is_not_there_is_an_error_at_once() -> None:
+def test_an_unreachable_broker_is_an_error_at_once() -> None:
     options = write_options({"bootstrap.servers": "127.0.0.1:1", "topic": "t"}, is_streaming=False)
 
     with pytest.raises(ClientError, match=r"cannot reach 127\.0\.0\.1:1"):

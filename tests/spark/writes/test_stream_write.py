@@ -1,4 +1,4 @@
-"""Streaming writes through a real session: all output modes, all ways to deliver, and who remembers which batch."""
+"""Streaming writes through a real session: output modes, delivery modes, and replays of published batches."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ def stream(spark: "SparkSession", broker: Broker, source: str, **given: str) -> 
 def run(
     rows: "DataFrame", broker: Broker, checkpoint: Path, *, output_mode: str = "append", **given: str
 ) -> "StreamingQuery":
-    """Until everything that is there is written."""
+    """Run the query until all available rows are written."""
     writer = rows.writeStream.format("headwater").options(**{"bootstrap.servers": broker.bootstrap_servers}, **given)
     query = (
         writer.option("checkpointLocation", str(checkpoint)).outputMode(output_mode).trigger(availableNow=True).start()
@@ -62,7 +62,7 @@ def run(
 
 
 def applications(broker: Broker, prefix: str) -> dict[str, int | None]:
-    """What they have published last."""
+    """The last batch that each application has published."""
     with Cluster(broker.bootstrap_servers) as cluster:
         transactions = TransactionAdmin(cluster)
         found = [each.transactional_id for each in transactions.list_transactions(pattern=f"{prefix}.*")]
@@ -93,7 +93,7 @@ def test_rows_are_appended_exactly_once_across_restarts(
 def test_a_complete_result_is_written_as_a_whole_each_time(
     spark: "SparkSession", headwater_broker: Broker, source: str, topic: str, tmp_path: Path
 ) -> None:
-    """As to Spark's Kafka sink: a topic is a log."""
+    """As with Spark's Kafka sink: a topic is a log."""
     rows = counted(stream(spark, headwater_broker, source))
 
     feed(headwater_broker, source, "a", "b", "b")
@@ -128,7 +128,7 @@ def test_null_values_and_several_topics_are_written(
     assert {each.key: each.value for each in messages(headwater_broker, topic)} == {b"2": None, b"4": b"4"}
 
 
-def test_at_least_once_is_written_without_transactions(
+def test_at_least_once_writes_without_transactions(
     spark: "SparkSession", headwater_broker: Broker, source: str, topic: str, tmp_path: Path
 ) -> None:
     rows = stream(spark, headwater_broker, source).selectExpr("key", "value")
@@ -140,7 +140,7 @@ def test_at_least_once_is_written_without_transactions(
     assert applications(headwater_broker, str(query.id)) == {}
 
 
-def test_what_is_staged_is_seen_by_readers_of_everything_alone(
+def test_staged_rows_are_seen_only_with_read_uncommitted(
     spark: "SparkSession", headwater_broker: Broker, source: str, topic: str, application: str, tmp_path: Path
 ) -> None:
     feed(headwater_broker, source, "a")
@@ -159,10 +159,10 @@ def test_what_is_staged_is_seen_by_readers_of_everything_alone(
     assert values(headwater_broker, topic) == ["a", "staged"]
 
 
-def test_an_application_id_is_one_querys_and_another_checkpoint_is_refused(
+def test_an_application_id_belongs_to_one_checkpoint_and_another_is_refused(
     spark: "SparkSession", headwater_broker: Broker, source: str, topic: str, application: str, tmp_path: Path
 ) -> None:
-    """A batch of the same number must not be taken for a replay, and lost."""
+    """A batch with the same number must not be taken for a replay and lost."""
     rows = stream(spark, headwater_broker, source).selectExpr("value")
     feed(headwater_broker, source, "a")
     first = run(rows, headwater_broker, tmp_path / "first", topic=topic, applicationId=application)
@@ -181,7 +181,7 @@ def test_an_application_id_is_one_querys_and_another_checkpoint_is_refused(
 def test_for_each_batch_writes_updates_once_to_each_of_two_topics_although_it_fails_in_between(
     spark: "SparkSession", headwater_broker: Broker, source: str, topic: str, application: str, tmp_path: Path
 ) -> None:
-    """Each of the writes is an application of its own. A batch is run again as a whole."""
+    """Each of the writes is an application of its own; a failed batch is run again as a whole."""
     create(headwater_broker, f"{topic}-copy", 1)
     failures = [RuntimeError("between the writes")]
 
@@ -209,13 +209,13 @@ def test_for_each_batch_writes_updates_once_to_each_of_two_topics_although_it_fa
         assert values(headwater_broker, name) == ["a=1", "a=3", "b=2", "c=1"]
 
 
-def test_a_query_that_cannot_write_fails_with_what_is_wrong_and_leaves_nothing_open(
+def test_a_query_that_cannot_write_fails_with_the_reason_and_leaves_no_open_transaction(
     spark: "SparkSession", headwater_broker: Broker, source: str, topic: str, application: str, tmp_path: Path
 ) -> None:
     rows = stream(spark, headwater_broker, source).selectExpr("value", "if(partition = 0, 0, 9) partition")
     feed(headwater_broker, source, *map(str, range(20)))
 
-    # A task that Spark cannot stop may stage what nobody will publish, after the driver has given up.
+    # A task that Spark cannot stop may stage rows after the driver has given up; they are never published.
     with pytest.raises(StreamingQueryException, match=f"a row is for partition 9 of '{topic}'"):
         run(rows, headwater_broker, tmp_path, topic=topic, applicationId=application, stagingTimeoutMs="5000")
 

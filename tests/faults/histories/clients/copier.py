@@ -1,4 +1,4 @@
-"""Consumes, transforms and produces in transactions, with its offsets; some of these it aborts of its own will."""
+"""Consumes, transforms and produces in transactions with its offsets; it aborts some of them on purpose."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Copier:
         self._source, self._target = options["topic"], options["target"]
         self._transactions = 0
         self._is_rebalanced = False
-        # The next that is read may not be the next that must be copied.
+        # The next record read may not be the next one to copy.
         self._is_astray = False
         self._producer = Producer(connection(options) | {"transactional.id": options["transactional_id"]})
         self._consumer = Consumer(consumer(options))
@@ -82,7 +82,7 @@ class Copier:
     def _read(self) -> Records:
         self._is_rebalanced = False
         records = read(self._consumer.consume(RECORDS_MAX, POLL_S))
-        # Some of these may be of a partition that is another's now.
+        # Some of these records may belong to a partition that another copier owns now.
         self._is_astray |= self._is_rebalanced
         if self._is_astray:
             self._is_astray = not self._go_back()
@@ -100,7 +100,7 @@ class Copier:
         return records
 
     def _go_back(self) -> bool:
-        """To where the last transaction that was committed ended. What cannot be done now will be tried again."""
+        """Seek back to the end of the last committed transaction. A failed attempt is repeated later."""
         try:
             committed = self._consumer.committed(self._consumer.assignment(), timeout=COMMITTED_TIMEOUT_S)
             self._recorder.note("seek", topic=self._source, partitions=[each.partition for each in committed])
@@ -131,7 +131,7 @@ class Copier:
         _persist(lambda: self._producer.send_offsets_to_transaction(positions, metadata, ATTEMPT_S))
         is_commit = self._transactions % ABORTS_EACH != 0
         if not is_commit:
-            # The broker has what it shall forget.
+            # The records are on the broker before the transaction is aborted.
             self._producer.flush()
             self._is_astray = True
         self._end(name, [(self._source, *each) for each in ends.items()], is_commit=is_commit)

@@ -1,4 +1,4 @@
-"""Reads topics over a plain connection, to see what no consumer shows: control batches and a partition's ends."""
+"""Reads topics over a plain connection, to see control batches and partition ends, which consumers hide."""
 
 import threading
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def run(options: Options, recorder: Recorder, is_told_to_stop: threading.Event) 
 
 
 def read_everything(broker: Reachable, recorder: Recorder, topics: Mapping[str, int]) -> None:
-    """From the first offset to the last, once as everybody sees it and once as readers of committed records do."""
+    """Read from the first offset to the last, once with read_uncommitted and once with read_committed."""
     with RawClient(broker) as client:
         for committed_only in (False, True):
             fetcher = Fetcher(recorder, topics, committed_only=committed_only)
@@ -51,7 +51,7 @@ class Fetcher:
         self._committed_only = committed_only
 
     def fetch(self, client: RawClient, *, wait_ms: int = 0) -> bool:
-        """One answer; whether it brought anything on."""
+        """Handle one fetch response; returns whether it made progress."""
         invoked = {
             (topic, partition): self._recorder.invoke(
                 "fetch", topic=topic, partition=partition, offset=offset, committed_only=self._committed_only
@@ -69,7 +69,7 @@ class Fetcher:
                 invocation = invoked[topic.topic, data.partition_index]
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     invocation.fail(error="OFFSET_OUT_OF_RANGE")
-                    # Retention has been there.
+                    # Retention has removed the records.
                     start = client.offset(topic.topic, EARLIEST, partition=data.partition_index)
                     positions[data.partition_index] = start
                 elif data.error_code:

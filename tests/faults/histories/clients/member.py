@@ -1,6 +1,6 @@
-"""A member of a group, of either protocol: polls, commits what it polled, and asks now and then what is committed.
+"""A member of a group, of either protocol: polls, commits its positions, and sometimes fetches the committed offsets.
 
-Once in a while it commits less than it did before, which is lawful.
+Once in a while it commits a lower offset than before, which is allowed.
 """
 
 import threading
@@ -44,7 +44,7 @@ class Member:
         messages = self._consumer.consume(RECORDS_MAX, POLL_S)
         if any((error := each.error()) is not None and error.fatal() for each in messages):
             raise SystemExit(str([each.error() for each in messages]))
-        # What was fetched before a partition was given up may still be handed out.
+        # The client may still hand out records fetched before a partition was given up.
         if records := [each for each in read(messages) if each[0] in self._owned]:
             self._recorder.note(
                 "poll",
@@ -56,7 +56,7 @@ class Member:
                 records=records,
             )
             self._positions |= {partition: offset + 1 for partition, offset, _ in records}
-        # Also what was not committed the last time.
+        # Includes offsets whose last commit failed.
         if self._positions:
             self._commit()
 
@@ -96,7 +96,7 @@ class Member:
         try:
             committed = self._consumer.commit(offsets=asked, asynchronous=False) or []
         except KafkaException as error:
-            # An attempt before the one that was refused may have come through.
+            # An earlier attempt than the refused one may have succeeded.
             invoked.info(error=error.args[0].name())
             return
         if errors := [each.error.name() for each in committed if each.error is not None]:
@@ -125,7 +125,7 @@ def generation(member: Consumer) -> int:
 
 
 def read(messages: Sequence[Message]) -> list[tuple[int, int, str]]:
-    """Partition, offset and value of each."""
+    """Partition, offset and value of each record."""
     records: list[tuple[int, int, str]] = []
     for message in messages:
         partition, offset, value = message.partition(), message.offset(), message.value()

@@ -1,4 +1,4 @@
-"""What a client is told when it is started, and what all of librdkafka's have in common."""
+"""The start options of a client, and the settings that all librdkafka clients share."""
 
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -12,7 +12,7 @@ class Options(TypedDict):
     directory: str
     bootstrap_servers: str
     topics: dict[str, int]
-    # What it reads or writes; a copier and a zombie know two.
+    # The topics to read or write; a copier and a zombie have two.
     topic: str
     target: NotRequired[str]
     keys: NotRequired[int]
@@ -32,7 +32,7 @@ def connection(options: Options) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 100,
         "retry.backoff.ms": 20,
         "retry.backoff.max.ms": 100,
-        # A broker that comes back has the address that it had.
+        # A restarted broker has the same address.
         "metadata.recovery.strategy": "none",
         "log_level": 0,
     }

@@ -1,4 +1,4 @@
-"""An idempotent producer that sends numbered records at an even pace, some at a time."""
+"""An idempotent producer that sends numbered records at an even pace, several at a time."""
 
 import threading
 from functools import partial
@@ -26,7 +26,7 @@ def run(options: Options, recorder: Recorder, is_told_to_stop: threading.Event) 
             continue
         for _ in range(at_a_time):
             value, key = f"{options['name']}:{number}", f"{number % keys}"
-            # Several in a row go to the same partition, so that batches have more than one.
+            # Several in a row go to the same partition, so that batches have more than one record.
             partition = number // at_a_time % options["topics"][topic]
             sent = recorder.invoke(
                 "send", topic=topic, partition=partition, key=key, value=value, transaction=None, source=None
@@ -40,7 +40,7 @@ def told(sent: Invocation, error: KafkaError | None, message: Message) -> None:
     if error is None:
         sent.ok(offset=message.offset())
     elif error.code() == KafkaError._PURGE_QUEUE:
-        # It never left the client.
+        # The record never left the client.
         sent.fail(error=error.name())
     else:
         sent.info(error=error.name())

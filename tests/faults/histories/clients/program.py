@@ -1,6 +1,6 @@
 """One client in a process of its own: `python -m tests.faults.histories.clients.program '<options as JSON>'`.
 
-It stops, and has told all, after it reads a line; it is gone when whoever started it is.
+After it reads a line it stops and has recorded all events. It ends with the process that started it.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Members that commit for a generation that is over, in groups of their own, one of each protocol.
+"""Members that commit with an outdated generation, in groups of their own, one for each protocol.
 
-No library does that on purpose; here the member itself has brought about the next generation, so that it is certain.
+No library does this on purpose. Here the member itself starts the next generation, so it is certainly outdated.
 """
 
 import threading
@@ -26,7 +26,7 @@ def run(options: Options, recorder: Recorder, is_told_to_stop: threading.Event) 
                 Classic(client, options, recorder).haunt(number, next(offsets), next(offsets))
                 Consumer(client, options, recorder).haunt(number, next(offsets), next(offsets))
         except (OSError, NotReady):
-            # The broker was killed, or has just come back; a member is left behind.
+            # The broker was killed or has just come back. A member is left in the group.
             number += 1
 
 
@@ -124,7 +124,7 @@ class Consumer(_Zombie):
         return place
 
     def _go_on(self, group: str, place: Place) -> Place:
-        # Another subscription makes another epoch.
+        # A changed subscription starts a new epoch.
         told = member_heartbeat(self._client, group, place, topics=[self._topic, self._other_topic])
         if told.error_code:
             raise NotReady

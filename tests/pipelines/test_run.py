@@ -1,4 +1,4 @@
-"""Projects and scripts, each in a process of its own with a Spark of its own: few, for Java is slow."""
+"""Projects and scripts, each in its own process with its own Spark. Few tests, because Java is slow to start."""
 
 import json
 import signal
@@ -63,7 +63,7 @@ def test_a_new_project_runs_as_it_is_until_it_is_stopped(commands: Commands, tmp
     with started(commands, project, "--interval", "100ms") as process:
         read_until(process, lambda told: flow(told, "publish_revenue")["rows_out"] == 2)
         (running,) = commands.succeed("pipeline", "status", project, "--format", "json").rows
-        # What comes in later is processed by a later run.
+        # Later input is processed by a later run.
         commands.succeed("produce", "orders", "--quiet", typed=order(6, "tea", 1, 9).encode())
         told = read_until(process, lambda told: flow(told, "publish_revenue")["rows_out"] == 3)
         stopped = commands.succeed("pipeline", "stop", project)
@@ -84,7 +84,7 @@ def test_a_new_project_runs_as_it_is_until_it_is_stopped(commands: Commands, tmp
     ]
 
 
-def test_a_script_is_given_a_session_and_its_queries_are_stopped_with_it(commands: Commands, tmp_path: Path) -> None:
+def test_a_script_gets_a_session_and_its_queries_stop_with_it(commands: Commands, tmp_path: Path) -> None:
     commands.succeed("topic", "create", "letters", "--partitions", "1")
     commands.succeed("produce", "letters", "--quiet", typed=b"a\nb\nc\n")
     script = tmp_path / "job.py"
@@ -99,5 +99,5 @@ def test_a_script_is_given_a_session_and_its_queries_are_stopped_with_it(command
     assert flow(told, "copy")["lag"] == 0
     (status,) = commands.succeed("pipeline", "status", str(script), "--format", "json").rows
     assert (status["pipeline"], status["status"]) == ("job", "stopped")
-    # A session does not warn of what nobody can change: what is left is Java's own, about its vector instructions.
+    # A session logs no warning that a user cannot act on. Java's own, about its vector instructions, is left.
     assert [line for line in log.splitlines() if "incubator modules" not in line] == []

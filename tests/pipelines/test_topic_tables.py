@@ -1,4 +1,4 @@
-"""Which topics a statement is about."""
+"""Which topics a SQL statement names."""
 
 import pytest
 
@@ -19,5 +19,5 @@ TOPICS = ["orders", "Orders", "my-orders", "a.b", "clicks"]
         ("SELECT * FROM headwater.nothing", []),
     ],
 )
-def test_topics_are_found_by_their_names(statement: str, topics: list[str]) -> None:
+def test_topics_named_in_a_statement_are_found(statement: str, topics: list[str]) -> None:
     assert named_topics(statement, TOPICS) == topics

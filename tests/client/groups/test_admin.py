@@ -1,4 +1,4 @@
-"""Groups as an administrator sees them: real ones, and the answers of brokers that are older or say odd things."""
+"""GroupAdmin: real groups, and scripted answers as older or odd brokers give them."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -52,7 +52,7 @@ def partitions(cluster: Cluster, name: str) -> list[TopicPartition]:
 
 @pytest.fixture
 def member(cluster: Cluster, name: str, partitions: list[TopicPartition]) -> Iterator[GroupConsumer]:
-    """One that has all partitions."""
+    """A member that has all partitions."""
     with GroupConsumer(cluster, name, wait_ms_max=1) as consumer:
         consumer.subscribe([name])
         while set(consumer.positions) != set(partitions):
@@ -113,7 +113,7 @@ def test_a_classic_group_is_described_as_its_clients_see_it(
     assert found.assigned == tuple(partitions)
 
 
-def test_offsets_are_committed_from_outside_read_and_deleted(
+def test_offsets_are_committed_by_a_non_member_read_and_deleted(
     admin: GroupAdmin, name: str, partitions: list[TopicPartition]
 ) -> None:
     first, second = partitions
@@ -139,7 +139,7 @@ def test_a_group_with_members_keeps_its_offsets(admin: GroupAdmin, name: str, pa
         admin.delete_offsets(name, partitions)
 
 
-def test_what_does_not_exist_is_said_to_be_so_at_once(admin: GroupAdmin) -> None:
+def test_a_missing_group_or_topic_is_an_error_at_once(admin: GroupAdmin) -> None:
     for attempt in (
         lambda: admin.describe_group("nosuch"),
         lambda: admin.delete_group("nosuch"),
@@ -166,7 +166,7 @@ def classic(state: str = "Stable", protocol_type: str = "consumer", *members: De
     )
 
 
-def member_saying(metadata: bytes, assignment: bytes) -> DescribedGroupMember:
+def member_with(metadata: bytes, assignment: bytes) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id="m", client_id="c", client_host="/h", member_metadata=metadata, member_assignment=assignment
     )
@@ -185,7 +185,7 @@ ASSIGNED = consumer_protocol.write_assignment({TopicName("orders"): [1]})
         ("connect", SUBSCRIBED, ASSIGNED, (), ()),
     ],
 )
-def test_what_classic_members_say_is_read_if_it_makes_sense(
+def test_subscriptions_and_assignments_of_classic_members_are_decoded_if_valid(
     scripted: ScriptedGroup,
     protocol_type: str,
     metadata: bytes,
@@ -193,15 +193,15 @@ def test_what_classic_members_say_is_read_if_it_makes_sense(
     topics: tuple[str, ...],
     assigned: tuple[TopicPartition, ...],
 ) -> None:
-    group = classic("Stable", protocol_type, member_saying(metadata, assignment))
+    group = classic("Stable", protocol_type, member_with(metadata, assignment))
     scripted.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(groups=[group])
     with patient(scripted.bootstrap) as cluster:
-        # The scripted broker does not know the next-generation protocol, as old ones do not.
+        # Like an old broker, the scripted one does not know the next-generation protocol.
         (found,) = GroupAdmin(cluster).describe_group(GROUP).members
     assert (found.topics, found.assigned) == (topics, assigned)
 
 
-def test_an_old_broker_calls_a_group_dead_that_does_not_exist(scripted: ScriptedGroup) -> None:
+def test_a_dead_group_of_an_old_broker_does_not_exist(scripted: ScriptedGroup) -> None:
     scripted.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(groups=[classic("Dead")])
     with patient(scripted.bootstrap) as cluster, pytest.raises(UnknownGroup):
         GroupAdmin(cluster).describe_group(GROUP)
@@ -239,7 +239,7 @@ def test_a_consumer_group_may_have_classic_members_and_regular_expressions(scrip
     assert [partition.partition for partition in found.target] == [1]
 
 
-def test_listing_waits_for_a_coordinator_that_loads(scripted: ScriptedGroup) -> None:
+def test_listing_waits_for_a_loading_coordinator(scripted: ScriptedGroup) -> None:
     listed = ListedGroup(group_id="g", protocol_type="consumer", group_state="Empty", group_type="Classic")
     answers = [
         ListGroupsResponse(groups=[listed]),
@@ -250,7 +250,7 @@ def test_listing_waits_for_a_coordinator_that_loads(scripted: ScriptedGroup) -> 
         assert GroupAdmin(cluster).list_groups() == [("g", "classic", "consumer", "Empty")]
 
 
-def test_a_commit_that_is_not_answered_for_every_partition_is_an_error(scripted: ScriptedGroup) -> None:
+def test_a_commit_response_that_leaves_out_a_partition_is_an_error(scripted: ScriptedGroup) -> None:
     scripted.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse(topics=[])
     offsets = {TopicPartition(TopicName("orders"), 0): CommittedOffset(0)}
     with patient(scripted.bootstrap) as cluster, pytest.raises(ClientError, match="leaves out orders-0"):

@@ -1,4 +1,4 @@
-"""Transactions as an administrator sees them, by what scripted brokers answer."""
+"""TransactionAdmin against scripted brokers."""
 
 from collections.abc import Callable, Iterator
 
@@ -58,7 +58,7 @@ def test_transactions_of_all_brokers_are_listed_by_name(scripted: ScriptedTransa
     assert listed == [("a", "Empty", 1, 2), ("b", "Ongoing", 2, 1)]
 
 
-def test_filters_go_to_the_broker(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
+def test_filters_are_sent_to_the_broker(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
     scripted.begin("a", 1)
     assert admin.list_transactions(states=["Ongoing", "Empty"], producer_ids=[1, 0], longer_than_ms=0, pattern="a.*")
     admin.list_transactions()
@@ -72,7 +72,7 @@ def test_filters_go_to_the_broker(scripted: ScriptedTransactions, admin: Transac
 
 
 def offering(version: int) -> ApiVersionsResponse:
-    """As a broker says it that knows no newer version of ListTransactions."""
+    """The ApiVersions response of a broker that supports ListTransactions up to this version."""
     apis = [MetadataRequest, FindCoordinatorRequest, DescribeTransactionsRequest]
     ranges = {api.api_key: (api.versions.start, api.versions.stop - 1) for api in apis}
     ranges[ListTransactionsRequest.api_key] = 0, version
@@ -103,7 +103,7 @@ def test_a_filter_that_an_old_broker_would_ignore_is_an_error(
     assert len(admin.list_transactions(states=["Ongoing"])) == 1, "the others it knows"
 
 
-def test_listing_waits_for_a_coordinator_that_loads(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
+def test_listing_waits_for_a_loading_coordinator(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
     answers = [
         ListTransactionsResponse(unknown_state_filters=[], transaction_states=[]),
         ListTransactionsResponse(
@@ -136,12 +136,12 @@ def test_a_transaction_is_described_by_its_coordinator(scripted: ScriptedTransac
     assert (request.key_type, request.coordinator_keys) == (1, ["copier"])
 
 
-def test_an_id_that_had_no_transaction_began_never(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
+def test_an_id_without_a_transaction_has_no_start_time(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
     scripted.begin("copier", 7, state="Empty", started_ms=-1)
     assert admin.describe_transaction("copier").started_ms is None
 
 
-def test_a_coordinator_that_moved_is_looked_for_again(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
+def test_a_coordinator_that_moved_is_looked_up_again(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
     describe = scripted.scripts[DescribeTransactionsRequest]
     codes = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
 
@@ -167,7 +167,7 @@ def test_refusals_name_the_transactional_id(scripted: ScriptedTransactions, admi
 # -- as partitions know them
 
 
-def test_producers_are_described_and_what_is_unknown_is_none(
+def test_producers_are_described_and_unknown_fields_are_none(
     scripted: ScriptedTransactions, admin: TransactionAdmin
 ) -> None:
     scripted.producers[ORDERS_0] = [
@@ -182,7 +182,9 @@ def test_producers_are_described_and_what_is_unknown_is_none(
     assert (found.partition, found.producer.producer_id, found.start_offset) == (ORDERS_0, 9, 40)
 
 
-def test_many_partitions_are_asked_for_in_parts(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
+def test_producers_of_many_partitions_are_described_in_several_requests(
+    scripted: ScriptedTransactions, admin: TransactionAdmin
+) -> None:
     scripted.topics = {"wide": 501}
     partitions = [TopicPartition(TopicName("wide"), index) for index in range(501)]
     assert list(admin.describe_producers(partitions)) == partitions
@@ -215,7 +217,7 @@ def test_a_refusal_to_describe_producers_names_the_partition(
         admin.describe_producers([ORDERS_0])
 
 
-# -- those that hang
+# -- hanging transactions
 
 
 def hanging(admin: TransactionAdmin, idle_ms: int = 15 * MINUTE_MS) -> list[tuple[TopicPartition, int]]:
@@ -223,20 +225,20 @@ def hanging(admin: TransactionAdmin, idle_ms: int = 15 * MINUTE_MS) -> list[tupl
     return [(each.partition, each.producer.producer_id) for each in found]
 
 
-def test_a_transaction_hangs_where_no_coordinator_knows_of_it(
+def test_a_transaction_hangs_in_partitions_that_no_coordinator_knows_of(
     scripted: ScriptedTransactions, admin: TransactionAdmin
 ) -> None:
     scripted.producers = {
         ORDERS_0: [producing(1, 10), producing(2, 20), producing(3, 30), producing(4)],
         ORDERS_1: [producing(1, 10), producing(2, 20)],
     }
-    # Of 1 nothing is known, 2 has not told that it writes to the first partition, and 3 is being ended.
+    # No coordinator knows producer 1; producer 2 has not added the first partition; producer 3's transaction is ending.
     scripted.begin("two", 2, ORDERS_1)
     scripted.begin("three", 3, ORDERS_0, state="PrepareCommit")
     assert hanging(admin) == [(ORDERS_0, 1), (ORDERS_0, 2), (ORDERS_1, 1)]
 
 
-def test_an_id_that_is_forgotten_while_it_is_looked_at_owns_nothing(
+def test_an_id_that_expires_during_the_search_owns_no_transaction(
     scripted: ScriptedTransactions, admin: TransactionAdmin
 ) -> None:
     scripted.producers[ORDERS_0] = [producing(1, 10)]
@@ -244,7 +246,7 @@ def test_an_id_that_is_forgotten_while_it_is_looked_at_owns_nothing(
     assert hanging(admin) == [(ORDERS_0, 1)]
 
 
-def test_only_what_was_not_written_to_for_long_enough_can_hang(
+def test_only_transactions_idle_for_long_enough_can_hang(
     scripted: ScriptedTransactions, admin: TransactionAdmin
 ) -> None:
     scripted.producers[ORDERS_0] = [
@@ -256,13 +258,15 @@ def test_only_what_was_not_written_to_for_long_enough_can_hang(
     assert hanging(admin, 14 * MINUTE_MS) == [(ORDERS_0, 1), (ORDERS_0, 2), (ORDERS_0, 3)]
 
 
-def test_where_nothing_is_open_no_coordinator_is_asked(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
+def test_without_open_transactions_no_coordinator_is_asked(
+    scripted: ScriptedTransactions, admin: TransactionAdmin
+) -> None:
     scripted.producers[ORDERS_0] = [producing(4)]
     assert hanging(admin) == []
     assert scripted.sent(ListTransactionsRequest) == []
 
 
-def test_what_ends_while_coordinators_are_asked_does_not_hang(
+def test_a_transaction_that_ends_during_the_search_does_not_hang(
     scripted: ScriptedTransactions, admin: TransactionAdmin
 ) -> None:
     scripted.producers[ORDERS_0] = [producing(1, 10), producing(2, 20)]
@@ -294,14 +298,14 @@ def test_a_marker_is_sent_again_when_leadership_moves(scripted: ScriptedTransact
     assert len(scripted.markers) == 2
 
 
-def test_a_marker_that_is_refused_is_an_error(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
+def test_a_refused_marker_is_an_error(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
     scripted.codes = [ErrorCode.INVALID_PRODUCER_EPOCH]
     with pytest.raises(Refused, match="partition orders-0: INVALID_PRODUCER_EPOCH"):
         admin.abort(ORDERS_0, 9, 2, 0)
     assert len(scripted.markers) == 1
 
 
-def test_a_marker_that_is_not_answered_is_an_error(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
+def test_a_response_without_the_marker_is_an_error(scripted: ScriptedTransactions, admin: TransactionAdmin) -> None:
     scripted.scripts[WriteTxnMarkersRequest] = lambda _: WriteTxnMarkersResponse(markers=[])
     with pytest.raises(ClientError, match="holds 0 results where 1 was asked for"):
         admin.abort(ORDERS_0, 9, 2, 0)

@@ -1,4 +1,4 @@
-"""Records of a consumer, until there are so many."""
+"""Polls a consumer until a given number of records has arrived."""
 
 from headwater.client.consumer import ConsumedRecord, Consumer
 

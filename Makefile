@@ -4,8 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # What the installation compiles.
 COMPILED := $(wildcard src/headwater/protocol/batches/*.pxd) $(patsubst %.pxd,%.py,$(wildcard src/headwater/protocol/batches/*.pxd))
-# Tests run one process per core.
-WORKERS ?= auto
+# Tests run in one process more than there are cores: many of them wait for a time-out or a process now and then.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# Here each prepares clients of its own, and Java uses all cores.
+INTEROP_WORKERS ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help install run demo check format test test-all coverage interop faults soak bench bench-quick clean
@@ -49,7 +51,7 @@ coverage: install ## Run all tests and show which lines they reached
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not interop' --cov --cov-report=term
 
 interop: install ## Test with kcat, Java and Go clients and Kafka's own tools; says what it skips
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m interop tests/interop
+	$(BIN)/python -m pytest -n $(INTEROP_WORKERS) --dist loadgroup --no-loadscope-reorder -m interop tests/interop
 
 # One after the other, each for so many minutes. Byte-level fuzzing needs `pip install atheris`: see docs/reliability.md.
 MINUTES ?= 30

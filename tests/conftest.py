@@ -52,6 +52,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     only ten seconds for an answer of a Python process that it started.
     """
     for item in items:
+        if item.get_closest_marker("interop") is not None:
+            # It has sessions, and groups, of its own.
+            continue
         if "spark" in getattr(item, "fixturenames", ()) and item.path != SHORT_SPARK_PASS:
             item.add_marker(pytest.mark.spark)
         if item.path == SHORT_SPARK_PASS or item.get_closest_marker("spark") is not None:

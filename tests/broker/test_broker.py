@@ -1,4 +1,4 @@
-"""The broker as a whole: who may start it, what it takes over while it runs, and how it ends."""
+"""The broker as a whole: start, ownership of its data directory, live settings, and stop."""
 
 import threading
 from pathlib import Path
@@ -19,7 +19,7 @@ def flush_threads() -> int:
 
 
 def open_files(directory: Path) -> list[Path]:
-    """Of this process. The descriptor that lists them is gone by the time it is looked at."""
+    """Files below the directory that this process has open, without the descriptor that lists them."""
     descriptors = (each for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
     return [target for target in (each.readlink() for each in descriptors) if directory in target.parents]
 
@@ -32,7 +32,7 @@ async def test_a_data_directory_has_one_owner(tmp_path: Path) -> None:
         pass
 
 
-async def test_a_data_directory_belongs_to_one_number(tmp_path: Path) -> None:
+async def test_a_data_directory_belongs_to_one_broker_id(tmp_path: Path) -> None:
     async with running(tmp_path, {"node.id": "3"}) as broker:
         cluster_id = broker.cluster_id
     with pytest.raises(WrongNode, match="belongs to broker 3, this is broker 4"):
@@ -41,7 +41,7 @@ async def test_a_data_directory_belongs_to_one_number(tmp_path: Path) -> None:
         assert broker.cluster_id == cluster_id
 
 
-async def test_settings_that_contradict_a_topic_stop_the_start_and_leave_nothing_behind(tmp_path: Path) -> None:
+async def test_settings_that_contradict_a_topic_stop_the_start_without_a_trace(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await create(broker, "picky", max_compaction_lag_ms="1000")
     before = flush_threads()
@@ -52,7 +52,7 @@ async def test_settings_that_contradict_a_topic_stop_the_start_and_leave_nothing
         assert broker.topics.find("picky") is not None
 
 
-async def test_a_reload_takes_over_what_may_change_and_says_what_waits(
+async def test_a_reload_applies_live_settings_and_names_those_that_need_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path) as broker:
@@ -71,7 +71,7 @@ async def test_a_reload_takes_over_what_may_change_and_says_what_waits(
         assert broker.config.socket_listen_backlog_size != 7
 
 
-async def test_a_reload_that_contradicts_changes_nothing(tmp_path: Path) -> None:
+async def test_a_reload_of_contradictory_settings_changes_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "picky", max_compaction_lag_ms="1000")
         before = broker.config
@@ -87,7 +87,7 @@ async def test_a_reload_that_contradicts_changes_nothing(tmp_path: Path) -> None
         assert broker.config.num_partitions == 4
 
 
-async def test_a_change_that_is_only_tried_out_changes_nothing(tmp_path: Path) -> None:
+async def test_a_validate_only_change_changes_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await broker._effective.change_broker(lambda _: {"num.partitions": "4"}, validate_only=True)
         assert broker.config.num_partitions == 3
@@ -95,7 +95,7 @@ async def test_a_change_that_is_only_tried_out_changes_nothing(tmp_path: Path) -
             await broker._effective.change_broker(lambda _: {"num.partitions": "x"}, validate_only=True)
 
 
-async def test_more_replicas_than_there_are_cannot_acknowledge(tmp_path: Path) -> None:
+async def test_min_insync_replicas_above_one_refuses_acks_all(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t", min_insync_replicas="2")
         with pytest.raises(Refusal) as refused:
@@ -104,7 +104,7 @@ async def test_more_replicas_than_there_are_cannot_acknowledge(tmp_path: Path) -
         assert (await produce(broker, partition, batch_of(b"v"), acks=1)).error is None
 
 
-async def test_a_clean_stop_is_marked_and_another_is_not(tmp_path: Path) -> None:
+async def test_a_clean_stop_leaves_a_mark_and_a_crash_leaves_none(tmp_path: Path) -> None:
     mark = tmp_path / ".kafka_cleanshutdown"
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
@@ -130,11 +130,11 @@ async def test_a_broker_that_has_stopped_has_no_file_open(tmp_path: Path) -> Non
         await produce(broker, partition, batch_of(b"v"))
         assert readable(partition) == [b"v"]
         assert open_files(tmp_path)
-    # Whoever runs one in each of many tests does not wait for the garbage collector.
+    # Test suites start many brokers in one process: files close without waiting for the garbage collector.
     assert open_files(tmp_path) == []
 
 
-async def test_clients_learn_of_an_unclean_stop_by_a_new_epoch(tmp_path: Path) -> None:
+async def test_an_unclean_stop_raises_the_leader_epoch(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         await produce(broker, partition, batch_of(b"v"))
@@ -149,7 +149,7 @@ async def test_clients_learn_of_an_unclean_stop_by_a_new_epoch(tmp_path: Path) -
         assert readable(partition) == [b"v", b"w"]
 
 
-async def test_a_long_start_tells_how_far_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_long_start_logs_its_progress(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Hurried(ManualClock):
         def monotonic_ms(self) -> int:
             self.advance(1500)
@@ -164,7 +164,7 @@ async def test_a_long_start_tells_how_far_it_is(tmp_path: Path, caplog: pytest.L
     assert told == [f"opened {count} of 8 partitions" for count in (2, 4, 6, 8)]
 
 
-def test_a_broker_for_tests_starts_again_on_the_same_data(tmp_path: Path) -> None:
+def test_a_testing_broker_restarts_on_the_same_data(tmp_path: Path) -> None:
     broker = testing.Broker(data_directory=tmp_path)
     for _ in range(2):
         with broker:
@@ -173,7 +173,7 @@ def test_a_broker_for_tests_starts_again_on_the_same_data(tmp_path: Path) -> Non
     assert tmp_path.exists()
 
 
-def test_a_broker_for_tests_takes_its_data_with_it() -> None:
+def test_a_testing_broker_deletes_its_data_at_the_end() -> None:
     with testing.Broker() as broker:
         path = broker.data_directory
         assert path.exists()
@@ -181,7 +181,7 @@ def test_a_broker_for_tests_takes_its_data_with_it() -> None:
     broker.stop()
 
 
-def test_a_running_node_reloads() -> None:
+def test_a_running_node_reloads_its_settings() -> None:
     with testing.Broker() as broker:
 
         async def reload() -> int:

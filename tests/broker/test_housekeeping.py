@@ -1,4 +1,4 @@
-"""What logs need from time to time, at a time that the test decides."""
+"""Periodic work on logs (flush, retention, compaction, checkpoints), at times that the test decides."""
 
 import asyncio
 from pathlib import Path
@@ -40,7 +40,7 @@ async def fill(broker: Broker, partition: Partition, count: int) -> None:
 
 
 @pytest.mark.parametrize(("flush", "is_flushed"), [("ack", True), ("interval", True), ("os", False)])
-async def test_records_that_nobody_waits_for_reach_the_disk_in_time(
+async def test_the_interval_flush_covers_all_records_unless_the_mode_is_os(
     tmp_path: Path, flush: str, is_flushed: bool
 ) -> None:
     async with running(tmp_path) as broker:
@@ -51,7 +51,7 @@ async def test_records_that_nobody_waits_for_reach_the_disk_in_time(
         assert partition._log.flushed_offset == (3 if is_flushed else 0)
 
 
-async def test_flush_ms_flushes_what_the_operating_system_would_keep(tmp_path: Path, clock: ManualClock) -> None:
+async def test_flush_ms_flushes_a_log_that_is_left_to_the_operating_system(tmp_path: Path, clock: ManualClock) -> None:
     async with running(tmp_path, clock=clock) as broker:
         partition = await create(broker, "t", headwater_flush="os", flush_ms="1000")
         await fill(broker, partition, 1)
@@ -87,7 +87,7 @@ async def test_old_records_are_deleted_and_new_ones_kept(tmp_path: Path, clock: 
         assert readable(partition) == [b"0"]
 
 
-async def test_an_idle_log_grows_old_as_well(tmp_path: Path, clock: ManualClock) -> None:
+async def test_records_of_an_idle_log_expire_as_well(tmp_path: Path, clock: ManualClock) -> None:
     async with running(tmp_path, clock=clock) as broker:
         partition = await create(broker, "t", retention_ms="1000")
         await fill(broker, partition, 3)
@@ -98,7 +98,7 @@ async def test_an_idle_log_grows_old_as_well(tmp_path: Path, clock: ManualClock)
         assert readable(partition) == [b"0"]
 
 
-async def test_a_log_is_kept_to_its_size(tmp_path: Path, clock: ManualClock) -> None:
+async def test_retention_bytes_bounds_a_log(tmp_path: Path, clock: ManualClock) -> None:
     async with running(tmp_path, clock=clock) as broker:
         partition = await create(broker, "t", segment_bytes="1048576", retention_bytes="2097152")
         for _ in range(8):
@@ -108,7 +108,7 @@ async def test_a_log_is_kept_to_its_size(tmp_path: Path, clock: ManualClock) -> 
         assert partition._log.size_bytes > 2_000_000
 
 
-async def test_nothing_is_deleted_that_no_consumer_may_see_yet(tmp_path: Path, clock: ManualClock) -> None:
+async def test_retention_never_deletes_beyond_the_high_watermark(tmp_path: Path, clock: ManualClock) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, clock=clock, disk=disk) as broker:
         partition = await create(broker, "cursed", retention_ms="0")
@@ -120,10 +120,10 @@ async def test_nothing_is_deleted_that_no_consumer_may_see_yet(tmp_path: Path, c
         assert partition.start_offset == 0
 
 
-async def test_one_partition_that_fails_does_not_keep_retention_from_the_others(
+async def test_retention_goes_on_after_a_partition_that_fails(
     tmp_path: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """On a full disk no segment can be begun, and retention is what would make room."""
+    """A full disk lets no new segment begin, and retention is the job that makes room on it."""
     disk = FaultyDisk()
     async with running(tmp_path, clock=clock, disk=disk) as broker:
         partitions = [await create(broker, name, retention_ms="1000") for name in ("cursed", "other")]
@@ -141,7 +141,7 @@ async def test_one_partition_that_fails_does_not_keep_retention_from_the_others(
 
 
 async def test_retention_during_a_flush_does_no_harm(tmp_path: Path, clock: ManualClock) -> None:
-    """The flush has been told to sync files that retention removes before it gets there."""
+    """Retention removes files between the planning of a flush and its sync of them."""
     disk = FaultyDisk()
     async with running(tmp_path, clock=clock, disk=disk) as broker:
         partition = await create(
@@ -165,7 +165,7 @@ async def test_retention_during_a_flush_does_no_harm(tmp_path: Path, clock: Manu
 
 
 async def compacted(broker: Broker, name: str) -> Partition:
-    """A log of three keys, written over and over, the last round still in the active segment."""
+    """A log of three keys, written in several rounds; the last round is still in the active segment."""
     partition = await create(
         broker, name, cleanup_policy="compact", min_cleanable_dirty_ratio="0", segment_bytes="1048576"
     )
@@ -194,7 +194,7 @@ async def test_compaction_can_be_switched_off(tmp_path: Path) -> None:
         assert len(readable(partition)) == 10
 
 
-async def test_one_log_that_cannot_be_compacted_does_not_keep_it_from_the_others(
+async def test_compaction_goes_on_after_a_log_that_cannot_be_compacted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path) as broker:
@@ -222,7 +222,7 @@ async def test_a_topic_deleted_while_it_is_compacted_is_gone(tmp_path: Path) -> 
 # -- checkpoints and producers
 
 
-async def test_a_crash_finds_the_checkpoints(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_checkpoints_survive_a_crash(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     broker = start(tmp_path)
     partition = await create(broker, "t")
     for number in range(10):
@@ -236,7 +236,7 @@ async def test_a_crash_finds_the_checkpoints(tmp_path: Path, caplog: pytest.LogC
         assert readable(again.partition("t", 0)) == [b"4", b"5", b"6", b"7", b"8", b"9"]
 
 
-async def test_checkpoints_may_be_written_by_many_at_once(tmp_path: Path) -> None:
+async def test_concurrent_checkpoint_writes_are_safe(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t", 4)
         for index in range(4):
@@ -261,12 +261,10 @@ async def test_a_silent_producer_is_forgotten(tmp_path: Path, clock: ManualClock
         assert (await produce(broker, partition, sequenced(50))).base_offset == 1
 
 
-# -- by themselves
+# -- the schedule
 
 
-async def test_jobs_come_round_by_themselves_and_outlive_their_failures(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_jobs_repeat_by_themselves_and_after_failures(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running(tmp_path) as broker:
         failures = [OSError("no disk"), Refusal(-1, "no luck"), ValueError("no idea")]  # pyright: ignore[reportArgumentType]
         done = asyncio.Event()
@@ -283,7 +281,7 @@ async def test_jobs_come_round_by_themselves_and_outlive_their_failures(
         ] == ["test job"] * 3
 
 
-async def test_a_stop_waits_for_the_job_under_way_and_for_no_other(tmp_path: Path) -> None:
+async def test_a_stop_waits_only_for_the_running_job(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         begun, may_end, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -304,7 +302,7 @@ async def test_a_stop_waits_for_the_job_under_way_and_for_no_other(tmp_path: Pat
         await broker.housekeeping.compact()
 
 
-async def test_a_broken_partition_is_left_alone(tmp_path: Path, clock: ManualClock) -> None:
+async def test_housekeeping_leaves_an_offline_partition_alone(tmp_path: Path, clock: ManualClock) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, clock=clock, disk=disk) as broker:
         partition = await create(broker, "cursed", retention_ms="1", cleanup_policy="compact,delete")

@@ -1,4 +1,4 @@
-"""What a broker measures of itself, as it is read from a running one."""
+"""The measurements of a running broker."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def broker() -> Iterator[Broker]:
 
 
 def numbers(cluster: Cluster, prefix: str) -> dict[tuple[str, ...], float]:
-    """By name and the values of labels."""
+    """Values by metric name and label values."""
     (families,) = read_metrics(cluster, prefix).values()
     return {
         (family.name + each.suffix, *(value for _, value in each.labels)): each.value
@@ -49,7 +49,7 @@ def test_requests_and_their_errors_are_counted_by_api(broker: Broker) -> None:
         assert numbers(cluster, "headwater_request_seconds")["headwater_request_seconds_count", "Metadata"] >= 1
 
 
-def test_partitions_groups_and_lags_are_read_from_the_state(broker: Broker) -> None:
+def test_partition_group_and_lag_gauges_follow_the_state(broker: Broker) -> None:
     where = TopicPartition(TopicName("t"), 0)
     with Cluster(broker.bootstrap_servers) as cluster:
         Admin(cluster).create_topic("t", partition_count=2)
@@ -72,7 +72,7 @@ def test_partitions_groups_and_lags_are_read_from_the_state(broker: Broker) -> N
     assert found["headwater_network_sent_bytes_total",] > 0
 
 
-def test_each_broker_has_its_own(broker: Broker) -> None:
+def test_each_broker_has_measurements_of_its_own(broker: Broker) -> None:
     with Broker() as other, Cluster(other.bootstrap_servers) as cluster:
         assert numbers(cluster, "headwater_connections_accepted_total")["headwater_connections_accepted_total",] == 1
         assert list(read_metrics(cluster)) == [NodeId(1)]

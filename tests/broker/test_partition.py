@@ -34,7 +34,7 @@ def synced(disk: FaultyDisk, name: str) -> int:
         ({"headwater_flush": "interval", "flush_messages": "1"}, 0, True),
     ],
 )
-async def test_a_reply_leaves_when_the_rule_is_met_and_not_before(
+async def test_a_produce_reply_leaves_exactly_when_its_acks_rule_is_met(
     tmp_path: Path, overrides: dict[str, Any], acks: int, flushes: bool
 ) -> None:
     disk = FaultyDisk()
@@ -55,7 +55,7 @@ async def test_a_reply_leaves_when_the_rule_is_met_and_not_before(
         assert partition._log.flushed_offset == (1 if flushes else 0)
 
 
-async def test_flush_messages_lets_that_many_wait(tmp_path: Path) -> None:
+async def test_flush_messages_delays_the_flush_until_that_many_records(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed", headwater_flush="os", flush_messages="3")
@@ -95,7 +95,7 @@ async def test_one_write_and_one_flush_serve_all_that_arrive_in_a_turn(tmp_path:
         assert synced(disk, "cursed-0") == 1
 
 
-async def test_what_arrives_during_a_flush_is_served_by_the_next(tmp_path: Path) -> None:
+async def test_appends_during_a_flush_share_the_next(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -111,7 +111,7 @@ async def test_what_arrives_during_a_flush_is_served_by_the_next(tmp_path: Path)
 
 
 @pytest.mark.parametrize("flush", ["os", "ack"])
-async def test_who_cannot_take_an_outcome_keeps_nobody_from_theirs(tmp_path: Path, flush: str) -> None:
+async def test_a_failing_callback_does_not_prevent_other_outcomes(tmp_path: Path, flush: str) -> None:
     def refuse(_: Append) -> None:
         raise RuntimeError("planted")
 
@@ -124,7 +124,7 @@ async def test_who_cannot_take_an_outcome_keeps_nobody_from_theirs(tmp_path: Pat
         assert readable(partition) == [b"mute", b"beside", b"later"]
 
 
-async def test_log_append_time_is_told_to_the_producer(tmp_path: Path) -> None:
+async def test_the_producer_is_told_the_log_append_time(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t", message_timestamp_type="LogAppendTime")
         appended = await produce(broker, partition, batch_of(b"v", timestamp=5))
@@ -134,7 +134,7 @@ async def test_log_append_time_is_told_to_the_producer(tmp_path: Path) -> None:
 # -- duplicates
 
 
-async def test_a_batch_sent_again_is_acknowledged_again_and_written_once(tmp_path: Path) -> None:
+async def test_a_retried_batch_is_acknowledged_again_and_written_once(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         for sequence in range(6):
@@ -145,7 +145,7 @@ async def test_a_batch_sent_again_is_acknowledged_again_and_written_once(tmp_pat
         assert partition._log.end_offset == 6
 
 
-async def test_a_duplicate_of_a_batch_on_its_way_waits_with_it(tmp_path: Path) -> None:
+async def test_a_duplicate_of_an_unflushed_batch_waits_for_its_flush(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -203,14 +203,14 @@ async def test_a_full_disk_refuses_and_the_same_batch_fits_later(tmp_path: Path)
         assert readable(partition) == [b"0"]
         disk.heal()
 
-        # The sequences of what was refused are free again.
+        # The sequences of the refused batch are free again.
         assert [(await produce(broker, partition, sequenced(n))).base_offset for n in (1, 2)] == [1, 2]
         assert readable(partition) == [b"0", b"1", b"2"]
     async with running(tmp_path) as broker:
         assert readable(broker.partition("cursed", 0)) == [b"0", b"1", b"2"]
 
 
-async def test_a_broken_write_takes_the_partition_out_of_service_and_no_other(tmp_path: Path) -> None:
+async def test_a_broken_write_takes_only_its_partition_offline(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -233,7 +233,7 @@ async def test_a_broken_write_takes_the_partition_out_of_service_and_no_other(tm
 
 
 @pytest.mark.parametrize("error", [OSError(BROKEN, "broken"), ZeroDivisionError("a bug")])
-async def test_whatever_goes_wrong_with_a_partition_the_others_of_the_turn_are_written(
+async def test_any_error_in_one_partition_leaves_the_other_writes_of_the_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async with running(tmp_path) as broker:
@@ -261,9 +261,9 @@ def _only(directory: Path, faulty: Callable[..., None], sound: Callable[..., Non
     return choose
 
 
-async def test_a_broken_flush_acknowledges_nothing_and_is_not_tried_again(tmp_path: Path) -> None:
-    """After a failed fsync the next one succeeds and says nothing about what was lost: it must not move what counts
-    as being on disk."""
+async def test_a_failed_flush_acknowledges_no_batch_and_is_not_retried(tmp_path: Path) -> None:
+    """After a failed fsync the next one succeeds and says nothing about what was lost: it must not move the
+    flushed offset."""
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -280,7 +280,7 @@ async def test_a_broken_flush_acknowledges_nothing_and_is_not_tried_again(tmp_pa
         for outcome in waiting:
             error = (await settled(outcome)).error
             assert error is not None
-            # No storage error: librdkafka would take that for "not kept", and reuse the sequence for other records.
+            # Not KAFKA_STORAGE_ERROR: librdkafka takes that for "not stored" and reuses the sequence for other records.
             assert error.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         disk.heal()
 
@@ -295,7 +295,7 @@ async def test_a_broken_flush_acknowledges_nothing_and_is_not_tried_again(tmp_pa
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-async def test_a_partition_that_is_closed_is_gone_for_everybody(tmp_path: Path) -> None:
+async def test_a_closed_partition_refuses_every_operation(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")

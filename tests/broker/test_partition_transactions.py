@@ -1,4 +1,4 @@
-"""Transactions on one partition: markers, the last stable offset, and what a read_committed fetch is given."""
+"""Transactions on one partition: markers, the last stable offset, and read_committed fetches."""
 
 import asyncio
 from pathlib import Path
@@ -33,7 +33,7 @@ COMMITTED, ABORTED = True, False
 
 
 def write(partition: Partition, sequence: int, *, producer_id: int = 7, epoch: int = 0) -> Pending[Append]:
-    """One transactional record. Whether its producer may write here is not asked again."""
+    """Stages one transactional record, without asking the coordinator whether the partition was added."""
     batch = memoryview(
         bytearray(
             batch_of(
@@ -119,7 +119,7 @@ async def test_a_marker_is_a_control_batch_that_is_acknowledged_once_it_is_on_di
         assert batches.read_marker(record) == (True, 5)
 
 
-async def test_a_marker_for_a_producer_without_a_transaction_is_taken(tmp_path: Path) -> None:
+async def test_a_marker_for_a_producer_without_a_transaction_is_accepted(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         assert (await settled(end(partition, ABORTED))).error is None
@@ -127,7 +127,7 @@ async def test_a_marker_for_a_producer_without_a_transaction_is_taken(tmp_path: 
         assert not (await given(fetch(broker, partition))).aborted
 
 
-async def test_a_marker_that_was_overtaken_is_refused_and_takes_no_offset(tmp_path: Path) -> None:
+async def test_a_marker_with_an_older_epoch_is_refused_and_takes_no_offset(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         await settled(write(partition, 0, epoch=3))
@@ -168,7 +168,7 @@ async def test_a_delayed_batch_of_an_ended_transaction_is_refused(tmp_path: Path
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_a_partition_that_is_gone_takes_no_marker(tmp_path: Path) -> None:
+async def test_a_deleted_partition_refuses_markers(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "gone")
         await broker.topics.delete("gone")
@@ -177,7 +177,7 @@ async def test_a_partition_that_is_gone_takes_no_marker(tmp_path: Path) -> None:
         assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_full_disk_takes_the_end_of_a_transaction_back(tmp_path: Path) -> None:
+async def test_a_marker_refused_by_a_full_disk_leaves_the_transaction_open(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -197,7 +197,7 @@ async def test_a_full_disk_takes_the_end_of_a_transaction_back(tmp_path: Path) -
         assert (offsets(read), read.aborted, read.last_stable_offset) == ([0, 1, 2], (), 3)
 
 
-async def test_what_the_broker_writes_for_a_producer_needs_no_sequence(tmp_path: Path) -> None:
+async def test_batches_that_the_broker_writes_for_a_producer_need_no_sequence(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await broker.topics.create_internal(OFFSETS_TOPIC, 1, {})
         partition = broker.partition(OFFSETS_TOPIC, 0)
@@ -212,7 +212,7 @@ async def test_what_the_broker_writes_for_a_producer_needs_no_sequence(tmp_path:
 # -- the last stable offset
 
 
-async def test_it_waits_for_open_transactions_and_for_markers_that_are_not_visible(tmp_path: Path) -> None:
+async def test_the_last_stable_offset_waits_for_open_transactions_and_invisible_markers(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -233,7 +233,7 @@ async def test_it_waits_for_open_transactions_and_for_markers_that_are_not_visib
         assert partition.last_stable_offset == 5
 
 
-async def test_it_is_never_before_the_start_of_the_log(tmp_path: Path) -> None:
+async def test_the_last_stable_offset_is_never_below_the_log_start_offset(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     async with running(tmp_path, clock=clock) as broker:
         partition = await create(broker, "t", retention_ms="1000")
@@ -286,7 +286,7 @@ async def test_a_silent_producer_is_not_forgotten_in_the_middle_of_a_transaction
 # -- reading
 
 
-async def test_a_reader_of_committed_records_is_told_what_to_leave_out(tmp_path: Path) -> None:
+async def test_a_read_committed_fetch_lists_the_aborted_transactions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         for number in range(4):
@@ -306,7 +306,7 @@ async def test_a_reader_of_committed_records_is_told_what_to_leave_out(tmp_path:
         assert (at_the_end.records, at_the_end.aborted) == (None, ())
 
 
-async def test_a_long_poll_for_committed_records_ends_with_the_transaction(tmp_path: Path) -> None:
+async def test_a_read_committed_long_poll_ends_with_the_transaction(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         committed, uncommitted = (

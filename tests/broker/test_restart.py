@@ -1,4 +1,4 @@
-"""What a start finds: epochs that only rise, topics that share no more than a name, a catalog that is not whole."""
+"""Restarts: leader epochs only rise, recreated topics share only their names, an incomplete catalog is refused."""
 
 import asyncio
 import errno
@@ -76,7 +76,7 @@ async def test_a_disk_too_full_for_the_next_epoch_takes_no_partition_offline(
         assert partition._log.epochs.starts == [(0, 0), (1, 1)]
 
 
-async def test_what_a_crash_left_behind_is_on_disk_before_it_is_visible(tmp_path: Path) -> None:
+async def test_records_left_by_a_crash_are_flushed_before_they_become_visible(tmp_path: Path) -> None:
     broker = start(tmp_path)
     partition = await create(broker, "t", headwater_flush="os")
     await produce(broker, partition, batch_of(b"v"))
@@ -90,7 +90,7 @@ async def test_what_a_crash_left_behind_is_on_disk_before_it_is_visible(tmp_path
 # -- producers
 
 
-async def test_a_batch_that_a_full_disk_refused_is_not_acknowledged_when_it_comes_after_its_successor(
+async def test_a_batch_refused_by_a_full_disk_is_not_acknowledged_when_retried_after_its_successor(
     tmp_path: Path,
 ) -> None:
     disk = FaultyDisk()
@@ -121,9 +121,7 @@ async def test_a_retry_is_recognised_after_a_clean_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_restarted_between", [True, False])
-async def test_a_topic_that_is_created_again_keeps_its_records_through_a_crash(
-    tmp_path: Path, is_restarted_between: bool
-) -> None:
+async def test_a_recreated_topic_keeps_its_records_through_a_crash(tmp_path: Path, is_restarted_between: bool) -> None:
     broker = start(tmp_path)
     await create(broker, "t", 2)
     for index in range(2):
@@ -146,11 +144,11 @@ async def test_a_topic_that_is_created_again_keeps_its_records_through_a_crash(
         assert [readable(broker.partition("t", index)) for index in range(2)] == [[b"new", b"newer"]] * 2
 
 
-async def test_a_checkpoint_that_is_being_written_while_its_topic_is_replaced_is_not_the_new_ones(
+async def test_a_checkpoint_written_while_its_topic_is_replaced_does_not_apply_to_the_new_topic(
     tmp_path: Path,
 ) -> None:
     class SlowDisk(Disk):
-        """Holds a checkpoint back until the new topic is made, for as long as one could reasonably wait for that."""
+        """Delays a checkpoint until the new topic is created, up to a time limit."""
 
         is_slow = False
 
@@ -198,7 +196,7 @@ async def test_a_topic_with_the_longest_name_can_be_deleted(tmp_path: Path) -> N
         assert len(list(tmp_path.glob("x*-stray"))) == 1
 
 
-async def test_a_directory_that_cannot_be_removed_or_renamed_stops_neither_a_deletion_nor_a_start(
+async def test_a_directory_that_cannot_be_removed_prevents_neither_deletion_nor_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class StubbornDisk(Disk):
@@ -246,7 +244,7 @@ async def test_without_its_catalog_a_broker_does_not_start(tmp_path: Path, is_ow
         assert readable(broker.partition("t", 0)) == [b"v"]
 
 
-async def test_a_catalog_that_lost_what_was_on_disk_is_refused(tmp_path: Path) -> None:
+async def test_a_catalog_that_lost_flushed_records_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await create(broker, "t")
     for path in (tmp_path / CATALOG).iterdir():
@@ -258,7 +256,7 @@ async def test_a_catalog_that_lost_what_was_on_disk_is_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("is_catalog_begun", [True, False])
-async def test_a_first_start_that_was_interrupted_is_begun_again(tmp_path: Path, is_catalog_begun: bool) -> None:
+async def test_an_interrupted_first_start_is_repeated(tmp_path: Path, is_catalog_begun: bool) -> None:
     DataDirectory(tmp_path, 1).release()
     if is_catalog_begun:
         (tmp_path / CATALOG).mkdir()
@@ -288,7 +286,7 @@ async def test_a_flipped_bit_in_the_catalog_is_found_and_named(tmp_path: Path, d
     assert topic_directories(tmp_path) == ["bad-0", "good-0"]
 
 
-async def test_strangers_and_wrecks_in_the_data_directory_cost_no_more_than_themselves(tmp_path: Path) -> None:
+async def test_foreign_and_damaged_directories_do_not_affect_other_partitions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         for name in ("good", "bad"):
             await produce(broker, await create(broker, name), batch_of(b"v"))

@@ -1,4 +1,4 @@
-"""Broker settings: what is accepted, and what clients and operators are told about it."""
+"""Broker settings: accepted values, live changes, and their descriptions for clients."""
 
 import dataclasses
 
@@ -63,7 +63,7 @@ def test_the_defaults_do_not_contradict_each_other() -> None:
     BrokerConfig().check()
 
 
-def test_settings_are_equal_where_their_values_are() -> None:
+def test_settings_with_equal_values_are_equal() -> None:
     three, four = BrokerConfig(num_partitions=3), BrokerConfig(num_partitions=4)
     assert three == BrokerConfig(num_partitions=3)
     assert three != four
@@ -79,7 +79,7 @@ def test_settings_are_shown_by_name() -> None:
     assert "origins" not in shown
 
 
-def test_there_is_no_setting_that_is_not_declared() -> None:
+def test_an_undeclared_setting_is_refused_by_the_constructor() -> None:
     with pytest.raises(TypeError, match="BrokerConfig has no partitions"):
         BrokerConfig(partitions=7)  # pyright: ignore[reportCallIssue]
 
@@ -103,7 +103,7 @@ def test_a_whole_number_is_accepted_exactly_within_its_bounds(number: int) -> No
 
 
 @given(st.text())
-def test_any_text_is_either_a_value_or_one_clear_refusal(text: str) -> None:
+def test_any_text_is_parsed_or_refused_with_one_clear_error(text: str) -> None:
     for declared in SETTINGS.values():
         outcome = parsed(declared, text)
         if isinstance(outcome, ConfigError):
@@ -132,17 +132,17 @@ def test_a_ratio_may_be_written_as_in_java(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False), (" TRUE ", True)])
-def test_truth_is_written_in_any_case(text: str, value: bool) -> None:
+def test_booleans_are_accepted_in_any_case(text: str, value: bool) -> None:
     assert SETTINGS["delete.topic.enable"].parse(text) is value
 
 
 @pytest.mark.parametrize("text", ["yes", "1", ""])
-def test_other_words_for_truth_are_refused(text: str) -> None:
+def test_words_other_than_true_and_false_are_refused_as_booleans(text: str) -> None:
     with pytest.raises(ConfigError, match="neither true nor false"):
         SETTINGS["delete.topic.enable"].parse(text)
 
 
-def test_numbers_of_32_and_64_bits_are_told_apart() -> None:
+def test_integers_are_bounded_by_32_or_64_bits() -> None:
     with pytest.raises(ConfigError, match="32 bits"):
         SETTINGS["log.segment.bytes"].parse(str(2**31))
     assert SETTINGS["log.retention.bytes"].parse(str(2**31)) == 2**31
@@ -169,7 +169,7 @@ def test_text_that_cannot_be_printed_is_refused(text: str) -> None:
         SETTINGS["broker.rack"].parse(text)
 
 
-def test_text_without_end_is_refused() -> None:
+def test_overlong_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="100000 characters"):
         SETTINGS["broker.rack"].parse("x" * 100_000)
 
@@ -219,12 +219,12 @@ def test_a_live_setting_can_change_while_running_and_says_so() -> None:
     assert config.origin_of("max.connections") is ConfigSource.DYNAMIC_BROKER
 
 
-def test_a_setting_of_the_start_cannot_change_while_running() -> None:
+def test_a_setting_that_needs_a_restart_cannot_change_while_running() -> None:
     with pytest.raises(ConfigError, match=r"log\.dir: can only be set when the broker starts"):
         BrokerConfig().changed({"log.dir": "elsewhere"})
 
 
-def test_a_reload_takes_what_is_live_and_names_what_waits() -> None:
+def test_a_reload_applies_live_settings_and_names_those_that_need_a_restart() -> None:
     running = BrokerConfig.from_values({"num.partitions": "6", "log.dir": "a"})
     fresh = BrokerConfig.from_values({"log.retention.hours": "1", "log.dir": "b"})
 
@@ -236,13 +236,13 @@ def test_a_reload_takes_what_is_live_and_names_what_waits() -> None:
     assert waiting == ("log.dir",)
 
 
-def test_a_reload_that_would_contradict_itself_is_refused() -> None:
+def test_a_reload_of_contradictory_settings_is_refused() -> None:
     running = BrokerConfig(log_cleaner_max_compaction_lag_ms=10)
     with pytest.raises(ConfigError, match="is more than"):
         running.reloaded(dataclasses.replace(running, log_cleaner_min_compaction_lag_ms=20))
 
 
-# -- what clients are told
+# -- descriptions for clients
 
 
 def test_an_untouched_setting_is_described_as_default() -> None:
@@ -258,7 +258,7 @@ def test_a_value_set_to_its_default_is_still_described_as_set() -> None:
     assert [synonym.source for synonym in entry.synonyms] == [ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT]
 
 
-def test_settings_that_stand_in_for_one_another_are_described_as_synonyms() -> None:
+def test_fallback_settings_are_described_as_synonyms() -> None:
     config = BrokerConfig.from_values({"log.retention.minutes": "30"})
     entry = next(entry for entry in describe(config) if entry.name == "log.retention.ms")
     assert entry.value is None
@@ -268,13 +268,13 @@ def test_settings_that_stand_in_for_one_another_are_described_as_synonyms() -> N
     ]
 
 
-def test_only_settings_of_the_start_are_described_as_read_only() -> None:
+def test_only_settings_that_need_a_restart_are_described_as_read_only() -> None:
     read_only = {entry.name for entry in describe(BrokerConfig()) if entry.read_only}
     assert {"node.id", "listeners", "log.dir"} <= read_only
     assert not read_only & {"log.retention.ms", "max.connections", "headwater.log.level"}
 
 
-def test_a_secret_is_never_told() -> None:
+def test_a_sensitive_value_is_never_described() -> None:
     @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
     class Guarded(BrokerConfig):
         headwater_token: str = setting(STRING, "headwater.token", "", "A secret.", sensitive=True)

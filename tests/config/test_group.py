@@ -30,7 +30,7 @@ KAFKA_DEFAULTS = {
     "offsets.topic.segment.bytes": "16777216",
     "offsets.topic.compression.codec": "0",
 }
-# One node has one replica.
+# Kafka's default is 3; a single node has one replica.
 OUR_DEFAULTS = {
     "offsets.topic.replication.factor": "1",
     "headwater.groups.max": "100000",
@@ -54,26 +54,26 @@ def entry_of(name: str, overrides: dict[str, str], broker: dict[str, str]) -> Co
     return next(entry for entry in entries if entry.name == name)
 
 
-# -- of the broker
+# -- settings of the broker
 
 
-def test_the_settings_and_defaults_of_a_broker_are_those_of_kafka_and_a_few_of_our_own() -> None:
+def test_broker_settings_and_defaults_are_kafkas_and_a_few_of_our_own() -> None:
     declared = settings_of(GroupDefaults)
     assert {name: each.render(each.default) for name, each in declared.items()} == KAFKA_DEFAULTS | OUR_DEFAULTS
 
 
-def test_they_change_only_with_a_start_as_in_kafka() -> None:
+def test_broker_settings_of_groups_need_a_restart_as_in_kafka() -> None:
     assert not any(declared.dynamic for declared in settings_of(GroupDefaults).values())
 
 
-def test_a_broker_has_them_beside_those_of_topics() -> None:
+def test_a_broker_config_includes_the_settings_of_groups() -> None:
     config = BrokerConfig.from_values({"group.max.size": "7", "log.retention.ms": "5"})
     assert (config.group_max_size, config.log_retention_ms, config.offsets_retention_ms) == (7, 5, 604_800_000)
     assert config.origin_of("group.max.size") is ConfigSource.STATIC_BROKER
     assert GroupDefaults(group_max_size=7).group_max_size == 7
 
 
-def test_the_order_of_assignors_is_kept_for_the_first_is_the_default_and_each_counts_once() -> None:
+def test_assignors_keep_their_order_without_duplicates() -> None:
     assert BrokerConfig().group_consumer_assignors == ("uniform", "range")
     config = BrokerConfig.from_values({"group.consumer.assignors": " range, uniform ,range"})
     assert config.group_consumer_assignors == ("range", "uniform")
@@ -124,22 +124,22 @@ def test_the_order_of_assignors_is_kept_for_the_first_is_the_default_and_each_co
         ({"offsets.topic.compression.codec": "5"}, ["offsets.topic.compression.codec: 5"]),
     ],
 )
-def test_what_contradicts_or_is_out_of_range_is_refused_by_name(values: dict[str, str], named: list[str]) -> None:
+def test_a_contradictory_or_out_of_range_setting_is_refused_by_name(values: dict[str, str], named: list[str]) -> None:
     with pytest.raises(ConfigError) as refused:
         BrokerConfig.from_values(values)
     assert all(name in str(refused.value) for name in named)
 
 
-# -- of a group
+# -- settings of a group
 
 
-def test_a_group_has_what_kafka_gives_a_consumer_group() -> None:
+def test_a_groups_defaults_are_those_of_kafka() -> None:
     described = {entry.name: entry.value for entry in describe({}, BrokerConfig())}
     assert described == {SESSION: "45000", HEARTBEAT: "5000"}
     assert group() == GroupConfig()
 
 
-def test_what_a_group_does_not_set_comes_from_the_broker() -> None:
+def test_settings_without_an_override_come_from_the_broker() -> None:
     config = group({HEARTBEAT: "6000"}, {"group.consumer.session.timeout.ms": "50000"})
     assert (config.consumer_session_timeout_ms, config.consumer_heartbeat_interval_ms) == (50_000, 6000)
 
@@ -159,7 +159,7 @@ def test_what_a_group_does_not_set_comes_from_the_broker() -> None:
         ({"share.session.timeout.ms": "45000"}, {}, "unknown group setting"),
     ],
 )
-def test_what_a_group_may_not_set_is_refused_by_name(
+def test_a_group_setting_outside_its_bounds_is_refused_by_name(
     overrides: dict[str, str], broker: dict[str, str], named: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -167,12 +167,12 @@ def test_what_a_group_may_not_set_is_refused_by_name(
     assert named in str(refused.value)
 
 
-def test_the_bounds_themselves_are_allowed() -> None:
+def test_values_at_the_bounds_are_accepted() -> None:
     assert group({SESSION: "60000", HEARTBEAT: "15000"}).consumer_session_timeout_ms == 60_000
     assert group({SESSION: "45000", HEARTBEAT: "5000"}) == GroupConfig()
 
 
-def test_a_setting_is_told_with_everything_that_it_was_looked_up_in() -> None:
+def test_a_setting_is_described_with_all_its_synonyms() -> None:
     broker = {"group.consumer.session.timeout.ms": "50000"}
     default = ConfigSynonym("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT)
     static = ConfigSynonym("group.consumer.session.timeout.ms", "50000", ConfigSource.STATIC_BROKER)

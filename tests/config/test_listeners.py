@@ -10,18 +10,18 @@ BOTH_PLAIN = "PLAINTEXT:PLAINTEXT,A:PLAINTEXT"
 
 
 @pytest.mark.parametrize("text", ["", "9092", "host", "host:", "host:70000", "::1:9092", "a b:1", "x" * 300 + ":1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_text_that_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"listeners: .* is not of the form HOST:PORT"):
         BrokerConfig.from_values({"listeners": text})
 
 
-def test_an_address_without_a_name_is_the_plaintext_listener_that_tells_its_own_address() -> None:
+def test_an_address_without_a_name_is_a_plaintext_listener_without_an_advertised_address() -> None:
     (listener,) = BrokerConfig.from_values({"listeners": "127.0.0.1:9092"}).listener_addresses
     assert listener == ("PLAINTEXT", SecurityProtocol.PLAINTEXT, ("127.0.0.1", 9092), None)
     assert BrokerConfig().listener_addresses == [listener]
 
 
-def test_clients_are_told_another_address_where_one_is_advertised() -> None:
+def test_an_advertised_address_is_kept_beside_the_bound_one() -> None:
     config = BrokerConfig.from_values({"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:9092"})
     (listener,) = config.listener_addresses
     assert listener.bound == ("0.0.0.0", 9092)
@@ -65,7 +65,7 @@ def test_several_listeners_have_names_protocols_and_addresses_of_their_own() -> 
         ),
     ],
 )
-def test_what_cannot_be_served_is_refused_by_name(settings: dict[str, str], problem: str) -> None:
+def test_listeners_that_cannot_be_served_are_refused_by_name(settings: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         BrokerConfig.from_values(settings)
 

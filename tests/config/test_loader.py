@@ -1,4 +1,4 @@
-"""Where broker settings come from, which source wins, and how a mistake is told with its place."""
+"""Sources of broker settings: their precedence, and errors that name the source."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_the_strongest_source_wins(tmp_path: Path) -> None:
     assert config.origin_of("num.partitions") is ConfigSource.STATIC_BROKER
 
 
-def test_nothing_to_load_gives_the_defaults() -> None:
+def test_without_any_source_the_defaults_apply() -> None:
     assert load({}, {}, None) == Effective(BrokerConfig(), dict.fromkeys(settings_of(BrokerConfig), "default"))
 
 
@@ -69,7 +69,7 @@ def test_a_file_may_nest_its_names_or_quote_them(tmp_path: Path) -> None:
         ("#" * 1_048_577, "more than 1048576 bytes"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_refused_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_error_in_a_file_names_the_file(tmp_path: Path, text: str, problem: str) -> None:
     file = write(tmp_path, text)
     with pytest.raises(ConfigError, match=problem) as refused:
         load({}, {}, file)
@@ -83,12 +83,12 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         load({}, {}, file)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load({}, {}, tmp_path / "absent.toml")
 
 
-def test_what_is_wrong_in_the_environment_is_refused_with_the_variable() -> None:
+def test_an_error_in_the_environment_names_the_variable() -> None:
     with pytest.raises(ConfigError, match=r"^environment HEADWATER_NODE_ID: node\.id: 'one' is not a whole number$"):
         load({}, {"HEADWATER_NODE_ID": "one"}, None)
     with pytest.raises(ConfigError, match=r"HEADWATER_LOG_DIRR; did you mean HEADWATER_LOG_DIR\?"):
@@ -97,16 +97,16 @@ def test_what_is_wrong_in_the_environment_is_refused_with_the_variable() -> None
         load({}, {"HEADWATER_ZZZZ": "x"}, None)
 
 
-def test_what_is_wrong_on_the_command_line_is_refused_as_such() -> None:
+def test_an_error_on_the_command_line_says_so() -> None:
     with pytest.raises(ConfigError, match=r"^command line: listeners: 'nowhere' is not of the form"):
         load({"listeners": "nowhere"}, {}, None)
 
 
-def test_variables_of_other_commands_are_no_settings() -> None:
+def test_environment_variables_of_other_commands_are_ignored() -> None:
     assert load({}, {"HEADWATER_CONFIG": "x", "HEADWATER_BOOTSTRAP": "y"}, None).config == BrokerConfig()
 
 
-def test_the_file_is_the_chosen_one_or_the_named_one_or_the_one_at_hand(
+def test_the_file_comes_from_the_flag_then_the_environment_then_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Topic settings: Kafka's names and defaults, inheritance from the broker, and what DescribeConfigs tells."""
+"""Topic settings: Kafka's names and defaults, inheritance from the broker, and DescribeConfigs entries."""
 
 import pytest
 from hypothesis import given
@@ -78,7 +78,7 @@ def test_the_settings_and_defaults_are_those_of_kafka_and_two_of_our_own() -> No
     assert described == KAFKA_DEFAULTS | OUR_DEFAULTS
 
 
-def test_a_topic_that_sets_nothing_on_a_broker_that_sets_nothing_has_the_defaults() -> None:
+def test_without_topic_and_broker_settings_the_defaults_apply() -> None:
     assert topic() == TopicConfig()
 
 
@@ -90,7 +90,7 @@ def test_every_default_survives_being_written_out_and_read_back(declared: Settin
     assert type(declared.parse(text)) is type(declared.default)
 
 
-def test_an_override_is_stronger_than_the_broker() -> None:
+def test_a_topic_override_beats_the_broker_setting() -> None:
     assert topic({"retention.ms": "5"}, BrokerConfig(log_retention_ms=7)).retention_ms == 5
 
 
@@ -107,7 +107,7 @@ def test_retention_comes_from_the_finest_unit_that_the_broker_sets(broker: Broke
     assert topic(broker=broker).retention_ms == retention_ms
 
 
-def test_every_setting_with_a_broker_synonym_takes_its_value() -> None:
+def test_a_setting_with_a_broker_synonym_inherits_its_value() -> None:
     broker = BrokerConfig(
         log_cleanup_policy=frozenset({"compact"}),
         log_roll_hours=1,
@@ -148,7 +148,7 @@ def test_a_compression_type_stands_for_a_codec_and_its_level(name: str, codec: i
     assert (config.stored_codec, config.compression_level) == (codec, level)
 
 
-def test_a_topic_takes_the_time_of_the_producer_unless_it_asks_for_the_broker_s() -> None:
+def test_a_topic_uses_create_time_unless_it_sets_log_append_time() -> None:
     assert not topic().is_log_append_time
     assert topic({"message.timestamp.type": "LogAppendTime"}).is_log_append_time
 
@@ -209,12 +209,12 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         topic({"retention.mss": "1"})
 
 
-def test_a_broker_setting_is_no_topic_setting() -> None:
+def test_a_broker_setting_is_refused_as_a_topic_setting() -> None:
     with pytest.raises(ConfigError, match=r"unknown topic setting 'log\.dir'"):
         topic({"log.dir": "x"})
 
 
-def test_tiered_storage_is_refused_because_there_is_none() -> None:
+def test_enabling_tiered_storage_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"remote\.storage\.enable: true is refused because there is no tiered storage"
     ):
@@ -236,13 +236,13 @@ def test_values_that_contradict_each_other_are_refused(overrides: dict[str, str]
         topic(overrides)
 
 
-def test_local_retention_has_no_bound_where_retention_has_none() -> None:
+def test_local_retention_is_unbounded_where_retention_is() -> None:
     config = topic({"retention.ms": "-1", "local.retention.ms": "5", "local.retention.bytes": "-1"})
     assert (config.local_retention_ms, config.local_retention_bytes) == (5, -1)
 
 
 @given(st.dictionaries(st.sampled_from([*SETTINGS, "unknown"]), st.text(max_size=20), max_size=4))
-def test_whatever_a_client_sends_is_accepted_or_refused_in_one_line(overrides: dict[str, str]) -> None:
+def test_any_settings_of_a_client_are_accepted_or_refused_in_one_line(overrides: dict[str, str]) -> None:
     broker = BrokerConfig()
     config = accepted(overrides)
     if isinstance(config, ConfigError):
@@ -252,10 +252,10 @@ def test_whatever_a_client_sends_is_accepted_or_refused_in_one_line(overrides: d
     assert TopicConfig.from_overrides(described, broker) == config
 
 
-# -- what clients are told
+# -- descriptions for clients
 
 
-def test_an_override_is_described_with_everything_that_it_hides() -> None:
+def test_an_override_is_described_with_the_values_it_hides() -> None:
     broker = BrokerConfig.from_values({"log.retention.minutes": "5"})
     entry = entry_of("retention.ms", {"retention.ms": "+9"}, broker)
     assert (entry.value, entry.source, entry.default) == ("9", ConfigSource.DYNAMIC_TOPIC, False)
@@ -272,18 +272,18 @@ def test_an_inherited_value_is_described_in_the_units_of_the_topic() -> None:
     assert (entry.value, entry.source) == ("300000", ConfigSource.STATIC_BROKER)
 
 
-def test_a_value_changed_on_the_broker_while_running_is_described_as_such() -> None:
+def test_an_inherited_live_broker_change_is_described_as_dynamic() -> None:
     entry = entry_of("compression.type", broker=BrokerConfig().changed({"compression.type": "zstd"}))
     assert (entry.value, entry.source) == ("zstd", ConfigSource.DYNAMIC_BROKER)
 
 
-def test_a_default_is_described_as_one() -> None:
+def test_a_default_value_is_described_as_default() -> None:
     entry = entry_of("segment.bytes")
     assert (entry.source, entry.default) == (ConfigSource.DEFAULT, True)
     assert entry.synonyms == (ConfigSynonym("log.segment.bytes", "1073741824", ConfigSource.DEFAULT),)
 
 
-def test_a_setting_that_no_broker_has_is_described_without_synonyms() -> None:
+def test_a_setting_without_a_broker_counterpart_is_described_without_synonyms() -> None:
     entry = entry_of("headwater.record.validation")
     assert (entry.value, entry.default, entry.synonyms) == ("full", True, ())
 
@@ -292,5 +292,5 @@ def test_a_list_is_described_in_the_order_in_which_it_was_given() -> None:
     assert entry_of("cleanup.policy", {"cleanup.policy": "delete, compact"}).value == "delete,compact"
 
 
-def test_settings_without_effect_say_so() -> None:
+def test_the_documentation_of_a_setting_without_effect_says_so() -> None:
     assert "no effect" in entry_of("preallocate").documentation

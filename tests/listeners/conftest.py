@@ -1,4 +1,4 @@
-"""One broker for each test file; tests keep apart by their topics."""
+"""One broker for each test file; each test uses topics of its own."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -25,13 +25,13 @@ def client(broker: Broker) -> Iterator[RawClient]:
 
 @pytest.fixture
 def name() -> str:
-    """A topic that no other test has."""
+    """A topic name that no other test uses."""
     return f"topic-{uuid4().hex}"
 
 
 @pytest.fixture
 def topic(client: RawClient, name: str) -> str:
-    """Such a topic, with one partition."""
+    """A new topic with one partition."""
     client.create(name)
     return name
 
@@ -43,7 +43,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def timed(clock: ManualClock) -> Iterator[Broker]:
-    """A broker whose time stands still."""
+    """A broker on a manual clock."""
     with Broker({"num.partitions": "1"}, clock=clock) as broker:
         yield broker
 

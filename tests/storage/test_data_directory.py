@@ -1,4 +1,4 @@
-"""The data directory: what is the broker's in it and what is not, and what a name may still hold of another topic."""
+"""The data directory: which entries belong to the broker, and no state that a recreated topic inherits by its name."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ UNIQUE = "0123456789abcdef" * 2
 
 
 class RefusingDisk(QuickDisk):
-    """Refuses whatever concerns a path with this name."""
+    """Fails every operation on paths with this name."""
 
     refused = ""
 
@@ -63,7 +63,7 @@ def entries(data: DataDirectory) -> set[str]:
 # -- checkpoints
 
 
-def test_a_partition_that_is_made_again_has_no_offsets_of_its_namesake(data: DataDirectory) -> None:
+def test_a_recreated_partition_has_no_checkpoints_of_its_namesake(data: DataDirectory) -> None:
     (old, other) = make(data, ORDERS, BILLS)
     fill(old, 40)
     fill(other, 5)
@@ -81,7 +81,7 @@ def test_a_partition_that_is_made_again_has_no_offsets_of_its_namesake(data: Dat
     assert (again.recovery_point(ORDERS), again.recovery_point(BILLS)) == (0, 5)
 
 
-def test_a_start_forgets_them_as_well(data: DataDirectory) -> None:
+def test_a_restart_drops_checkpoints_of_deleted_partitions(data: DataDirectory) -> None:
     (old,) = make(data, ORDERS)
     data.write_start_offsets({ORDERS: 30})
     old.delete().run()
@@ -93,7 +93,7 @@ def test_a_start_forgets_them_as_well(data: DataDirectory) -> None:
 
 
 @pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint"])
-def test_without_a_whole_checkpoint_every_log_is_verified(data: DataDirectory, name: str) -> None:
+def test_a_damaged_checkpoint_makes_every_log_recover(data: DataDirectory, name: str) -> None:
     (log,) = make(data, ORDERS)
     fill(log, 3)
     data.close({ORDERS: log})
@@ -103,10 +103,10 @@ def test_without_a_whole_checkpoint_every_log_is_verified(data: DataDirectory, n
     assert again.open_partition(ORDERS, settings(), NOW_MS).is_recovered
 
 
-# -- making and removing
+# -- creation and deletion
 
 
-def test_a_creation_that_fails_midway_leaves_nothing(data: DataDirectory, disk: RefusingDisk) -> None:
+def test_a_creation_that_fails_midway_leaves_no_directory(data: DataDirectory, disk: RefusingDisk) -> None:
     (data.root / "orders-1").mkdir()
     (data.root / "orders-1" / "precious").touch()
     identities = [TopicPartition(TopicName("orders"), index) for index in range(3)]
@@ -135,7 +135,9 @@ def test_the_longest_name_can_be_deleted_and_set_aside(data: DataDirectory) -> N
     assert list(data.partitions_found()) == []
 
 
-def test_a_deletion_that_was_interrupted_is_completed(data: DataDirectory, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_interrupted_deletion_is_completed_at_the_next_start(
+    data: DataDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
     (orders, bills) = make(data, ORDERS, BILLS)
     orders.delete()
     bills.delete()
@@ -150,7 +152,7 @@ def test_a_deletion_that_was_interrupted_is_completed(data: DataDirectory, caplo
     assert "cannot be removed" in caplog.text
 
 
-# -- strangers
+# -- foreign entries
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,9 @@ def test_a_deletion_that_was_interrupted_is_completed(data: DataDirectory, caplo
     ["note-delete", "my-precious-delete", "precious-missing", f"x.{UNIQUE}-delete.txt", f"x.{UNIQUE.upper()}-delete"],
 )
 @pytest.mark.parametrize("is_directory", [True, False])
-def test_what_only_looks_like_ours_is_left_alone(data: DataDirectory, name: str, is_directory: bool) -> None:
+def test_entries_with_names_like_deleted_partitions_are_left_alone(
+    data: DataDirectory, name: str, is_directory: bool
+) -> None:
     path = data.root / name
     path.mkdir() if is_directory else path.touch()
     (data.root / f"file.{UNIQUE}-delete").touch()
@@ -170,7 +174,7 @@ def test_what_only_looks_like_ours_is_left_alone(data: DataDirectory, name: str,
 
 
 @pytest.mark.parametrize("name", ["backup-01", "backup-\u0663", "backup-1 ", "-1", "bäckup-1", "backup-99999999999"])
-def test_only_the_name_that_we_would_write_is_a_partitions(data: DataDirectory, name: str) -> None:
+def test_only_canonical_partition_names_are_partitions(data: DataDirectory, name: str) -> None:
     make(data, ORDERS)
     (data.root / name).mkdir()
     (data.root / name / names.PARTITION_METADATA).touch()
@@ -189,7 +193,7 @@ def damage_log(root: Path) -> None:
     segment = root / "orders-0" / names.file_name(0, names.LOG)
     segment.unlink()
     segment.mkdir()
-    # Nothing is opened by a clean start.
+    # A clean start would not open the segment.
     (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
 
 
@@ -200,7 +204,7 @@ def damage_batch(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_file, damage_log, damage_batch])
-def test_a_partition_that_cannot_be_opened_is_offline_and_no_other(
+def test_only_the_partition_that_cannot_be_opened_is_offline(
     data: DataDirectory, damage: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs = make(data, ORDERS, BILLS)
@@ -219,10 +223,10 @@ def test_a_partition_that_cannot_be_opened_is_offline_and_no_other(
     assert "orders-0 is offline, restore it" in caplog.text
     assert offsets(sound) == [3, 4, 5, 6]
     again.close({ORDERS: broken, BILLS: sound})
-    assert crashed(again).recovery_point(ORDERS) == 7, "it is not forgotten what was on disk"
+    assert crashed(again).recovery_point(ORDERS) == 7, "its recovery point is kept"
 
 
-def test_deleting_what_cannot_be_opened_removes_a_directory_and_nothing_else(data: DataDirectory) -> None:
+def test_deleting_a_partition_that_cannot_be_opened_removes_only_its_directory(data: DataDirectory) -> None:
     make(data, ORDERS, BILLS)
     damage_log(data.root)
     (data.root / "bills-0").rename(data.root / "moved")
@@ -232,7 +236,7 @@ def test_deleting_what_cannot_be_opened_removes_a_directory_and_nothing_else(dat
     assert entries(data) == {"bills-0", "moved"}
 
 
-# -- owners
+# -- ownership
 
 
 def test_a_directory_is_new_until_it_is_claimed_or_holds_a_partition(data: DataDirectory) -> None:
@@ -247,7 +251,7 @@ def test_a_directory_is_new_until_it_is_claimed_or_holds_a_partition(data: DataD
     assert crashed(third).cluster_id == third.cluster_id
 
 
-def test_a_log_that_is_made_is_on_disk_with_its_epoch(data: DataDirectory) -> None:
+def test_a_created_log_is_on_disk_with_its_epoch(data: DataDirectory) -> None:
     (log,) = make(data, ORDERS)
     assert names_in(log) == [names.file_name(0, names.LOG), names.LEADER_EPOCHS, names.PARTITION_METADATA]
     assert (log.directory / names.LEADER_EPOCHS).read_text() == "0\n1\n0 0\n"

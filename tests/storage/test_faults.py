@@ -1,4 +1,4 @@
-"""A disk that says no: full, broken, or lying about its bytes."""
+"""Disk faults: full disks, I/O errors, and flipped bits."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ from tests.support.storage.builders import (
 
 
 class FaultyDisk(Disk):
-    """Takes `room` bytes more, then fails as told; the write that hits the limit is a short one."""
+    """Accepts `room` more bytes, then fails with `error`; the write that hits the limit is a short one."""
 
     def __init__(self) -> None:
         self.room = 1 << 40
@@ -97,7 +97,7 @@ def test_a_full_disk_refuses_the_append_and_leaves_the_log_as_it_was(
 
 
 @pytest.mark.parametrize("room", range(0, 3000, 217))
-def test_a_disk_that_fills_while_an_append_rolls_takes_back_all_of_it(
+def test_a_disk_that_fills_during_a_roll_takes_back_the_whole_append(
     tmp_path: Path, disk: FaultyDisk, room: int
 ) -> None:
     log = create(tmp_path, disk=disk)
@@ -117,7 +117,7 @@ def test_a_disk_that_fills_while_an_append_rolls_takes_back_all_of_it(
     assert offsets(reopen(log)) == list(range(46))
 
 
-def test_sequences_staged_for_a_full_disk_are_given_back(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_sequences_of_batches_refused_by_a_full_disk_are_free_again(tmp_path: Path, disk: FaultyDisk) -> None:
     log = create(tmp_path, disk=disk)
 
     def stage(offset: int, sequence: int) -> tuple[object, ...]:
@@ -159,7 +159,7 @@ def test_a_broken_disk_stops_the_log_for_good(tmp_path: Path, disk: FaultyDisk, 
     assert offsets(reopen(log)) == [0, 1, 2]
 
 
-def test_a_full_disk_that_cannot_be_cut_back_stops_the_log(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_a_partial_append_that_cannot_be_truncated_stops_the_log(tmp_path: Path, disk: FaultyDisk) -> None:
     log = create(tmp_path, disk=disk)
     fill(log, 3)
     disk.room, disk.truncate_error = 10, errno.EIO
@@ -169,7 +169,7 @@ def test_a_full_disk_that_cannot_be_cut_back_stops_the_log(tmp_path: Path, disk:
     assert log.failure is not None
 
 
-def test_a_failed_sync_promises_nothing(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_a_failed_sync_does_not_move_the_flushed_offset(tmp_path: Path, disk: FaultyDisk) -> None:
     log = create(tmp_path, disk=disk)
     fill(log, 3)
     disk.sync_error = errno.EIO
@@ -217,7 +217,9 @@ def test_a_broken_disk_under_an_index_fails_the_flush(tmp_path: Path, disk: Faul
         lambda log: log.roll(NOW_MS),
     ],
 )
-def test_any_other_refusal_is_an_end_too(tmp_path: Path, disk: FaultyDisk, action: Callable[[Log], object]) -> None:
+def test_a_disk_error_during_close_truncation_or_roll_stops_the_log(
+    tmp_path: Path, disk: FaultyDisk, action: Callable[[Log], object]
+) -> None:
     log = create(tmp_path, disk=disk)
     fill(log, 5)
     disk.room, disk.error = 0, errno.EIO
@@ -260,7 +262,7 @@ def test_compaction_on_a_full_disk_leaves_nothing_behind(tmp_path: Path, disk: F
     assert offsets(log) == list(range(60))
 
 
-def test_compaction_never_launders_a_damaged_batch(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_compaction_never_rewrites_a_damaged_batch_with_a_valid_checksum(tmp_path: Path, disk: FaultyDisk) -> None:
     log = compactable(tmp_path, disk)
     flip(log.segments[1].path(".log"), 70)
     task = compaction.plan(log, NOW_MS, 60)
@@ -290,7 +292,7 @@ def flip(path: Path, position: int) -> None:
 
 
 @pytest.mark.parametrize("position", range(0, 72, 5))
-def test_a_flipped_bit_in_the_unflushed_tail_cuts_it_there(tmp_path: Path, position: int) -> None:
+def test_a_flipped_bit_in_the_unflushed_tail_truncates_the_log_there(tmp_path: Path, position: int) -> None:
     log = create(tmp_path)
     fill(log, 30)
     size = numbered(20)[0].size
@@ -300,7 +302,7 @@ def test_a_flipped_bit_in_the_unflushed_tail_cuts_it_there(tmp_path: Path, posit
 
     again = reopen(log, recovery_point=0, reports=reports)
 
-    # Base offset and leader epoch lie before the checksum's range: a flip there may go unnoticed or be a gap.
+    # Base offset and leader epoch lie before the checksum's range: a flip there may go unnoticed or look like a gap.
     if position not in range(8) and position not in range(12, 16):
         assert offsets(again) == list(range(segment.base_offset + 6))
         assert len(reports) == 1
@@ -308,7 +310,7 @@ def test_a_flipped_bit_in_the_unflushed_tail_cuts_it_there(tmp_path: Path, posit
     assert again.end_offset <= 30
 
 
-def test_a_flipped_bit_before_the_recovery_point_is_found_by_its_reader_alone(tmp_path: Path) -> None:
+def test_a_flipped_bit_before_the_recovery_point_is_found_when_its_batch_is_read(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 60)
     flush(log)
@@ -345,7 +347,7 @@ def test_a_flipped_bit_anywhere_in_an_index_never_changes_an_answer(tmp_path: Pa
 
 
 @pytest.mark.parametrize("position", [0, 3, 8, 20, 40])
-def test_a_damaged_snapshot_is_replaced_by_the_log_itself(tmp_path: Path, position: int) -> None:
+def test_a_damaged_snapshot_is_rebuilt_from_the_log(tmp_path: Path, position: int) -> None:
     log = create(tmp_path)
     for n in range(30):
         header, data = produced(n, n)
@@ -374,7 +376,7 @@ def test_a_damaged_snapshot_is_replaced_by_the_log_itself(tmp_path: Path, positi
         ("cleaner-offset-checkpoint", b"\xff"),
     ],
 )
-def test_a_damaged_checkpoint_costs_what_it_held_and_no_more(tmp_path: Path, name: str, data: bytes) -> None:
+def test_a_damaged_checkpoint_loses_only_its_own_offsets(tmp_path: Path, name: str, data: bytes) -> None:
     log = create(tmp_path)
     fill(log, 30)
     log.close()
@@ -389,7 +391,7 @@ def test_a_damaged_checkpoint_costs_what_it_held_and_no_more(tmp_path: Path, nam
     assert again.first_dirty_offset == 0
 
 
-def test_an_epoch_that_a_full_disk_does_not_take_has_not_begun(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_an_epoch_that_a_full_disk_refuses_has_not_begun(tmp_path: Path, disk: FaultyDisk) -> None:
     log = create(tmp_path, disk=disk)
     fill(log, 5)
     disk.room = 0
@@ -405,12 +407,12 @@ def test_an_epoch_that_a_full_disk_does_not_take_has_not_begun(tmp_path: Path, d
     assert reopen(log).epochs.starts == [(0, 0), (1, 5)]
 
 
-def test_an_epoch_that_began_with_a_batch_which_found_no_room_does_not_outlive_a_stop(
+def test_an_epoch_whose_first_batch_a_full_disk_refused_does_not_survive_a_stop(
     tmp_path: Path, disk: FaultyDisk
 ) -> None:
     log = create(tmp_path, disk=disk)
     fill(log, 5)
-    disk.room = 50  # enough for the epoch, not for the batch
+    disk.room = 50  # room for the epoch, not for the batch
     with pytest.raises(DiskFull):
         log.append([numbered(5, leader_epoch=1)], NOW_MS)
     assert log.epochs.starts == [(0, 0)]

@@ -1,4 +1,4 @@
-"""Indexes, checkpoints and leader epochs: the small files, byte for byte, and what is made of damaged ones."""
+"""Indexes, checkpoints and leader epochs: the small files byte for byte, and damaged ones."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_index_entries_are_kafkas_to_the_byte(tmp_path: Path) -> None:
         log.append([numbered(offset, timestamp=NOW_MS + offset)], NOW_MS)
     log.close()
 
-    # An entry for a batch that begins more than the interval after the last one, under its last offset.
+    # A batch that begins more than the interval behind the last entry gets one, under its last offset.
     assert log.segments[0].path(".index").read_bytes() == b"".join(
         offset.to_bytes(4, "big") + (offset * size).to_bytes(4, "big") for offset in (2, 4)
     )
@@ -93,7 +93,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, data: bytes) -> None:
         checkpoints.read_offsets(Disk(), path)
 
 
-def test_the_mark_of_a_clean_shutdown_counts_once(tmp_path: Path) -> None:
+def test_a_clean_shutdown_mark_is_consumed_by_the_first_read(tmp_path: Path) -> None:
     assert checkpoints.take_clean_mark(Disk(), tmp_path) is None
     checkpoints.mark_clean(Disk(), tmp_path)
     assert (tmp_path / ".kafka_cleanshutdown").exists()
@@ -102,13 +102,13 @@ def test_the_mark_of_a_clean_shutdown_counts_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [b'{"version":0}', b"{}"])
-def test_a_mark_of_kafka_is_as_good(tmp_path: Path, mark: bytes) -> None:
+def test_kafkas_clean_shutdown_mark_is_accepted(tmp_path: Path, mark: bytes) -> None:
     (tmp_path / ".kafka_cleanshutdown").write_bytes(mark)
     assert checkpoints.take_clean_mark(Disk(), tmp_path) == []
 
 
 @pytest.mark.parametrize("mark", [b"", b"[]", b"{", b'{"headwater.checksums":[]}', b"\xff"])
-def test_a_mark_that_cannot_be_read_is_none(tmp_path: Path, mark: bytes) -> None:
+def test_an_unreadable_clean_shutdown_mark_does_not_count(tmp_path: Path, mark: bytes) -> None:
     (tmp_path / ".kafka_cleanshutdown").write_bytes(mark)
     assert checkpoints.take_clean_mark(Disk(), tmp_path) is None
 
@@ -154,7 +154,7 @@ def test_an_epoch_ends_where_the_next_begins() -> None:
     assert LeaderEpochs().epoch_at(3) == -1
 
 
-def test_epochs_that_contradict_a_new_one_are_gone() -> None:
+def test_epochs_that_contradict_a_new_one_are_removed() -> None:
     epochs = LeaderEpochs([EpochStart(1, 0), EpochStart(2, 10), EpochStart(3, 20)])
     epochs.assign(3, 25)
     assert not epochs.is_changed
@@ -177,7 +177,7 @@ def test_epochs_follow_the_ends_of_the_log() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100))))
-def test_epochs_survive_their_file(assigned: list[tuple[int, int]]) -> None:
+def test_epochs_survive_a_round_trip_through_their_file(assigned: list[tuple[int, int]]) -> None:
     epochs = LeaderEpochs()
     for epoch, offset in assigned:
         epochs.assign(epoch, offset)
@@ -191,7 +191,7 @@ def test_only_kafkas_names_are_segments() -> None:
 
 
 class ShortFile(File):
-    """Writes a few bytes at a time, as a system call may."""
+    """Writes only a few bytes per call, as the system call may."""
 
     @staticmethod
     def _write_vector(descriptor: int, buffers: list[bytes], position: int) -> int:
@@ -204,7 +204,7 @@ class ShortDisk(Disk):
 
 @pytest.mark.parametrize("disk", [Disk(), ShortDisk()])
 @pytest.mark.parametrize("count", [1, 3, 1500])
-def test_a_gathered_write_is_whole_however_the_system_splits_it(tmp_path: Path, disk: Disk, count: int) -> None:
+def test_a_gathered_write_is_complete_however_the_kernel_splits_it(tmp_path: Path, disk: Disk, count: int) -> None:
     file = disk.open(tmp_path / "file", create=True)
     buffers = [b"%d;" % number * (number % 3) for number in range(count)] + [b"end"]
     file.pwritev(buffers, 5)

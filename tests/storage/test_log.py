@@ -25,7 +25,7 @@ from tests.support.storage.builders import (
 )
 
 
-def test_what_is_appended_is_read_back_byte_for_byte(tmp_path: Path) -> None:
+def test_appended_batches_are_read_back_byte_for_byte(tmp_path: Path) -> None:
     log = create(tmp_path)
     staged = [numbered(0, 3), numbered(3), numbered(4, 2)]
     log.append(staged, NOW_MS)
@@ -80,7 +80,7 @@ def test_a_batch_larger_than_a_segment_gets_one_of_its_own(tmp_path: Path) -> No
     assert [segment.base_offset for segment in log.segments] == [0, 50]
 
 
-def test_a_segment_ends_when_its_first_batch_is_old(tmp_path: Path) -> None:
+def test_a_segment_rolls_when_its_first_batch_is_old(tmp_path: Path) -> None:
     log = create(tmp_path, settings(segment_ms=1000))
     log.append([numbered(0)], NOW_MS)
     log.append([numbered(1, timestamp=NOW_MS + 1000)], NOW_MS)
@@ -98,7 +98,7 @@ def test_records_without_a_time_age_from_the_segments_creation(tmp_path: Path) -
     assert [segment.base_offset for segment in log.segments] == [0, 1]
 
 
-def test_an_idle_log_rolls_when_it_is_due_and_only_once(tmp_path: Path) -> None:
+def test_an_idle_log_rolls_once_when_its_segment_is_old(tmp_path: Path) -> None:
     log = create(tmp_path, settings(segment_ms=1000))
     log.roll_if_due(NOW_MS + 5000)
     assert len(log.segments) == 1, "an empty segment is no older than nothing"
@@ -153,7 +153,7 @@ def test_a_full_index_ends_the_segment(tmp_path: Path) -> None:
 def test_an_offset_too_far_from_the_base_starts_a_segment(tmp_path: Path) -> None:
     log = create(tmp_path, settings(segment_bytes=1 << 30))
     fill(log, 1)
-    log.end_offset = 2**31 + 5  # as compaction and years of appends may leave it
+    log.end_offset = 2**31 + 5  # as years of appends and compaction may leave it
     log.append([numbered(2**31 + 5)], NOW_MS)
 
     assert [segment.base_offset for segment in log.segments] == [0, 2**31 + 5]
@@ -179,7 +179,7 @@ def test_reading_outside_the_log_is_refused(tmp_path: Path, offset: int) -> None
     assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_reading_at_the_end_or_the_limit_gives_nothing(tmp_path: Path) -> None:
+def test_reading_at_the_end_or_the_limit_returns_no_batch(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 6)
 
@@ -196,7 +196,7 @@ def test_a_read_never_passes_the_limit_offset(tmp_path: Path) -> None:
         assert [header.base_offset for header, _ in batches.iterate(data)] == list(range(limit))
 
 
-def test_a_batch_larger_than_asked_for_is_given_whole_only_where_progress_needs_it(tmp_path: Path) -> None:
+def test_a_batch_larger_than_the_limit_is_returned_whole_only_as_the_first(tmp_path: Path) -> None:
     log = create(tmp_path, settings(segment_bytes=1 << 20))
     fill(log, 300)
     size = numbered(0)[0].size
@@ -274,7 +274,7 @@ def test_a_consumer_at_the_tail_costs_no_read_of_the_file(tmp_path: Path) -> Non
     assert disk.reads == []
 
 
-def test_a_consumer_that_reads_on_gets_every_batch_once_and_costs_no_search_for_where_it_was(tmp_path: Path) -> None:
+def test_a_sequential_consumer_gets_every_batch_once_without_index_searches(tmp_path: Path) -> None:
     disk = CountingDisk()
     log = create(tmp_path, settings(segment_bytes=1 << 20), disk)
     fill(log, 1000)
@@ -283,14 +283,14 @@ def test_a_consumer_that_reads_on_gets_every_batch_once_and_costs_no_search_for_
     while offset < 800:
         disk.reads.clear()
         part = log.read(offset, 2000, limit_offset=1000, first_batch_whole=True)
-        # What it reads is to find where it ends.
+        # The bytes that it reads serve to find the end of the range.
         assert offset == 0 or min(disk.reads) > part.position + 1000
         found += [header.base_offset for header, _ in batches.iterate(part.read())]
         offset = found[-1] + 1
     assert found == list(range(offset))
 
 
-def test_where_a_read_ended_is_forgotten_when_the_log_is_cut_there(tmp_path: Path) -> None:
+def test_a_truncation_evicts_the_remembered_end_of_a_read(tmp_path: Path) -> None:
     log = create(tmp_path, settings(segment_bytes=1 << 20))
     fill(log, 1000)
     ended = 0
@@ -299,13 +299,13 @@ def test_where_a_read_ended_is_forgotten_when_the_log_is_cut_there(tmp_path: Pat
         ended = [header for header, _ in batches.iterate(part.read())][-1].next_offset
     log.truncate_to(ended - 10).run()
     while log.end_offset < 1000:
-        # Of another size than those that were there.
+        # The new batches have another size than the truncated ones.
         log.append([numbered(log.end_offset, 3)], NOW_MS)
     first = batches.read_header(log.read(ended, 2000, limit_offset=1000, first_batch_whole=True).read())
     assert first.base_offset <= ended <= first.last_offset
 
 
-def test_a_reader_keeps_what_retention_takes_away(tmp_path: Path) -> None:
+def test_a_read_range_stays_readable_after_retention_removes_its_segment(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 30)
     found = log.read(0, 1 << 20, limit_offset=30, first_batch_whole=True)
@@ -336,7 +336,7 @@ def test_old_and_surplus_segments_expire(tmp_path: Path) -> None:
     assert names_in(log, ".deleted") == []
 
 
-def test_a_log_never_falls_below_retention_bytes(tmp_path: Path) -> None:
+def test_retention_never_shrinks_a_log_below_retention_bytes(tmp_path: Path) -> None:
     log = create(tmp_path, settings(retention_bytes=2500))
     fill(log, 100)
 
@@ -346,7 +346,7 @@ def test_a_log_never_falls_below_retention_bytes(tmp_path: Path) -> None:
     assert offsets(log) == list(range(log.start_offset, 100))
 
 
-def test_deleting_records_hides_them_at_once(tmp_path: Path) -> None:
+def test_deleted_records_are_hidden_at_once(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 30)
     log.advance_start(17).run()
@@ -361,7 +361,7 @@ def test_deleting_records_hides_them_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 9, 10, 15, 29, 30, 99])
-def test_a_truncated_log_goes_on_from_where_it_was_cut(tmp_path: Path, offset: int) -> None:
+def test_a_truncated_log_continues_from_its_new_end(tmp_path: Path, offset: int) -> None:
     log = create(tmp_path)
     fill(log, 30)
     flush(log)
@@ -379,7 +379,7 @@ def test_a_truncated_log_goes_on_from_where_it_was_cut(tmp_path: Path, offset: i
     assert contents(reopen(log, clean=True)) == contents(reopen(log))
 
 
-def test_a_deleted_log_leaves_its_name_at_once_and_its_files_later(tmp_path: Path) -> None:
+def test_a_deleted_log_frees_its_name_at_once_and_removes_its_files_later(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 3)
     found = log.read(0, 1 << 20, limit_offset=3, first_batch_whole=True)
@@ -395,7 +395,7 @@ def test_a_deleted_log_leaves_its_name_at_once_and_its_files_later(tmp_path: Pat
         fill(log, 1)
 
 
-def test_a_closed_log_takes_nothing_more(tmp_path: Path) -> None:
+def test_a_closed_log_refuses_appends(tmp_path: Path) -> None:
     log = create(tmp_path)
     log.close()
 
@@ -407,7 +407,7 @@ def test_a_closed_log_takes_nothing_more(tmp_path: Path) -> None:
     assert not log.expire(NOW_MS, 0)
 
 
-def test_sealed_segments_close_their_files_when_nobody_reads_them(tmp_path: Path) -> None:
+def test_sealed_segments_close_their_files_when_idle(tmp_path: Path) -> None:
     log = create(tmp_path, settings(retention_ms=-1))
     fill(log, 30)
     flush(log)
@@ -423,7 +423,7 @@ def test_sealed_segments_close_their_files_when_nobody_reads_them(tmp_path: Path
     assert offsets(log) == list(range(30))
 
 
-def test_a_flush_covers_what_was_there_when_it_was_planned(tmp_path: Path) -> None:
+def test_a_flush_covers_the_batches_appended_before_it_was_planned(tmp_path: Path) -> None:
     log = create(tmp_path, disk=Disk())
     assert log.flush_task() is None
     fill(log, 25)
@@ -439,7 +439,7 @@ def test_a_flush_covers_what_was_there_when_it_was_planned(tmp_path: Path) -> No
     assert log.flush_task() is None
 
 
-def test_a_flush_says_nothing_about_what_was_truncated_meanwhile(tmp_path: Path) -> None:
+def test_a_flush_does_not_count_for_offsets_truncated_meanwhile(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 25)
     task = log.flush_task()

@@ -1,4 +1,4 @@
-"""Any sequence of operations on a log, against a plain list of records."""
+"""Random sequences of operations on a log, against a model: a plain list of records."""
 
 import shutil
 import tempfile

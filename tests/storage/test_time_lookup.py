@@ -11,7 +11,7 @@ from headwater.storage.log import Log
 from tests.support.storage.builders import NOW_MS, create, fill, flush, numbered, reopen, settings, staged
 
 
-def test_an_empty_log_has_no_time(tmp_path: Path) -> None:
+def test_an_empty_log_has_no_offset_for_any_time(tmp_path: Path) -> None:
     log = create(tmp_path)
     assert log.timestamp_lookup(0, 0).run() is None
     assert log.latest_timestamp_lookup().run() is None
@@ -47,7 +47,7 @@ def test_records_before_the_start_or_after_the_limit_are_not_found(tmp_path: Pat
     assert found.offset == 60
 
 
-def test_a_lookup_outlives_the_segments_it_looks_at(tmp_path: Path) -> None:
+def test_a_lookup_survives_the_removal_of_its_segments(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 60)
     lookup = log.timestamp_lookup(NOW_MS, 60)

@@ -1,4 +1,4 @@
-"""Whether a socket, or whatever else has a descriptor, can be read from."""
+"""Whether a file descriptor can be read from without blocking."""
 
 import select
 from typing import Protocol

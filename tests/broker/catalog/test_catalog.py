@@ -1,4 +1,4 @@
-"""Topics and the directories behind them: across restarts, crashes, full disks and strangers in the data directory."""
+"""Topics and the directories behind them: across restarts, crashes, full disks, and unknown directories beside them."""
 
 import asyncio
 import shutil
@@ -43,7 +43,7 @@ def directories(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-async def test_everything_that_was_acknowledged_is_there_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
+async def test_acknowledged_changes_survive_a_restart(tmp_path: Path, cleanly: bool) -> None:
     broker = start(tmp_path)
     await create(broker, "kept", 2, retention_ms="777")
     await create(broker, "grown")
@@ -102,10 +102,10 @@ async def test_a_catalog_survives_its_own_compaction(tmp_path: Path) -> None:
         assert again.metadata.state.by_name == before
 
 
-# -- strangers and losses
+# -- unknown and missing directories
 
 
-async def test_a_directory_that_the_catalog_does_not_know_is_set_aside(
+async def test_a_directory_unknown_to_the_catalog_is_set_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path) as broker:
@@ -134,7 +134,7 @@ async def test_a_partition_whose_directory_is_missing_is_offline_and_its_topic_c
         assert offline.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert readable(broker.partition("hurt", 1)) == [b"fine"]
 
-    # Whoever finds it again puts it back.
+    # The operator finds the directory and puts it back.
     (tmp_path.parent / "lost").rename(tmp_path / "hurt-0")
     async with running(tmp_path) as broker:
         await produce(broker, broker.partition("hurt", 0), batch_of(b"v"))
@@ -160,7 +160,7 @@ async def test_a_directory_in_the_way_of_a_new_topic_is_set_aside(
 # -- refusals and faults
 
 
-async def test_what_cannot_be_decided_touches_nothing(tmp_path: Path) -> None:
+async def test_a_refused_change_leaves_topics_and_directories_as_they_were(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await create(broker, "t")
         topics, configs = broker.topics, broker.configs
@@ -179,7 +179,7 @@ async def test_what_cannot_be_decided_touches_nothing(tmp_path: Path) -> None:
         assert directories(tmp_path) == ["t-0"]
 
 
-async def test_of_two_who_create_the_same_topic_one_is_first(tmp_path: Path) -> None:
+async def test_concurrent_creations_of_one_topic_succeed_once(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         creations = (broker.topics.create("t", {}, partition_count=1) for _ in range(5))
         outcomes = await asyncio.gather(*creations, return_exceptions=True)
@@ -204,7 +204,7 @@ async def test_a_topic_whose_directories_cannot_be_made_does_not_exist(tmp_path:
         assert (await produce(broker, await create(broker, "cursed", 2), batch_of(b"v"))).base_offset == 0
 
 
-async def test_a_change_that_the_catalog_could_not_keep_has_not_happened(tmp_path: Path) -> None:
+async def test_a_change_that_cannot_be_written_to_the_catalog_is_undone(tmp_path: Path) -> None:
     disk = FaultyDisk()
     disk.cursed = "__headwater_catalog"
     async with running(tmp_path, disk=disk) as broker:
@@ -235,7 +235,7 @@ async def test_a_change_that_the_catalog_could_not_keep_has_not_happened(tmp_pat
         assert sorted(again.metadata.state.by_name) == ["new", "old"]
 
 
-async def test_a_topic_that_comes_again_at_once_gets_nothing_of_its_namesake(tmp_path: Path) -> None:
+async def test_a_topic_recreated_at_once_inherits_nothing_from_its_namesake(tmp_path: Path) -> None:
     """A flush writes indexes and checkpoints by name: the last one of the old topic must not reach the new one."""
     async with running(tmp_path) as broker:
         for _ in range(10):
@@ -255,7 +255,7 @@ async def test_a_topic_that_comes_again_at_once_gets_nothing_of_its_namesake(tmp
         assert directories(tmp_path) == []
 
 
-async def test_settings_of_the_broker_reach_every_topic_that_has_none_of_its_own(tmp_path: Path) -> None:
+async def test_a_changed_broker_setting_reaches_topics_without_an_override(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         own = await create(broker, "own", retention_ms="5")
         other = await create(broker, "other")
@@ -288,11 +288,11 @@ events: st.SearchStrategy[Event] = st.one_of(
 
 
 @given(events)
-def test_an_event_comes_back_from_its_record(event: Event) -> None:
+def test_an_event_survives_the_round_trip_through_its_record(event: Event) -> None:
     assert CatalogFormat().decode(*CatalogFormat().encode(event)) == event
 
 
-def test_what_a_newer_version_adds_to_a_topic_is_ignored() -> None:
+def test_fields_that_a_newer_version_adds_to_a_topic_are_ignored() -> None:
     event = Topic(TopicName("orders"), TopicId(UUID(int=7)), 3, {"retention.ms": "1"})
     key, value = CatalogFormat().encode(event)
     assert value is not None
@@ -300,7 +300,7 @@ def test_what_a_newer_version_adds_to_a_topic_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [(b"from the future", b"{}"), (b"broker", None), (b"producer-ids", None)])
-def test_a_record_that_is_no_event_we_know_is_none(key: bytes, value: bytes | None) -> None:
+def test_a_record_of_an_unknown_event_decodes_to_none(key: bytes, value: bytes | None) -> None:
     assert CatalogFormat().decode(key, value) is None
 
 
@@ -327,6 +327,6 @@ ORDERS_ID = b'"id":"8d1ac1a4-1c1b-4d0b-9d8f-6e3f0e9c2a11"'
         (b"producer-ids", b"1e3"),
     ],
 )
-def test_a_record_that_cannot_be_read_stops_the_start_and_is_named(key: bytes, value: bytes) -> None:
+def test_an_unreadable_record_stops_the_start_and_is_named(key: bytes, value: bytes) -> None:
     with pytest.raises(DamagedCatalog, match="catalog's record"):
         CatalogFormat().decode(key, value)

@@ -1,4 +1,4 @@
-"""Settings of groups in the catalog: kept over restarts, checked against the broker's, never in the way of a start."""
+"""Settings of groups in the catalog: they survive restarts, keep the broker's bounds, and never prevent a start."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ async def configure(broker: Broker, values: Mapping[str, str], *, validate_only:
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-async def test_a_group_that_need_not_exist_keeps_its_settings_over_a_restart(tmp_path: Path, cleanly: bool) -> None:
+async def test_settings_of_a_group_without_members_survive_a_restart(tmp_path: Path, cleanly: bool) -> None:
     broker = start(tmp_path)
     await configure(broker, {SESSION: "50000"})
     await broker._effective.change_group(ANN, lambda before: {**before, HEARTBEAT: "6000"})
@@ -39,7 +39,7 @@ async def test_a_group_that_need_not_exist_keeps_its_settings_over_a_restart(tmp
         assert again.metadata.state.group_overrides == {}
 
 
-async def test_what_is_refused_or_only_tried_changes_nothing(tmp_path: Path) -> None:
+async def test_a_refused_or_validate_only_change_leaves_the_settings(tmp_path: Path) -> None:
     async with running(tmp_path, {"headwater.groups.max": "1"}) as broker:
         await configure(broker, {SESSION: "50000"}, validate_only=True)
         with pytest.raises(ConfigError, match=r"group\.consumer\.max\.session\.timeout\.ms"):
@@ -54,7 +54,7 @@ async def test_what_is_refused_or_only_tried_changes_nothing(tmp_path: Path) -> 
         assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
-async def test_a_group_whose_settings_the_broker_no_longer_allows_gets_the_brokers(
+async def test_a_group_setting_outside_the_brokers_new_bounds_falls_back_to_the_brokers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path, {"group.consumer.max.session.timeout.ms": "90000"}) as broker:

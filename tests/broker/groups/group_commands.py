@@ -24,7 +24,7 @@ ORDERS = TopicPartition(TopicName("orders"), 0)
 
 
 def named(shard: int) -> GroupId:
-    """A group that this shard keeps."""
+    """The id of a group whose coordinator is this shard."""
     return next(GroupId(name) for name in map(str, range(100)) if partition_of(name, SHARDS) == shard)
 
 
@@ -78,7 +78,7 @@ async def prepared(broker: Broker) -> GroupCoordinator:
 
 
 async def stable_classic(groups: GroupCoordinator, group_id: GroupId) -> None:
-    """A group of bob alone, at generation 1."""
+    """A stable classic group whose only member is bob, at generation 1."""
     joined = await done(groups.join(group_id, join_request(new_member_id=BOB, topics=[ORDERS.topic])))
     assert joined.generation == 1
     synced = await done(groups.sync(group_id, Sync(BOB, None, 1, None, None, {BOB: b"all"})))

@@ -1,4 +1,4 @@
-"""Groups over all shards: which of them keeps a group, and when it can be asked."""
+"""Groups over all shards: which shard coordinates a group, and when it accepts commands."""
 
 import asyncio
 from pathlib import Path
@@ -52,19 +52,19 @@ from tests.support.coordination.migration_driver import join_request
         ("ab", 97 * 31 + 98),
         ("hello", 99162322),
         ("Hello World", -862545276),
-        # Beyond 16 bits Java sees two characters; one half alone is a character, too.
+        # Java counts a code point beyond 16 bits as two characters (surrogates), and a lone surrogate as one.
         ("\N{GRINNING FACE}", 0xD83D * 31 + 0xDE00),
         ("\ud800", 0xD800),
-        # The one hash that has no absolute value.
+        # Its hash is the one integer without an absolute value (-2**31).
         ("polygenelubricants", 0),
     ],
 )
 @pytest.mark.parametrize("partition_count", [1, 3, 50])
-def test_a_group_is_where_every_tool_looks_for_it(group_id: str, java_hash: int, partition_count: int) -> None:
+def test_a_group_is_placed_by_javas_string_hash(group_id: str, java_hash: int, partition_count: int) -> None:
     assert partition_of(group_id, partition_count) == abs(java_hash) % partition_count
 
 
-def test_names_of_any_length_have_a_place_and_long_ones_are_not_remembered() -> None:
+def test_the_shard_of_a_long_group_name_is_not_cached() -> None:
     remembered = sharded_topic._cached_partition_of.cache_info
     before = remembered().currsize
     assert 0 <= partition_of("x" * 32_767, 50) < 50
@@ -73,10 +73,10 @@ def test_names_of_any_length_have_a_place_and_long_ones_are_not_remembered() -> 
     assert remembered().currsize == min(before + 1, 10_000)
 
 
-# -- the topic that groups are kept in
+# -- creation of __consumer_offsets
 
 
-async def test_the_topic_is_made_for_the_first_who_looks_for_a_coordinator(tmp_path: Path) -> None:
+async def test_the_first_lookup_of_a_coordinator_creates_the_topic(tmp_path: Path) -> None:
     async with running(tmp_path, {**SETTINGS, "offsets.topic.segment.bytes": "12345678"}) as broker:
         assert broker.topics.find(OFFSETS_TOPIC) is None
         assert broker.groups.shards == []
@@ -91,7 +91,7 @@ async def test_the_topic_is_made_for_the_first_who_looks_for_a_coordinator(tmp_p
         assert config.compression_type == "producer"
 
 
-async def test_many_who_look_at_once_make_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_concurrent_lookups_create_the_topic_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     async with running(tmp_path, SETTINGS) as broker:
         await run(asyncio.gather(*(broker.groups.prepare() for _ in range(5))))
@@ -102,7 +102,7 @@ async def test_many_who_look_at_once_make_it_once(tmp_path: Path, caplog: pytest
     assert caplog.text.count("created topic __consumer_offsets") == 1
 
 
-async def test_a_disk_that_refuses_the_topic_is_reported_and_the_next_attempt_succeeds(tmp_path: Path) -> None:
+async def test_a_disk_error_while_the_topic_is_created_is_reported_and_the_next_lookup_succeeds(tmp_path: Path) -> None:
     disk = FaultyDisk()
     disk.cursed, disk.create_error = OFFSETS_TOPIC, FULL
     async with running(tmp_path, SETTINGS, disk=disk) as broker:
@@ -118,7 +118,7 @@ async def test_a_disk_that_refuses_the_topic_is_reported_and_the_next_attempt_su
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
-async def test_events_are_compressed_as_the_broker_is_told(tmp_path: Path, codec: int) -> None:
+async def test_events_are_compressed_with_the_configured_codec(tmp_path: Path, codec: int) -> None:
     async with running(tmp_path, {**SETTINGS, "offsets.topic.compression.codec": str(int(codec))}) as broker:
         await commit(await prepared(broker), FIRST, 7)
         partition = broker.partition(OFFSETS_TOPIC, 0)
@@ -129,10 +129,10 @@ async def test_events_are_compressed_as_the_broker_is_told(tmp_path: Path, codec
         assert await committed(await loaded(again), FIRST) == 7
 
 
-# -- what cannot be asked
+# -- refused commands
 
 
-async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(tmp_path: Path) -> None:
+async def test_commands_before_the_topic_exists_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         groups = broker.groups
         assert await refusal(groups.join(FIRST, join_request())) is ErrorCode.NOT_COORDINATOR
@@ -143,7 +143,7 @@ async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(
         groups.end_waits()
 
 
-async def test_members_need_a_group_with_a_name_and_offsets_do_not(tmp_path: Path) -> None:
+async def test_an_empty_group_name_is_refused_for_members_and_accepted_for_offsets(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         groups, nameless = await prepared(broker), GroupId("")
         for refused in (
@@ -165,7 +165,7 @@ async def test_members_need_a_group_with_a_name_and_offsets_do_not(tmp_path: Pat
         assert await committed(groups, nameless) is None
 
 
-async def test_refusals_of_the_machine_are_outcomes(tmp_path: Path) -> None:
+async def test_a_refusal_of_the_machine_becomes_the_outcome(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         groups = await prepared(broker)
         assert await refusal(groups.heartbeat(FIRST, BOB, None, 1)) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -204,7 +204,7 @@ async def test_a_classic_member_joins_syncs_beats_commits_and_leaves(tmp_path: P
         assert await committed(groups, FIRST) is None
 
 
-async def test_a_member_of_the_next_generation_joins_and_leaves(tmp_path: Path) -> None:
+async def test_a_consumer_protocol_member_joins_and_leaves(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         groups = await prepared(broker)
         joined = await done(groups.member_heartbeat(SECOND, heartbeat("ann", topics=[ORDERS.topic])))
@@ -219,7 +219,7 @@ async def test_a_member_of_the_next_generation_joins_and_leaves(tmp_path: Path) 
         assert (await done(groups.describe_consumer(SECOND))).state is GroupState.EMPTY
 
 
-async def test_whoever_waits_for_a_rebalance_is_sent_away_when_the_broker_stops(tmp_path: Path) -> None:
+async def test_a_join_that_waits_for_a_rebalance_is_refused_when_the_broker_stops(tmp_path: Path) -> None:
     async with running(tmp_path, {**SETTINGS, "group.initial.rebalance.delay.ms": "60000"}) as broker:
         groups = await prepared(broker)
         waiting = [groups.join(group_id, join_request(new_member_id=BOB)) for group_id in (FIRST, THIRD)]
@@ -254,7 +254,7 @@ async def test_offsets_of_a_deleted_topic_are_forgotten_in_all_shards(tmp_path: 
         assert [await committed(groups, group_id) for group_id in (FIRST, SECOND, THIRD)] == [None] * 3
 
 
-async def test_what_nobody_uses_expires_in_all_shards(tmp_path: Path) -> None:
+async def test_unused_offsets_expire_in_all_shards(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     async with running(tmp_path, {**SETTINGS, "offsets.retention.minutes": "1"}, clock=clock) as broker:
         groups = await prepared(broker)

@@ -1,4 +1,4 @@
-"""Group events as records: every event survives, what Kafka wrote long ago is read, and damage is one clear error."""
+"""Group events as records: round trips, old versions of Kafka, and one clear error for damaged records."""
 
 from contextlib import suppress
 from uuid import UUID
@@ -129,7 +129,7 @@ each_stored = pytest.mark.parametrize("event_class", FORGETS, ids=lambda event_c
 
 
 def test_every_event_has_its_record() -> None:
-    # Those of transactions are told by the batches that they are in.
+    # Events of transactions have no records of their own: they follow from the batches.
     assert {*EVENTS, TransactionalOffsetCommitted, TransactionEnded} == set(Event.__args__)
 
 
@@ -156,7 +156,7 @@ def test_events_survive_a_round_trip(data: st.DataObject, event_class: type[Even
 @each_stored
 @settings(max_examples=30)
 @given(data=st.data())
-def test_what_is_stored_is_forgotten_under_the_same_key(data: st.DataObject, event_class: type[Event]) -> None:
+def test_a_tombstone_has_the_key_of_the_record_it_deletes(data: st.DataObject, event_class: type[Event]) -> None:
     key, _ = FORMAT.encode(data.draw(EVENTS[event_class]))
 
     forgotten = FORMAT.decode(key, None)
@@ -167,7 +167,7 @@ def test_what_is_stored_is_forgotten_under_the_same_key(data: st.DataObject, eve
 
 
 @given(EVENTS[OffsetCommitted])
-def test_offsets_that_are_packed_by_hand_are_as_their_schema_says(event: OffsetCommitted) -> None:
+def test_hand_packed_offsets_equal_those_encoded_by_the_schema(event: OffsetCommitted) -> None:
     key = OffsetCommitKey(group=event.group_id, topic=event.topic, partition=event.partition)
     offset = event.committed
     value = OffsetCommitValue(
@@ -183,7 +183,7 @@ def test_offsets_that_are_packed_by_hand_are_as_their_schema_says(event: OffsetC
     assert FORMAT.encode(event) == (write_key(key), write_value(value, version))
 
 
-def test_an_offset_that_is_as_long_as_a_plain_one_is_not_taken_for_one() -> None:
+def test_an_offset_with_the_length_of_a_plain_one_is_decoded_by_its_schema() -> None:
     plain = OffsetCommitted(GROUP, TOPIC, 3, CommittedOffset(5, 6, "", 7, -1, ONE))
     other = plain._replace(committed=CommittedOffset(5, 6, "18 characters long", 7, -1, NO_TOPIC_ID))
     records = [FORMAT.encode(event) for event in (plain, other)]
@@ -194,7 +194,7 @@ def test_an_offset_that_is_as_long_as_a_plain_one_is_not_taken_for_one() -> None
 
 @pytest.mark.parametrize("key_type", [0, 1])
 @pytest.mark.parametrize("version", range(5))
-def test_offsets_are_read_in_every_version_that_kafka_ever_wrote(key_type: int, version: int) -> None:
+def test_offsets_are_read_in_every_version_of_kafka(key_type: int, version: int) -> None:
     stored = OffsetCommitValue(
         offset=5, leader_epoch=6, metadata="m", commit_timestamp=7, expire_timestamp=8, topic_id=ONE
     )
@@ -214,7 +214,7 @@ def test_offsets_are_read_in_every_version_that_kafka_ever_wrote(key_type: int, 
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_classic_groups_are_read_in_every_version_that_kafka_ever_wrote(version: int) -> None:
+def test_classic_groups_are_read_in_every_version_of_kafka(version: int) -> None:
     member = MemberMetadata(
         member_id=MEMBER,
         group_instance_id="i",
@@ -237,7 +237,7 @@ def test_classic_groups_are_read_in_every_version_that_kafka_ever_wrote(version:
 
     read = FORMAT.decode(key, write_value(stored, version))
 
-    # Where there was no rebalance time-out yet, that of the session counted.
+    # Versions without a rebalance time-out used the session time-out for it.
     timeouts = (50 if version >= 1 else 10, 10)
     instance_id = "i" if version >= 3 else None
     assert read == GenerationStored(
@@ -253,18 +253,18 @@ def test_classic_groups_are_read_in_every_version_that_kafka_ever_wrote(version:
 
 @pytest.mark.parametrize("key_type", [4, 9, 15, 17, 32767, -1])
 @pytest.mark.parametrize("value", [None, b"", b"\x00\x00anything"])
-def test_records_of_other_kinds_are_left_to_those_who_know_them(key_type: int, value: bytes | None) -> None:
+def test_records_of_unknown_kinds_are_skipped(key_type: int, value: bytes | None) -> None:
     assert FORMAT.decode(key_type.to_bytes(2, "big", signed=True) + b"anything", value) is None
 
 
-def test_a_topic_without_partitions_is_not_part_of_an_assignment() -> None:
+def test_a_stored_assignment_leaves_out_topics_without_partitions() -> None:
     key, _ = FORMAT.encode(TargetForgotten(GROUP, MEMBER))
     value = ConsumerGroupTargetAssignmentMemberValue(topic_partitions=[TopicPartitions(topic_id=ONE, partitions=[])])
 
     assert FORMAT.decode(key, write_value(value, 0)) == TargetStored(GROUP, MEMBER, {})
 
 
-def test_a_state_that_is_not_known_is_read_as_unknown() -> None:
+def test_an_undefined_member_state_is_read_as_unknown() -> None:
     key, _ = FORMAT.encode(CurrentForgotten(GROUP, MEMBER))
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=1, previous_member_epoch=0, state=77, assigned_partitions=[], partitions_pending_revocation=[]
@@ -293,7 +293,7 @@ assert OFFSET_VALUE is not None
         (b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x00", None),
     ],
 )
-def test_what_cannot_be_read_is_one_clear_error(key: bytes, value: bytes | None) -> None:
+def test_an_unreadable_record_raises_one_clear_error(key: bytes, value: bytes | None) -> None:
     with pytest.raises(DamagedGroups, match="is not understood"):
         FORMAT.decode(key, value)
 
@@ -301,7 +301,7 @@ def test_what_cannot_be_read_is_one_clear_error(key: bytes, value: bytes | None)
 @each_stored
 @settings(max_examples=30)
 @given(data=st.data())
-def test_any_damage_is_read_or_refused(data: st.DataObject, event_class: type[Event]) -> None:
+def test_a_damaged_record_is_decoded_or_refused(data: st.DataObject, event_class: type[Event]) -> None:
     key, value = FORMAT.encode(data.draw(EVENTS[event_class]))
     assert value is not None
     damaged = bytearray(value)

@@ -1,4 +1,4 @@
-"""The log of groups: transactions in it are those of any other log, and come back as they were decided."""
+"""The log of groups: offsets in transactions become transactional batches, and replay returns the events as decided."""
 
 import asyncio
 from pathlib import Path
@@ -58,7 +58,7 @@ def headers(partition: Partition) -> list[BatchHeader]:
     return [] if read is None else [header for header, _ in batches.iterate(read.read())]
 
 
-async def test_events_come_back_in_their_order_from_batches_of_their_kind(tmp_path: Path) -> None:
+async def test_replay_returns_plain_and_transactional_events_in_log_order(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "groups")
         events = [
@@ -93,7 +93,7 @@ async def test_events_come_back_in_their_order_from_batches_of_their_kind(tmp_pa
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
-async def test_batches_of_transactions_are_compressed_as_any_other(tmp_path: Path, codec: int) -> None:
+async def test_transactional_batches_are_compressed_as_well(tmp_path: Path, codec: int) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "groups")
         events = [committed(1), pended(ANN, 2)]
@@ -102,7 +102,7 @@ async def test_batches_of_transactions_are_compressed_as_any_other(tmp_path: Pat
         assert [one.codec for one in headers(partition)] == [codec, codec]
 
 
-async def test_the_partition_knows_what_is_undecided(tmp_path: Path) -> None:
+async def test_the_partition_knows_its_open_transactions(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "groups")
         log = GroupLog(partition)
@@ -112,7 +112,7 @@ async def test_the_partition_knows_what_is_undecided(tmp_path: Path) -> None:
         assert partition.last_stable_offset == partition.high_watermark == 4
 
 
-async def test_an_append_hears_once_when_all_of_its_batches_are_on_disk(tmp_path: Path) -> None:
+async def test_an_append_of_several_batches_completes_once_when_all_are_on_disk(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -129,7 +129,7 @@ async def test_an_append_hears_once_when_all_of_its_batches_are_on_disk(tmp_path
         assert (append.error, append.next_offset) == (None, partition.high_watermark)
 
 
-async def test_of_events_that_a_full_disk_refused_none_has_happened(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_all_events_of_an_append(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -145,7 +145,7 @@ async def test_of_events_that_a_full_disk_refused_none_has_happened(tmp_path: Pa
         assert partition.last_stable_offset == 0, "the transaction is open as before"
 
 
-async def test_what_is_no_event_is_passed_over_inside_transactions_too(tmp_path: Path) -> None:
+async def test_records_that_are_no_events_are_skipped_inside_transactions_too(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "groups")
         stale_key, leader_change = b"\x00\x63?", b"\x00\x00\x00\x02"
@@ -160,7 +160,7 @@ async def test_what_is_no_event_is_passed_over_inside_transactions_too(tmp_path:
         assert replayed(partition) == []
 
 
-async def test_an_offset_that_a_transaction_forgets_is_forgotten_at_once(tmp_path: Path) -> None:
+async def test_a_tombstone_inside_a_transaction_takes_effect_at_once(tmp_path: Path) -> None:
     """Nothing writes such a record, but the log of another broker might have one."""
     async with running(tmp_path) as broker:
         partition = await create(broker, "groups")
@@ -173,7 +173,7 @@ async def test_an_offset_that_a_transaction_forgets_is_forgotten_at_once(tmp_pat
         assert replayed(partition) == [forgotten]
 
 
-# -- who is refused
+# -- refused producers
 
 
 def refusal(log: GroupLog, *events: Event) -> ErrorCode:
@@ -182,7 +182,7 @@ def refusal(log: GroupLog, *events: Event) -> ErrorCode:
     return refused.value.code
 
 
-async def test_a_producer_that_was_replaced_is_refused_before_anything_is_applied(tmp_path: Path) -> None:
+async def test_a_fenced_producer_is_refused_before_any_event_is_applied(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         log = GroupLog(await create(broker, "groups"))
         await run(log.commit([pended(ANN, 1, epoch=3), ended(ANN, epoch=4, coordinator=2)], NOW_MS))
@@ -195,7 +195,7 @@ async def test_a_producer_that_was_replaced_is_refused_before_anything_is_applie
         log.check([])
 
 
-async def test_a_producer_is_refused_by_what_is_yet_to_be_written(tmp_path: Path) -> None:
+async def test_a_staged_batch_already_fences_an_older_producer(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         log = GroupLog(await create(broker, "groups"))
         await run(log.commit([pended(ANN, 1)], NOW_MS))
@@ -205,7 +205,7 @@ async def test_a_producer_is_refused_by_what_is_yet_to_be_written(tmp_path: Path
         assert refusal(log, pended(ANN, 1)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_in_the_second_protocol_an_end_that_comes_again_does_not_end_the_next_transaction(tmp_path: Path) -> None:
+async def test_in_protocol_2_a_repeated_end_does_not_end_the_next_transaction(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         log = GroupLog(await create(broker, "groups"))
         first = ended(ANN, epoch=1, version=2)
@@ -221,7 +221,7 @@ async def test_in_the_second_protocol_an_end_that_comes_again_does_not_end_the_n
 # -- compaction
 
 
-async def test_compaction_keeps_the_last_of_what_counts(tmp_path: Path) -> None:
+async def test_compaction_keeps_the_latest_committed_offsets(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     async with running(tmp_path, clock=clock) as broker:
         partition = await create(
@@ -245,7 +245,7 @@ async def test_compaction_keeps_the_last_of_what_counts(tmp_path: Path) -> None:
             pended(ANN, 2),
             committed(5, partition=1),
             pended(BOB, 6),
-            # After the beginning of a transaction that is open nothing is compacted.
+            # Compaction stops at the first offset of the earliest open transaction.
             committed(7, partition=2),
             committed(8, partition=2),
         ]

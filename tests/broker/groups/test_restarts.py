@@ -1,4 +1,4 @@
-"""What a restart brings back of groups, and what a damaged or unreadable shard means for the others."""
+"""Groups after a restart, and shards that go on while another shard is damaged or unreadable."""
 
 import asyncio
 import errno
@@ -36,7 +36,7 @@ from tests.support.coordination.consumer_driver import heartbeat
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-async def test_everything_that_was_answered_is_there_again(tmp_path: Path, cleanly: bool) -> None:
+async def test_groups_and_offsets_that_were_answered_survive_a_restart(tmp_path: Path, cleanly: bool) -> None:
     broker = start(tmp_path, SETTINGS)
     groups = await prepared(broker)
     await stable_classic(groups, FIRST)
@@ -57,7 +57,7 @@ async def test_everything_that_was_answered_is_there_again(tmp_path: Path, clean
         assert (await done(groups.member_heartbeat(SECOND, heartbeat("ann", 1)))).epoch == 1
 
 
-async def test_the_number_of_shards_is_that_of_the_topic_whatever_the_settings_say_now(tmp_path: Path) -> None:
+async def test_the_topic_and_not_the_setting_decides_the_number_of_shards(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         await commit(await prepared(broker), THIRD, 3)
     async with running(tmp_path, {**SETTINGS, "offsets.topic.num.partitions": "7"}) as again:
@@ -67,7 +67,7 @@ async def test_the_number_of_shards_is_that_of_the_topic_whatever_the_settings_s
         assert await committed(groups, THIRD) == 3
 
 
-async def test_commands_wait_for_no_shard_that_is_still_loaded(tmp_path: Path) -> None:
+async def test_commands_to_a_loading_shard_are_refused_at_once(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         await commit(await prepared(broker), FIRST, 1)
     async with running(tmp_path, SETTINGS) as again:
@@ -79,7 +79,7 @@ async def test_commands_wait_for_no_shard_that_is_still_loaded(tmp_path: Path) -
         assert await committed(await loaded(again), FIRST) == 1
 
 
-async def test_a_broker_that_stops_while_it_loads_loses_nothing(tmp_path: Path) -> None:
+async def test_a_stop_while_shards_load_loses_no_group(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         await commit(await prepared(broker), THIRD, 1)
     broker = start(tmp_path, SETTINGS)
@@ -87,7 +87,7 @@ async def test_a_broker_that_stops_while_it_loads_loses_nothing(tmp_path: Path) 
     loading = broker.groups._loading
     assert loading is not None
     assert not loading.done()
-    # At once, or it would be loaded in the meantime.
+    # Stop at once: otherwise the shards finish loading first.
     await broker.groups.stop()
     assert loading.cancelled()
     await run(broker.stop())
@@ -96,13 +96,13 @@ async def test_a_broker_that_stops_while_it_loads_loses_nothing(tmp_path: Path) 
         assert await committed(await loaded(again), THIRD) == 1
 
 
-async def test_a_topic_does_not_get_the_offsets_of_one_that_had_its_name(tmp_path: Path) -> None:
-    """Even where the broker died between the end of the topic and that of its offsets."""
+async def test_a_recreated_topic_does_not_get_the_offsets_of_its_namesake(tmp_path: Path) -> None:
+    """Even after a crash between the deletion of the topic and that of its offsets."""
     broker = start(tmp_path, SETTINGS)
     groups = await prepared(broker)
     topic_id = broker.metadata.state.by_name[ORDERS.topic].id
     assert await done(groups.commit(FIRST, commit_of(7, topic_id=topic_id))) == [ErrorCode.NONE]
-    # The broker dies before groups are told.
+    # The broker crashes before it tells the groups about the deletion.
     broker.topics._on_deleted.clear()
     await run(broker.topics.delete(ORDERS.topic))
     await crash(broker)
@@ -116,14 +116,14 @@ async def test_a_topic_does_not_get_the_offsets_of_one_that_had_its_name(tmp_pat
 
 
 class Ticking(ManualClock):
-    """A second passes whenever somebody looks."""
+    """Advances by a second at every reading."""
 
     def monotonic_ms(self) -> int:
         self.advance(1000)
         return super().monotonic_ms()
 
 
-async def test_a_long_load_says_how_far_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_long_load_logs_its_progress(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     async with running(tmp_path, SETTINGS) as broker:
         await commit(await prepared(broker), THIRD, 1)
@@ -137,7 +137,7 @@ async def test_a_long_load_says_how_far_it_is(tmp_path: Path, caplog: pytest.Log
 
 
 async def two_shards_filled(path: Path) -> Path:
-    """Gives the log of the first."""
+    """Fills two shards and returns the log file of the first."""
     async with running(path, SETTINGS) as broker:
         groups = await prepared(broker)
         await commit(groups, FIRST, 1)

@@ -47,7 +47,7 @@ async def stable(groups: GroupCoordinator, group_id: GroupId) -> FoundOffset:
     return found
 
 
-async def test_a_transaction_ends_in_each_shard_by_itself(tmp_path: Path) -> None:
+async def test_the_end_of_a_transaction_takes_effect_in_each_shard_separately(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         groups = await prepared(broker)
         for group_id in (FIRST, SECOND):
@@ -65,7 +65,7 @@ async def test_a_transaction_ends_in_each_shard_by_itself(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("cleanly", [True, False])
 @pytest.mark.parametrize("is_committed", [True, False])
-async def test_a_transaction_goes_on_after_a_restart(tmp_path: Path, cleanly: bool, is_committed: bool) -> None:
+async def test_an_open_transaction_continues_after_a_restart(tmp_path: Path, cleanly: bool, is_committed: bool) -> None:
     broker = start(tmp_path, SETTINGS)
     groups = await prepared(broker)
     await commit(groups, FIRST, 1)
@@ -82,7 +82,7 @@ async def test_a_transaction_goes_on_after_a_restart(tmp_path: Path, cleanly: bo
         assert await committed(await loaded(once_more), FIRST) == (5 if is_committed else 1)
 
 
-async def test_all_that_is_asked_in_a_turn_is_answered_in_its_order(tmp_path: Path) -> None:
+async def test_commands_of_one_turn_are_answered_in_order(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         groups = await prepared(broker)
         asked: list[Pending[Any]] = [
@@ -100,12 +100,12 @@ async def test_all_that_is_asked_in_a_turn_is_answered_in_its_order(tmp_path: Pa
         assert told == [taken, taken, None, taken, None]
 
 
-async def test_a_producer_that_was_replaced_is_refused_and_nobody_else_notices(tmp_path: Path) -> None:
+async def test_a_fenced_producer_is_refused_and_other_commands_of_the_turn_succeed(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         groups = await prepared(broker)
         machine = groups.shards[0].machine
         await commit_in_transaction(groups, FIRST, 5, epoch=1)
-        # The end and what comes too late for it, in one turn.
+        # The marker and an offset commit that comes too late for it, in one turn.
         ended = end_transaction(groups, 0, epoch=2, is_committed=False)
         late = groups.commit_in_transaction(FIRST, commit_of(6), PRODUCER, 1)
         await done(ended)
@@ -115,7 +115,7 @@ async def test_a_producer_that_was_replaced_is_refused_and_nobody_else_notices(t
         assert await stable(groups, FIRST) == FoundOffset(ORDERS, None)
 
 
-async def test_offsets_of_a_transaction_need_a_group_and_its_end_a_partition(tmp_path: Path) -> None:
+async def test_offsets_of_an_empty_group_and_markers_of_an_unknown_partition_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         assert await refusal(end_transaction(broker.groups, 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         groups = await prepared(broker)

@@ -1,4 +1,4 @@
-"""One machine over one log: decided, applied, written, and answered once it is on disk."""
+"""One machine over one log: events are decided, applied and written; answers leave once they are on disk."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.broker.shards.words import alarm, count, listen, on_stage, refusal, s
 from tests.support.broker.embedded_broker import run
 
 
-async def test_commands_that_arrive_together_share_one_batch_and_see_each_other(tmp_path: Path) -> None:
+async def test_commands_of_one_turn_share_a_batch_and_see_each_others_effects(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         outcomes = [stage.shard.submit(say(word)) for word in ("one", "two", "three")]
         again = stage.shard.submit(say("two"))
@@ -18,7 +18,7 @@ async def test_commands_that_arrive_together_share_one_batch_and_see_each_other(
         assert header_count == 1, "a batch is the least that is read at a time"
 
 
-async def test_no_answer_leaves_before_what_it_rests_on_is_on_disk(tmp_path: Path) -> None:
+async def test_no_answer_leaves_before_the_events_it_depends_on_are_on_disk(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.disk.sync_allowed.clear()
         said = stage.shard.submit(say("one"))
@@ -37,7 +37,7 @@ async def test_no_answer_leaves_before_what_it_rests_on_is_on_disk(tmp_path: Pat
         assert all(pending.is_done for pending in (said, question, refused))
 
 
-async def test_what_nobody_waits_for_is_written_with_what_comes_next(tmp_path: Path) -> None:
+async def test_a_told_event_is_written_with_the_next_command(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.shard.submit_write_behind(told("one"))
         stage.broker.journal.write_now()
@@ -47,7 +47,7 @@ async def test_what_nobody_waits_for_is_written_with_what_comes_next(tmp_path: P
         assert list(stage.shard._log.replay(1)) == [["one", "two"]], "one batch, in their order"
 
 
-async def test_what_nobody_waits_for_is_written_when_nothing_comes(tmp_path: Path) -> None:
+async def test_a_told_event_is_written_later_when_no_command_follows(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.shard.submit_write_behind(told("one"))
         await until(lambda: stage.partition._log.end_offset == 1)
@@ -55,7 +55,7 @@ async def test_what_nobody_waits_for_is_written_when_nothing_comes(tmp_path: Pat
         await until(lambda: stage.partition._log.end_offset == 2)
 
 
-async def test_no_answer_rests_on_what_could_wait_and_is_not_on_disk(tmp_path: Path) -> None:
+async def test_an_answer_that_depends_on_a_told_event_waits_until_it_is_on_disk(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.shard.submit_write_behind(told("one"))
         question = stage.shard.submit(count)
@@ -64,7 +64,7 @@ async def test_no_answer_rests_on_what_could_wait_and_is_not_on_disk(tmp_path: P
         assert stage.partition.high_watermark == 1
 
 
-async def test_what_could_wait_is_written_when_the_broker_stops(tmp_path: Path) -> None:
+async def test_told_events_are_written_when_the_shard_closes(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.shard.submit_write_behind(told("one"))
         await stage.shard.close()
@@ -72,7 +72,7 @@ async def test_what_could_wait_is_written_when_the_broker_stops(tmp_path: Path) 
         assert await stage.replayed() == ["one"]
 
 
-async def test_what_could_wait_is_gone_with_its_machine(tmp_path: Path) -> None:
+async def test_told_events_are_lost_with_their_dropped_machine(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         await stage.say("kept")
         stage.shard.submit_write_behind(told("lost"))
@@ -84,13 +84,13 @@ async def test_what_could_wait_is_gone_with_its_machine(tmp_path: Path) -> None:
         assert await stage.replayed() == ["kept", "next"]
 
 
-async def test_a_question_is_answered_at_once_when_nothing_is_under_way(tmp_path: Path) -> None:
+async def test_a_query_is_answered_at_once_when_no_write_is_under_way(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         await stage.say("one")
         assert stage.shard.submit(count).is_done
 
 
-async def test_whoever_waits_is_answered_by_a_later_decision(tmp_path: Path) -> None:
+async def test_a_waiting_command_is_answered_by_a_later_decision(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         listener = stage.shard.submit(listen)
         assert not listener.is_done
@@ -98,22 +98,22 @@ async def test_whoever_waits_is_answered_by_a_later_decision(tmp_path: Path) -> 
         assert await settled(listener) == "news"
 
 
-async def test_nobody_waits_longer_than_the_broker_runs(tmp_path: Path) -> None:
+async def test_waiting_commands_are_refused_when_the_broker_stops(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         listener = stage.shard.submit(listen)
         stage.shard.end_waits()
         assert refusal(await settled(listener)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         await stage.say("news")
-        assert stage.words.seen == ["news"], "the machine serves whoever is still being served"
+        assert stage.words.seen == ["news"], "the machine still serves new commands"
 
 
-async def test_a_rebuilt_machine_is_the_same(tmp_path: Path) -> None:
+async def test_a_machine_rebuilt_from_its_log_is_the_same(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         await stage.say("one", "two", "three")
         assert await stage.replayed() == stage.words.seen == ["one", "two", "three"]
 
 
-async def test_deadlines_are_kept_and_answer_who_waits(tmp_path: Path) -> None:
+async def test_a_due_deadline_answers_waiting_commands(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.shard.submit(alarm(60_000))
         listener = stage.shard.submit(listen)
@@ -126,7 +126,7 @@ async def test_deadlines_are_kept_and_answer_who_waits(tmp_path: Path) -> None:
         assert await settled(listener) == "alarm"
 
 
-async def test_the_shard_wakes_by_itself(tmp_path: Path) -> None:
+async def test_the_shard_wakes_itself_at_a_deadline(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.shard.submit(alarm(3_600_000))
         stage.shard.submit(alarm(0))

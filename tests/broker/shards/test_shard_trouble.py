@@ -1,4 +1,4 @@
-"""What goes wrong with a machine or its log: nobody hears what is not on disk, and the machine is loaded again."""
+"""Failures of a machine or its log: clients never hear of an unwritten event, and the machine is loaded again."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.support.broker.embedded_broker import run
 from tests.support.broker.faulty_disk import FULL
 
 
-async def test_a_failed_append_takes_back_what_was_applied(tmp_path: Path) -> None:
+async def test_a_failed_append_undoes_the_applied_events(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         await stage.say("kept")
         listener = stage.shard.submit(listen)
@@ -41,7 +41,7 @@ async def test_a_failed_append_takes_back_what_was_applied(tmp_path: Path) -> No
         assert await stage.replayed() == ["kept", "next"]
 
 
-async def test_an_append_that_fails_while_one_before_it_waits_for_the_disk_is_noticed(tmp_path: Path) -> None:
+async def test_an_append_that_fails_behind_one_waiting_for_the_disk_is_noticed(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         waits_for_the_disk = stage.say_without_the_disk("one")
         stage.disk.write_error = FULL
@@ -57,7 +57,7 @@ async def test_an_append_that_fails_while_one_before_it_waits_for_the_disk_is_no
         assert await stage.replayed() == ["one", "next"]
 
 
-async def test_an_append_of_a_machine_that_is_gone_answers_nobody_else(tmp_path: Path) -> None:
+async def test_an_append_of_a_dropped_machine_answers_no_later_command(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         first = stage.say_without_the_disk("one")
         stage.shard.drop("for the test")
@@ -72,7 +72,7 @@ async def test_an_append_of_a_machine_that_is_gone_answers_nobody_else(tmp_path:
         assert await stage.replayed() == ["one", "two"]
 
 
-async def test_a_partition_out_of_service_refuses_and_says_so(tmp_path: Path) -> None:
+async def test_an_offline_partition_refuses_commands_and_says_why(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.partition._log.fail("the disk is gone")
         assert refusal(await settled(stage.shard.submit(say("one")))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -95,7 +95,7 @@ async def test_a_damaged_log_is_not_served(tmp_path: Path) -> None:
         assert "restore it from a backup" in str(outcome)
 
 
-async def test_what_a_moment_mends_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_load_that_fails_temporarily_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with on_stage(tmp_path) as stage:
         await stage.say("kept")
         shard = stage.new_shard()
@@ -113,7 +113,7 @@ async def test_what_a_moment_mends_is_tried_again(tmp_path: Path, monkeypatch: p
         await run(shard.close())
 
 
-async def test_a_machine_that_fails_once_it_is_loaded_is_loaded_again(
+async def test_a_machine_that_fails_right_after_loading_is_loaded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with on_stage(tmp_path) as stage:
@@ -132,7 +132,7 @@ async def test_a_machine_that_fails_once_it_is_loaded_is_loaded_again(
         await run(shard.close())
 
 
-async def test_a_reply_that_nobody_can_take_keeps_no_other_from_its_own(tmp_path: Path) -> None:
+async def test_a_failing_callback_does_not_prevent_other_replies(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
 
         def burst(_: object) -> None:
@@ -142,7 +142,7 @@ async def test_a_reply_that_nobody_can_take_keeps_no_other_from_its_own(tmp_path
         assert await settled(stage.shard.submit(say("two"))) == 2
 
 
-async def test_what_cannot_be_done_is_no_trouble_of_the_log(tmp_path: Path) -> None:
+async def test_a_failing_effect_does_not_stop_the_shard(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         done: list[object] = []
 
@@ -160,7 +160,7 @@ async def test_what_cannot_be_done_is_no_trouble_of_the_log(tmp_path: Path) -> N
         await run(shard.close())
 
 
-async def test_a_shard_that_is_closed_while_it_waits_to_load_again_stays_closed(tmp_path: Path) -> None:
+async def test_a_shard_closed_before_its_reload_stays_closed(tmp_path: Path) -> None:
     async with on_stage(tmp_path) as stage:
         stage.disk.write_error = FULL
         assert refusal(await settled(stage.shard.submit(say("lost")))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -171,7 +171,7 @@ async def test_a_shard_that_is_closed_while_it_waits_to_load_again_stays_closed(
 
 
 @pytest.mark.parametrize("at_deadline", [False, True])
-async def test_a_machine_that_fails_is_rebuilt(tmp_path: Path, at_deadline: bool) -> None:
+async def test_a_machine_whose_apply_fails_is_rebuilt_from_its_log(tmp_path: Path, at_deadline: bool) -> None:
     async with on_stage(tmp_path) as stage:
         await stage.say("kept")
         if at_deadline:

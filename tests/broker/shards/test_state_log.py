@@ -1,4 +1,4 @@
-"""A machine's log: what is committed is what is replayed."""
+"""A machine's log: replay returns exactly the committed events."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ def replayed(partition: Partition) -> list[str]:
     return [event for events in log_of(partition).replay(READ_BYTES) for event in events]
 
 
-async def test_events_come_back_in_their_order_over_many_segments(tmp_path: Path) -> None:
+async def test_replay_returns_events_in_order_over_many_segments(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "words", segment_bytes="1048576")
         log = log_of(partition)
@@ -51,7 +51,7 @@ async def test_events_come_back_in_their_order_over_many_segments(tmp_path: Path
         assert len(partition._log.segments) > 1
 
 
-async def test_a_long_log_comes_in_steps(tmp_path: Path) -> None:
+async def test_a_long_log_is_replayed_in_steps(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "words")
         for number in range(10):
@@ -60,7 +60,7 @@ async def test_a_long_log_comes_in_steps(tmp_path: Path) -> None:
         assert len(list(log_of(partition).replay(READ_BYTES))) == 10
 
 
-async def test_records_that_are_no_events_are_passed_over(tmp_path: Path) -> None:
+async def test_replay_skips_records_that_are_no_events(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "words")
         await produce(broker, partition, batch_of(b"x", key=None))
@@ -69,7 +69,7 @@ async def test_records_that_are_no_events_are_passed_over(tmp_path: Path) -> Non
         assert replayed(partition) == ["known"]
 
 
-async def test_the_ends_of_transactions_are_no_events_of_most_machines(tmp_path: Path) -> None:
+async def test_replay_skips_transaction_markers(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "words")
         done: Pending[Append] = Pending()
@@ -80,7 +80,7 @@ async def test_the_ends_of_transactions_are_no_events_of_most_machines(tmp_path:
         assert replayed(partition) == ["word"]
 
 
-async def test_what_a_full_disk_refused_has_not_happened(tmp_path: Path) -> None:
+async def test_events_refused_by_a_full_disk_are_not_replayed(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")

@@ -1,4 +1,4 @@
-"""A machine that remembers words, for tests of whatever drives machines."""
+"""A machine that remembers words, for tests of the shard that drives machines."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -35,7 +35,7 @@ class Unlucky(Volatile):
 
 
 class Words:
-    """Remembers words, and who waits for the next one."""
+    """Remembers words, and the tickets of commands that wait for the next word."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -124,10 +124,10 @@ class Stage:
             assert await settled(self.shard.submit(say(word)))
 
     def say_without_the_disk(self, word: str) -> Pending[Any]:
-        """Written, and waiting for a sync that does not come before it is allowed."""
+        """Writes the word; its sync waits until the test allows it."""
         self.disk.sync_allowed.clear()
         said = self.shard.submit(say(word))
-        # The shard gathers for its partition, which is then the next to write.
+        # The first write goes from the shard to its partition, the second from the partition to the file.
         self.broker.journal.write_now()
         self.broker.journal.write_now()
         return said

@@ -1,4 +1,4 @@
-"""Transactions over all shards: the topic they are kept in, and what waits for their coordinator."""
+"""Transactions over all shards: the internal topic, and records and offsets that wait for their coordinator."""
 
 import asyncio
 from pathlib import Path
@@ -42,10 +42,10 @@ def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions_module, "RETRY_PAUSE_S_MAX", 0.001)
 
 
-# -- the topic that transactions are kept in
+# -- creation of __transaction_state
 
 
-async def test_the_topic_is_made_for_the_first_who_looks_for_a_coordinator(tmp_path: Path) -> None:
+async def test_the_first_lookup_of_a_coordinator_creates_the_topic(tmp_path: Path) -> None:
     settings = {**SETTINGS, "transaction.state.log.segment.bytes": "12345678"}
     async with running(tmp_path, settings) as broker:
         assert broker.topics.find(TRANSACTIONS_TOPIC) is None
@@ -58,7 +58,7 @@ async def test_the_topic_is_made_for_the_first_who_looks_for_a_coordinator(tmp_p
         assert config.compression_type == "producer"
 
 
-async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(tmp_path: Path) -> None:
+async def test_commands_before_the_topic_exists_are_refused(tmp_path: Path) -> None:
     producer, where = ProducerIdentity(ProducerId(1), 0), TopicPartition(TopicName("topic"), 0)
     async with running(tmp_path, SETTINGS) as broker:
         transactions = broker.transactions
@@ -69,7 +69,7 @@ async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(
             await end(broker, producer)
         assert refusal.value.code is ErrorCode.NOT_COORDINATOR
         assert await refused(transactions.add_partitions(TX, producer, [where], 1)) is ErrorCode.NOT_COORDINATOR
-        # A producer that asks to write knows no coordinator: it tries again.
+        # A produce request is not sent to a coordinator: the client retries on this code.
         for adds_partitions in (True, False):
             membership = TransactionMembership(TX, adds_partitions, knows_abortable=True)
             assert await refused(transactions.join(membership, producer, where)) is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -78,7 +78,7 @@ async def test_commands_before_anybody_has_looked_for_a_coordinator_are_refused(
         transactions.end_waits()
 
 
-async def test_nothing_is_told_while_a_shard_is_loaded(tmp_path: Path) -> None:
+async def test_listings_and_commands_are_refused_while_a_shard_loads(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         producer = await initialized(broker)
     async with running(tmp_path, {**SETTINGS, "transaction.state.log.num.partitions": "7"}) as again:
@@ -92,7 +92,7 @@ async def test_nothing_is_told_while_a_shard_is_loaded(tmp_path: Path) -> None:
         assert len(transactions.shards) == 3, "as the topic has, whatever the settings say now"
 
 
-async def test_a_broker_that_stops_while_it_loads_loses_nothing(tmp_path: Path) -> None:
+async def test_a_stop_while_shards_load_loses_no_transaction(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         producer = await initialized(broker)
     broker = start(tmp_path, SETTINGS)
@@ -124,7 +124,7 @@ async def test_the_limit_counts_the_ids_of_all_shards_and_unused_ones_expire(tmp
 # -- records and offsets that wait for the coordinator
 
 
-async def test_records_do_not_overtake_those_that_a_coordinator_turned_away_while_it_was_loaded(tmp_path: Path) -> None:
+async def test_records_do_not_overtake_records_that_a_loading_coordinator_turned_away(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         topic = await create(broker, "topic")
         producer = await initialized(broker)
@@ -134,7 +134,7 @@ async def test_records_do_not_overtake_those_that_a_coordinator_turned_away_whil
             append = await settled(stage(broker, topic, producer, b"%d" % sequence, FIRST_PROTOCOL, sequence))
             return ErrorCode.NONE if append.error is None else append.error.code
 
-        # A partition that has forgotten a producer, or never knew it, takes what comes first.
+        # A partition accepts any first sequence from a producer that it does not know.
         shard_of(broker).drop("for a test")
         assert [await send(5), await send(6)] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
         await run(shard_of(broker).load())
@@ -143,7 +143,7 @@ async def test_records_do_not_overtake_those_that_a_coordinator_turned_away_whil
         assert readable(topic) == [b"5", b"6", b"7"]
 
 
-def test_only_so_many_producers_that_were_turned_away_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_refused_producers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_guard_module, "REFUSED_MAX", 2)
     guard, where = SequenceGuard(), TopicPartition(TopicName("topic"), 0)
 
@@ -160,15 +160,15 @@ def test_only_so_many_producers_that_were_turned_away_are_remembered(monkeypatch
         assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-async def test_no_end_comes_between_offsets_and_what_the_coordinator_said_of_them(tmp_path: Path) -> None:
-    """In the first protocol nothing would tell them from those of the next transaction."""
+async def test_no_marker_comes_between_offsets_and_the_coordinators_permission(tmp_path: Path) -> None:
+    """In protocol 1 such offsets would look like offsets of the next transaction."""
     group, orders = GroupId("group"), TopicName("orders")
     async with running(tmp_path, SETTINGS) as broker:
         await create(broker, orders)
         await run(broker.groups.prepare())
         producer = await initialized(broker)
         where = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_of(group))
-        # What is asked now is answered when this is on disk.
+        # Requests from here on are answered when this event is on disk.
         added = broker.transactions.add_partitions(TX, producer, [where], PROTOCOL_1)
         offsets = [OffsetToCommit(orders, 0, 7, -1, "", NO_TOPIC_ID)]
         commit = Commit(MemberId(NO_MEMBER), None, NO_GENERATION, offsets)

@@ -1,4 +1,4 @@
-"""Transaction events as records: every event survives, both versions are read, and damage is one clear error."""
+"""Transaction events as records: round trips, both stored versions, and one clear error for damaged records."""
 
 from contextlib import suppress
 from typing import Any
@@ -51,7 +51,7 @@ def in_state(state: TransactionState) -> st.SearchStrategy[TransactionStored]:
     )
 
 
-# Made once: to make them anew for each example would take nearly all of the time.
+# Built once: building strategies for each example would take nearly all of the time.
 stored = st.one_of(*map(in_state, TransactionState))
 events: st.SearchStrategy[Event] = stored | st.builds(TransactionForgotten, names)
 
@@ -92,7 +92,7 @@ def test_events_survive_a_round_trip(event: Event) -> None:
 
 
 @given(stored)
-def test_what_is_stored_is_forgotten_under_the_same_key(event: TransactionStored) -> None:
+def test_a_tombstone_has_the_key_of_the_record_it_deletes(event: TransactionStored) -> None:
     key, _ = FORMAT.encode(event)
     forgotten = TransactionForgotten(event.transactional_id)
 
@@ -108,7 +108,7 @@ def test_equal_events_have_equal_bytes(event: TransactionStored) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_transactions_are_read_in_every_version_that_kafka_ever_wrote(version: int) -> None:
+def test_transactions_are_read_in_every_version_of_kafka(version: int) -> None:
     assert FORMAT.decode(KEY, write_value(value(), version)) == ONGOING
 
 
@@ -119,7 +119,7 @@ def test_the_protocol_follows_from_the_feature_that_the_client_uses(client_versi
     assert FORMAT.decode(KEY, written) == ONGOING._replace(protocol_version=protocol_version)
 
 
-def test_a_client_of_the_first_protocol_is_written_as_kafka_writes_it() -> None:
+def test_a_protocol_1_transaction_has_kafkas_bytes() -> None:
     listed = [PartitionsSchema(topic=TOPIC, partition_ids=[1, 3])]
 
     _, written = FORMAT.encode(ONGOING)
@@ -136,7 +136,7 @@ def test_an_id_without_a_transaction_has_no_partitions(listed: list[PartitionsSc
 
 @pytest.mark.parametrize("record_type", [1, 32767, -1])
 @pytest.mark.parametrize("written", [None, b"", b"\x00\x00anything"])
-def test_records_of_other_kinds_are_left_to_those_who_know_them(record_type: int, written: bytes | None) -> None:
+def test_records_of_unknown_kinds_are_skipped(record_type: int, written: bytes | None) -> None:
     assert FORMAT.decode(record_type.to_bytes(2, "big", signed=True) + b"anything", written) is None
 
 
@@ -163,13 +163,13 @@ WRITTEN = write_value(value(), 1)
         (KEY, write_value(value(transaction_partitions=None), 1)),
     ],
 )
-def test_what_cannot_be_read_is_one_clear_error(key: bytes, written: bytes | None) -> None:
+def test_an_unreadable_record_raises_one_clear_error(key: bytes, written: bytes | None) -> None:
     with pytest.raises(DamagedTransactions, match="is not understood"):
         FORMAT.decode(key, written)
 
 
 @given(stored, st.data())
-def test_any_damage_is_read_or_refused(event: TransactionStored, data: st.DataObject) -> None:
+def test_a_damaged_record_is_decoded_or_refused(event: TransactionStored, data: st.DataObject) -> None:
     key, written = FORMAT.encode(event)
     assert written is not None
     damaged = bytearray(written)

@@ -1,4 +1,4 @@
-"""Of what is written at once, the log of transactions has only what is last for each id."""
+"""The log of transactions writes only the last event of each transactional id in a batch."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def stored(transactional_id: TransactionalId, epoch: int) -> TransactionStored:
     )
 
 
-async def test_what_is_overtaken_in_its_own_batch_is_not_written(tmp_path: Path) -> None:
+async def test_an_event_superseded_within_its_batch_is_not_written(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         log = TransactionLog(await create(broker, "transactions"))
 

@@ -1,4 +1,4 @@
-"""Markers reach every partition in the end, whatever fails meanwhile; and a transaction has its time."""
+"""Markers reach every partition in the end despite full disks and crashes; transactions time out."""
 
 import asyncio
 from pathlib import Path
@@ -75,7 +75,7 @@ async def test_every_partition_gets_its_marker(tmp_path: Path, protocol_version:
 
 @PROTOCOLS
 @ENDS
-async def test_a_full_disk_delays_one_marker_and_no_other(
+async def test_a_full_disk_delays_only_its_own_marker(
     tmp_path: Path, protocol_version: int, is_commit: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = FaultyDisk()
@@ -86,7 +86,7 @@ async def test_a_full_disk_delays_one_marker_and_no_other(
         assert state(broker) is (PREPARE_COMMIT if is_commit else PREPARE_ABORT)
         assert (markers(healthy), is_stable(healthy)) == ([is_commit], True)
         assert (markers(cursed), is_stable(cursed)) == ([], False)
-        # Until then nobody writes in the next transaction, and nobody takes the id over.
+        # Until then no record of the next transaction is accepted, and no client can take the id over.
         append = await settled(stage(broker, healthy, after, b"next"))
         assert append.error is not None
         assert append.error.code is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -147,7 +147,7 @@ async def test_a_crash_between_the_decision_and_the_last_marker_changes_nothing(
 
 @PROTOCOLS
 @ENDS
-async def test_a_crash_after_the_last_marker_and_before_that_is_written_changes_nothing(
+async def test_a_crash_between_the_last_marker_and_its_completion_record_changes_nothing(
     tmp_path: Path, protocol_version: int, is_commit: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shard_module, "WRITE_LATER_S", TIMEOUT_S)
@@ -170,10 +170,10 @@ async def test_a_crash_after_the_last_marker_and_before_that_is_written_changes_
         assert (state(again), is_stable(topic)) == (ONGOING, False)
 
 
-async def test_an_end_that_the_next_transaction_overtakes_in_the_log_is_not_repeated(
+async def test_markers_are_not_repeated_after_the_next_transaction_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the first protocol a partition would take its marker for that of the next."""
+    """In protocol 1 a partition would take the repeated marker for the end of the next transaction."""
     monkeypatch.setattr(shard_module, "WRITE_LATER_S", TIMEOUT_S)
     broker = start(tmp_path, SETTINGS)
     await create(broker, "topic")
@@ -194,7 +194,7 @@ async def test_an_end_that_the_next_transaction_overtakes_in_the_log_is_not_repe
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-async def test_a_transaction_goes_on_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
+async def test_an_open_transaction_continues_after_a_restart(tmp_path: Path, cleanly: bool) -> None:
     broker = start(tmp_path, SETTINGS)
     await create(broker, "topic")
     producer = await initialized(broker)
@@ -211,7 +211,7 @@ async def test_a_transaction_goes_on_after_a_restart(tmp_path: Path, cleanly: bo
 
 
 @pytest.mark.parametrize("is_made_again", [True, False])
-async def test_a_topic_that_is_deleted_needs_no_marker(tmp_path: Path, is_made_again: bool) -> None:
+async def test_a_deleted_topic_needs_no_marker(tmp_path: Path, is_made_again: bool) -> None:
     disk = FaultyDisk()
     async with with_cursed(tmp_path, disk) as (broker, producer, _, healthy):
         disk.write_error = FULL
@@ -243,7 +243,7 @@ async def test_the_next_transaction_begins_as_soon_as_the_markers_are_written(
         assert (markers(healthy), markers(cursed), state(broker)) == ([True], [True], ONGOING)
 
 
-async def test_a_broker_that_stops_sends_away_who_waits_for_markers(
+async def test_a_stopping_broker_refuses_requests_that_wait_for_markers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions_module, "PARK_TIMEOUT_S", TIMEOUT_S)
@@ -259,7 +259,7 @@ async def test_a_broker_that_stops_sends_away_who_waits_for_markers(
         disk.heal()
 
 
-async def test_a_broker_that_stops_waits_for_no_marker(tmp_path: Path) -> None:
+async def test_a_stopping_broker_does_not_wait_for_missing_markers(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with with_cursed(tmp_path, disk) as (broker, producer, cursed, _):
         disk.write_error = FULL
@@ -274,8 +274,8 @@ async def test_a_broker_that_stops_waits_for_no_marker(tmp_path: Path) -> None:
         assert markers(again.partition("cursed", 0)) == [True]
 
 
-async def test_a_coordinator_that_is_loaded_again_writes_no_marker_into_a_later_transaction(tmp_path: Path) -> None:
-    """In the first protocol a partition could not tell."""
+async def test_a_reloaded_coordinator_writes_no_marker_into_a_later_transaction(tmp_path: Path) -> None:
+    """In protocol 1 a partition could not tell the two transactions apart."""
     disk = FaultyDisk()
     async with with_cursed(tmp_path, disk) as (broker, producer, cursed, _):
         disk.write_error = FULL
@@ -291,7 +291,7 @@ async def test_a_coordinator_that_is_loaded_again_writes_no_marker_into_a_later_
         assert markers(cursed) == [True]
 
 
-async def test_a_decision_that_the_disk_refuses_has_no_markers(tmp_path: Path) -> None:
+async def test_a_decision_refused_by_the_disk_writes_no_markers(tmp_path: Path) -> None:
     disk = FaultyDisk()
     disk.cursed = TRANSACTIONS_TOPIC
     async with running(tmp_path, SETTINGS, disk=disk) as broker:
@@ -311,7 +311,7 @@ async def test_a_decision_that_the_disk_refuses_has_no_markers(tmp_path: Path) -
 
 
 @ENDS
-async def test_offsets_of_groups_end_with_their_transaction(tmp_path: Path, is_commit: bool) -> None:
+async def test_the_end_of_a_transaction_commits_its_group_offsets(tmp_path: Path, is_commit: bool) -> None:
     group, orders = GroupId("group"), TopicName("orders")
     async with running(tmp_path, SETTINGS) as broker:
         await create(broker, orders)
@@ -330,7 +330,7 @@ async def test_offsets_of_groups_end_with_their_transaction(tmp_path: Path, is_c
         assert (None if found.committed is None else found.committed.offset) == (7 if is_commit else None)
 
 
-async def test_a_marker_for_a_partition_that_is_not_there_is_refused(tmp_path: Path) -> None:
+async def test_a_marker_for_an_unknown_partition_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         await create(broker, "topic")
         for where in (("topic", 1), ("topic", -1), ("nowhere", 0), (OFFSETS_TOPIC, 0)):
@@ -348,7 +348,7 @@ def wake(broker: Broker) -> None:
         shard.wake()
 
 
-async def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fenced(tmp_path: Path) -> None:
+async def test_a_transaction_past_its_time_out_is_aborted_and_its_producer_fenced(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     async with running(tmp_path, SETTINGS, clock=clock) as broker:
         topic = await create(broker, "topic")
@@ -366,7 +366,7 @@ async def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_produc
         assert append.error.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_the_time_limit_goes_on_over_a_restart(tmp_path: Path) -> None:
+async def test_a_restart_does_not_extend_the_time_out_of_a_transaction(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     async with running(tmp_path, SETTINGS, clock=clock) as broker:
         await create(broker, "topic")

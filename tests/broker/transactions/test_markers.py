@@ -1,4 +1,4 @@
-"""The markers of one decision reach every partition, whatever happens to some of them."""
+"""The markers of one decision reach every partition, with retries for the ones that fail."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ MARKERS = WriteMarkers(TransactionalId("tx"), ProducerId(7), 1, True, frozenset(
 
 
 class Partitions:
-    """Takes markers, after it has refused some."""
+    """Refuses markers with the given errors first, then accepts them."""
 
     def __init__(self, *refusals: Exception) -> None:
         self.refusals = {ONE: list(refusals)}
@@ -43,7 +43,7 @@ def writing(partitions: Partitions, done: asyncio.Future[WriteMarkers], pause_s:
     return made
 
 
-async def test_all_are_written_at_once_where_nothing_is_wrong() -> None:
+async def test_all_markers_are_written_at_once_without_errors() -> None:
     partitions = Partitions()
     done: asyncio.Future[WriteMarkers] = asyncio.Future()
     writing(partitions, done)
@@ -51,7 +51,7 @@ async def test_all_are_written_at_once_where_nothing_is_wrong() -> None:
     assert sorted(partitions.attempts) == [ONE, TWO]
 
 
-async def test_only_what_failed_is_written_again_even_after_an_error_that_nobody_thought_of() -> None:
+async def test_only_failed_markers_are_retried_even_after_an_unexpected_error() -> None:
     partitions = Partitions(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full"), RuntimeError("a bug"))
     done: asyncio.Future[WriteMarkers] = asyncio.Future()
     writing(partitions, done)
@@ -59,14 +59,14 @@ async def test_only_what_failed_is_written_again_even_after_an_error_that_nobody
     assert (partitions.attempts.count(ONE), partitions.attempts.count(TWO)) == (3, 1)
 
 
-async def test_a_partition_that_is_gone_needs_no_marker() -> None:
+async def test_a_deleted_partition_needs_no_marker() -> None:
     partitions = Partitions(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it is gone"))
     done: asyncio.Future[WriteMarkers] = asyncio.Future()
     writing(partitions, done)
     assert done.result() is MARKERS
 
 
-async def test_what_was_cancelled_is_neither_tried_again_nor_done() -> None:
+async def test_a_cancelled_writer_neither_retries_nor_completes() -> None:
     failing = Partitions(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full"))
     silent = Partitions()
     silent.is_answering = False

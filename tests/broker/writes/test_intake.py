@@ -1,4 +1,4 @@
-"""What may enter a log, and in which form."""
+"""Which produced batches may enter a log, and in which form."""
 
 import dataclasses
 from typing import Any
@@ -46,7 +46,7 @@ def test_a_good_batch_is_admitted_byte_for_byte() -> None:
 
 @pytest.mark.parametrize("sent", Codec)
 @pytest.mark.parametrize(("kept", "codec"), [("uncompressed", 0), ("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)])
-def test_a_topic_stores_its_own_compression_and_the_same_records(sent: Codec, kept: str, codec: int) -> None:
+def test_a_topic_stores_records_in_its_own_compression(sent: Codec, kept: str, codec: int) -> None:
     original = batch_of(b"a" * 500, None, b"", codec=sent, producer_id=5, producer_epoch=1, base_sequence=9)
     header, admitted = admit(original, topic(compression_type=kept))
 
@@ -57,7 +57,7 @@ def test_a_topic_stores_its_own_compression_and_the_same_records(sent: Codec, ke
         assert admitted == original
 
 
-def test_a_topic_of_log_append_time_takes_the_brokers_time() -> None:
+def test_log_append_time_replaces_the_timestamps_of_the_producer() -> None:
     header, admitted = admit(batch_of(b"v", timestamp=2**50), topic(message_timestamp_type="LogAppendTime"))
 
     assert (header.is_log_append_time, header.max_timestamp) == (True, NOW_MS)
@@ -78,7 +78,7 @@ def test_a_topic_of_log_append_time_takes_the_brokers_time() -> None:
         (2**55, {"message_timestamp_after_max_ms": 2**63 - 1}, True),
     ],
 )
-def test_times_outside_the_limits_are_refused(
+def test_timestamps_outside_the_limits_are_refused(
     validation: str, timestamp: int, limits: dict[str, int], accepted: bool
 ) -> None:
     config = topic(headwater_record_validation=validation, **limits)
@@ -89,13 +89,13 @@ def test_times_outside_the_limits_are_refused(
         assert refusal(batch, config) is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_time_hidden_between_good_ones_is_found() -> None:
+def test_a_bad_timestamp_between_good_ones_is_found() -> None:
     times = (NOW_MS, NOW_MS + 10**9, NOW_MS)
     batch = bytes(batches.build([Record(n, time, None, b"v") for n, time in enumerate(times)], max_timestamp=NOW_MS))
     assert refusal(batch, topic()) is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_latest_time_that_is_none_of_the_records_is_corrected() -> None:
+def test_a_wrong_max_timestamp_is_corrected() -> None:
     records = [Record(0, NOW_MS - 5, None, b"a"), Record(1, NOW_MS, None, b"b")]
     for claimed in (NOW_MS - 5, NOW_MS + 1000, -1):
         header, admitted = admit(bytes(batches.build(records, max_timestamp=claimed)))
@@ -103,7 +103,7 @@ def test_a_latest_time_that_is_none_of_the_records_is_corrected() -> None:
         assert values(admitted) == [b"a", b"b"]
 
 
-def test_records_are_looked_at_only_as_far_as_the_topic_asks() -> None:
+def test_records_are_validated_only_as_far_as_the_topic_asks() -> None:
     good = batch_of(b"v", b"w")
     lying = bytes(batches.with_payload(good, b"\xff" * 20, Codec.NONE))
 
@@ -113,7 +113,7 @@ def test_records_are_looked_at_only_as_far_as_the_topic_asks() -> None:
     assert refusal(lying, compacted) is ErrorCode.INVALID_RECORD
 
 
-def test_a_batch_is_measured_as_it_is_sent_and_as_it_is_stored() -> None:
+def test_max_message_bytes_bounds_a_batch_as_sent_and_as_stored() -> None:
     batch = batch_of(bytes(10_000), codec=Codec.ZSTD)
     assert len(batch) < 200
     assert admit(batch, topic(max_message_bytes=len(batch)))[1] == batch
@@ -121,7 +121,7 @@ def test_a_batch_is_measured_as_it_is_sent_and_as_it_is_stored() -> None:
     assert refusal(batch, topic(max_message_bytes=5000, compression_type="uncompressed")) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_what_a_batch_may_unfold_to_is_limited_also_where_it_is_compressed_anew() -> None:
+def test_the_decompressed_size_is_bounded_also_for_recompressed_batches() -> None:
     small = BrokerConfig.from_values({"headwater.batch.decompressed.bytes.max": "1024"})
     batch = batch_of(bytes(10_000), codec=Codec.ZSTD)
     for config in (topic(), topic(headwater_record_validation="header", compression_type="gzip")):

@@ -1,4 +1,4 @@
-"""Writes and flushes of all partitions, gathered; results handed on in the same instant."""
+"""Writes and flushes of all partitions, batched per turn; results that reach their listener without the loop."""
 
 import asyncio
 import errno
@@ -18,7 +18,7 @@ from tests.support.broker.embedded_broker import TIMEOUT_S, batch_of, create, pr
 from tests.support.broker.faulty_disk import FaultyDisk
 
 
-async def test_partitions_are_flushed_side_by_side_in_one_go(tmp_path: Path) -> None:
+async def test_partitions_are_flushed_concurrently(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         first = await create(broker, "cursed", 2)
@@ -32,7 +32,7 @@ async def test_partitions_are_flushed_side_by_side_in_one_go(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("machine", [platform.machine(), "abacus"])
-async def test_flushes_go_to_the_kernel_where_it_takes_them_and_else_to_the_thread(
+async def test_flushes_use_the_kernel_where_supported_and_the_thread_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
@@ -45,7 +45,7 @@ async def test_flushes_go_to_the_kernel_where_it_takes_them_and_else_to_the_thre
 
 
 class LateKernel(KernelSync):
-    """Real syncs of the real kernel, which are not heard of for as long as it is late."""
+    """Syncs with the real kernel; while `is_late`, their completions are held back."""
 
     is_late = False
     error: OSError | None = None
@@ -80,13 +80,13 @@ def late_kernel(flushes: KernelEngine) -> LateKernel:
     return flushes._kernel
 
 
-async def until_heard(flushes: KernelEngine) -> None:
+async def until_collected(flushes: KernelEngine) -> None:
     while flushes._pending:
         flushes._ready()
         await asyncio.sleep(0)
 
 
-async def test_what_the_kernel_is_late_with_the_thread_does_and_all_that_follows_until_the_kernel_is_back(
+async def test_the_flush_thread_takes_over_flushes_while_the_kernel_is_late(
     broker_of_late_kernel: Broker,
 ) -> None:
     flushes = engine_of(broker_of_late_kernel)
@@ -98,29 +98,29 @@ async def test_what_the_kernel_is_late_with_the_thread_does_and_all_that_follows
         assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
         assert partition._log.flushed_offset == partition.high_watermark == count
     assert (flushes._count, len(flushes._pending)) == (begun + 1, 1)
-    # Nobody waits for it any more.
+    # The drain does not wait for the kernel's late sync.
     await run(broker_of_late_kernel.journal.drain())
 
     kernel.is_late = False
-    await run(until_heard(flushes))
+    await run(until_collected(flushes))
     assert partition._log.failure is None
     assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
     assert flushes._count == begun + 2
 
 
-async def test_a_failure_that_the_kernel_is_late_with_counts_all_the_same(broker_of_late_kernel: Broker) -> None:
+async def test_a_late_failure_of_the_kernel_still_fails_the_log(broker_of_late_kernel: Broker) -> None:
     flushes = engine_of(broker_of_late_kernel)
     partition = await create(broker_of_late_kernel, "topic")
     kernel = late_kernel(flushes)
     kernel.is_late = True
     assert (await produce(broker_of_late_kernel, partition, batch_of(b"v"))).error is None
     kernel.is_late, kernel.error = False, OSError(errno.EIO, "a broken disk")
-    await run(until_heard(flushes))
+    await run(until_collected(flushes))
     with pytest.raises(Refusal, match="a broken disk"):
         await produce(broker_of_late_kernel, partition, batch_of(b"v"))
 
 
-async def test_a_writer_that_fails_does_not_keep_the_others_of_its_turn_from_being_written(
+async def test_a_failing_writer_does_not_prevent_other_writes_of_the_turn(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
@@ -134,18 +134,18 @@ async def test_a_writer_that_fails_does_not_keep_the_others_of_its_turn_from_bei
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_draining_waits_for_writes_and_flushes(tmp_path: Path) -> None:
+async def test_drain_waits_for_writes_and_flushes(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
         outcomes = [stage(broker, partition, batch_of(b"v")) for _ in range(3)]
-        # At once, before the turn ends that would write them anyway.
+        # Drain before the end of the turn, which would write them anyway.
         await broker.journal.drain()
         assert all(outcome.is_done for outcome in outcomes)
         assert partition._log.flushed_offset == 3
 
 
-async def test_settling_waits_for_these_partitions_and_no_others(tmp_path: Path) -> None:
+async def test_settle_waits_only_for_the_given_partitions(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         slow = await create(broker, "cursed")
@@ -162,7 +162,7 @@ async def test_settling_waits_for_these_partitions_and_no_others(tmp_path: Path)
         assert outcome.is_done
 
 
-async def test_there_is_nothing_to_flush_twice(tmp_path: Path) -> None:
+async def test_a_flushed_partition_is_not_flushed_again(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -173,7 +173,7 @@ async def test_there_is_nothing_to_flush_twice(tmp_path: Path) -> None:
         assert len(disk.synced) == count
 
 
-async def test_a_result_that_is_there_is_handed_on_at_once() -> None:
+async def test_a_pending_result_reaches_its_listener_at_once() -> None:
     heard: list[int] = []
     pending: Pending[int] = Pending()
     pending.then(heard.append)
@@ -188,7 +188,7 @@ async def test_a_result_that_is_there_is_handed_on_at_once() -> None:
     assert await done.wait() == 8
 
 
-async def test_a_result_has_one_giver_and_one_listener() -> None:
+async def test_a_pending_result_is_resolved_once_and_has_one_listener() -> None:
     pending: Pending[int] = Pending()
     waiting = asyncio.create_task(pending.wait())
     await asyncio.sleep(0)
@@ -200,7 +200,7 @@ async def test_a_result_has_one_giver_and_one_listener() -> None:
         pending.resolve(2)
 
 
-async def test_whoever_stops_waiting_for_a_result_does_no_harm() -> None:
+async def test_a_pending_result_resolves_after_its_listener_was_cancelled() -> None:
     pending: Pending[int] = Pending()
     waiting = asyncio.create_task(pending.wait())
     await asyncio.sleep(0)

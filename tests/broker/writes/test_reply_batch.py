@@ -1,4 +1,4 @@
-"""Replies that leave together."""
+"""Replies of many connections that are sent when the batch ends."""
 
 from headwater.broker.writes.reply_batch import ReplyBatch
 
@@ -14,13 +14,13 @@ class Sender:
             raise self._error
 
 
-def test_each_sends_once_and_whoever_cannot_keeps_nobody_from_it() -> None:
-    gathering = ReplyBatch()
+def test_each_connection_sends_once_and_a_failing_one_does_not_prevent_others() -> None:
+    batch = ReplyBatch()
     broken, sound = Sender(RuntimeError("planted")), Sender()
-    assert not gathering.takes(sound)
+    assert not batch.takes(sound)
     for _ in range(2):
-        with gathering:
+        with batch:
             for sender in (broken, sound, broken, sound):
-                assert gathering.takes(sender)
+                assert batch.takes(sender)
     assert (broken.count, sound.count) == (2, 2)
-    assert not gathering.takes(sound)
+    assert not batch.takes(sound)

@@ -1,4 +1,4 @@
-"""What no honest client sends: Kafka's error code, the partition untouched, and nobody else the worse for it."""
+"""Requests that no honest client sends: refused with Kafka's codes, without harm to the partition or other clients."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -38,20 +38,20 @@ from tests.support.kafka.raw_client import (
 
 GOOD = batch_of(b"one", b"two")
 
-# Where each field of a batch header is.
+# The position and format of each field of a batch header.
 LENGTH, MAGIC, CRC, ATTRIBUTES, LAST_OFFSET_DELTA, MAX_TIMESTAMP = 8, 16, 17, 21, 23, 35
 PRODUCER_ID, BASE_SEQUENCE, RECORD_COUNT = 43, 53, 57
 
 
 @pytest.fixture
 def neighbour(broker: Broker) -> Iterator[RawClient]:
-    """Another client of the same broker. It must notice nothing."""
+    """Another client of the same broker, which must not be affected."""
     with RawClient(broker) as neighbour:
         yield neighbour
 
 
 def patched(batch: bytes, position: int, layout: str, value: int, *, sealed: bool = True) -> bytes:
-    """The batch with another value in one header field, and the checksum made right again unless told otherwise."""
+    """The batch with another value in one header field; the checksum is corrected if `sealed`."""
     changed = bytearray(batch)
     struct.pack_into(layout, changed, position, value)
     if sealed:
@@ -60,7 +60,7 @@ def patched(batch: bytes, position: int, layout: str, value: int, *, sealed: boo
 
 
 def with_payload(payload: bytes, count: int, codec: int = Codec.NONE) -> bytes:
-    """A batch whose checksum is right and whose records are whatever is given."""
+    """A batch with a valid checksum around the given bytes as records."""
     stored = compression.compress(codec, payload) if codec else payload
     return bytes(batches.with_payload(batch_of(*[b""] * count), stored, codec))
 
@@ -164,7 +164,7 @@ def test_a_bad_batch_is_refused_with_kafkas_code_and_leaves_no_trace(
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_compressed_batch_that_lies_is_refused_whatever_its_codec(
+def test_a_compressed_batch_with_invalid_records_is_refused_in_every_codec(
     client: RawClient, topic: str, codec: Codec
 ) -> None:
     assert client.produce(topic, with_payload(record(), 2, codec)).error_code == INVALID
@@ -187,7 +187,7 @@ def test_one_bad_partition_does_not_fail_the_others_of_its_request(client: RawCl
     assert [client.offset(name, partition=index) for index in range(3)] == [2, 0, 2]
 
 
-def test_a_bomb_is_refused_before_it_unfolds(name: str) -> None:
+def test_a_decompression_bomb_is_refused_before_it_is_decompressed(name: str) -> None:
     with Broker({"headwater.batch.decompressed.bytes.max": "65536"}) as broker, RawClient(broker) as client:
         client.create(name)
         small = batch_of(bytes(60_000), codec=Codec.ZSTD)
@@ -199,7 +199,7 @@ def test_a_bomb_is_refused_before_it_unfolds(name: str) -> None:
         assert client.produce(name, small).error_code == ErrorCode.NONE
 
 
-def test_a_compacted_topic_takes_no_record_without_key(client: RawClient, name: str) -> None:
+def test_a_compacted_topic_refuses_records_without_key(client: RawClient, name: str) -> None:
     client.create(name, cleanup_policy="compact")
 
     for codec in (Codec.NONE, Codec.LZ4):
@@ -208,7 +208,7 @@ def test_a_compacted_topic_takes_no_record_without_key(client: RawClient, name: 
     assert client.produce(name, batch_of(b"v", key=b"")).error_code == ErrorCode.NONE
 
 
-def test_a_compacted_topic_names_the_record_without_key(client: RawClient, name: str) -> None:
+def test_the_refusal_of_a_compacted_topic_names_the_record_without_key(client: RawClient, name: str) -> None:
     client.create(name, cleanup_policy="compact")
     records = [Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v")]
 
@@ -218,7 +218,7 @@ def test_a_compacted_topic_names_the_record_without_key(client: RawClient, name:
     assert "key" in (refused.record_errors[0].batch_index_error_message or "")
 
 
-def test_zstd_is_refused_where_the_version_is_too_old_to_know_it(client: RawClient, topic: str) -> None:
+def test_zstd_is_refused_in_versions_that_do_not_know_it(client: RawClient, topic: str) -> None:
     data = batch_of(b"v", codec=Codec.ZSTD)
 
     assert client.produce(topic, data, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -226,13 +226,13 @@ def test_zstd_is_refused_where_the_version_is_too_old_to_know_it(client: RawClie
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])
-def test_acks_that_do_not_exist_are_refused(client: RawClient, topic: str, acks: int) -> None:
+def test_unknown_acks_values_are_refused(client: RawClient, topic: str, acks: int) -> None:
     assert client.produce(topic, GOOD, acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert client.offset(topic) == 0
 
 
-def test_the_name_of_an_unknown_topic_may_be_as_long_as_a_string_can_be(client: RawClient, topic: str) -> None:
-    """The refusal quotes it, and must still fit into a string of the reply, beside the one for a topic that exists."""
+def test_an_unknown_topic_name_of_maximum_length_is_refused_in_the_reply(client: RawClient, topic: str) -> None:
+    """The refusal quotes the name and must still fit into the error message, without harm to another topic's reply."""
     request = produce_request({"x" * 32_767: {0: GOOD}, topic: {0: GOOD}})
     unknown, known = client.ask(request, ProduceResponse, 8).responses
 
@@ -240,22 +240,20 @@ def test_the_name_of_an_unknown_topic_may_be_as_long_as_a_string_can_be(client: 
     assert known.partition_responses[0].error_code == ErrorCode.NONE
 
 
-def test_a_request_with_more_elements_than_any_client_needs_is_not_even_read(broker: Broker) -> None:
+def test_a_request_with_too_many_elements_closes_the_connection(broker: Broker) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="") for _ in range(100_001)])
     with RawClient(broker) as client:
         client.send(request, 9)
         assert client.is_closed()
 
 
-def test_a_topic_that_is_asked_for_twice_is_told_once(client: RawClient, topic: str) -> None:
+def test_a_topic_named_twice_is_described_once(client: RawClient, topic: str) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic), MetadataRequestTopic(name=topic)])
     assert [one.name for one in client.ask(request, MetadataResponse, 9).topics] == [topic]
 
 
-def test_a_client_that_wants_no_answer_is_hung_up_on_when_its_batch_is_refused(
-    broker: Broker, client: RawClient, topic: str
-) -> None:
-    """As Kafka does: with acks=0 there is no other way to tell."""
+def test_a_refused_batch_with_acks_0_closes_the_connection(broker: Broker, client: RawClient, topic: str) -> None:
+    """As in Kafka: with acks=0 a closed connection is the only way to report an error."""
     with RawClient(broker) as silent:
         silent.send(produce_request({topic: {0: GOOD}}, acks=0), 9)
         silent.send(produce_request({topic: {0: GOOD[:-1]}}, acks=0), 9)
@@ -264,7 +262,7 @@ def test_a_client_that_wants_no_answer_is_hung_up_on_when_its_batch_is_refused(
     assert [record.offset for record in client.records(topic)] == [0, 1], "what was right before it stays"
 
 
-def test_a_plain_batch_in_a_transaction_of_nobody_is_refused(client: RawClient, topic: str) -> None:
+def test_a_plain_batch_with_a_transactional_id_is_refused(client: RawClient, topic: str) -> None:
     request = produce_request({topic: {0: GOOD}}, transactional_id="tx")
     response = client.ask(request, ProduceResponse, 9)
 
@@ -274,7 +272,7 @@ def test_a_plain_batch_in_a_transaction_of_nobody_is_refused(client: RawClient, 
 
 
 @pytest.mark.parametrize(("known", "partition"), [(False, 0), (True, 1), (True, -1), (True, 2**31 - 1)])
-def test_produce_and_fetch_know_no_partition_that_is_not_there(
+def test_produce_fetch_and_list_offsets_refuse_unknown_partitions(
     client: RawClient, topic: str, known: bool, partition: int
 ) -> None:
     name = topic if known else "nobody"
@@ -284,7 +282,7 @@ def test_produce_and_fetch_know_no_partition_that_is_not_there(
     assert client.look_up(name, -1, partition=partition).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_produce_and_fetch_know_no_topic_id_that_is_not_there(client: RawClient) -> None:
+def test_produce_and_fetch_refuse_unknown_topic_ids(client: RawClient) -> None:
     topic_id = uuid4()
     produce = ProduceRequest(
         acks=-1,
@@ -313,7 +311,7 @@ def test_an_offset_outside_the_log_is_out_of_range(client: RawClient, topic: str
 
 @pytest.mark.parametrize("version", [4, 6, 7, 12, 14, 15, 17])
 def test_a_client_may_not_fetch_as_a_replica(client: RawClient, topic: str, version: int) -> None:
-    """CVE-2018-1288: a client that passes for a broker could disturb replication."""
+    """CVE-2018-1288: a client that poses as a replica could disturb replication."""
     client.produce(topic, GOOD)
     by_id = version >= 13
     topic_id = client.create(f"{topic}-by-id") if by_id else None
@@ -327,13 +325,13 @@ def test_a_client_may_not_fetch_as_a_replica(client: RawClient, topic: str, vers
     assert not partition.records
 
 
-def test_a_fetch_of_nothing_is_answered_with_nothing(client: RawClient) -> None:
+def test_a_fetch_without_topics_is_answered_without_topics(client: RawClient) -> None:
     response = client.ask(fetch_request({}, wait_ms=60_000), FetchResponse, 12)
     assert (response.error_code, response.session_id, response.responses) == (0, 0, [])
 
 
 @pytest.mark.parametrize("size", [0, -1, -1000, -(2**31)])
-def test_limits_below_zero_still_give_the_first_batch(client: RawClient, topic: str, size: int) -> None:
+def test_negative_fetch_limits_still_return_the_first_batch(client: RawClient, topic: str, size: int) -> None:
     client.produce(topic, GOOD)
     client.produce(topic, GOOD)
 
@@ -373,7 +371,7 @@ UNTRUSTED: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("data", UNTRUSTED.values(), ids=UNTRUSTED)
-def test_a_stream_that_cannot_be_trusted_is_closed_and_no_other(
+def test_only_the_connection_with_malformed_bytes_is_closed(
     client: RawClient, neighbour: RawClient, topic: str, data: Callable[[], bytes]
 ) -> None:
     neighbour.produce(topic, GOOD)
@@ -384,7 +382,7 @@ def test_a_stream_that_cannot_be_trusted_is_closed_and_no_other(
     assert neighbour.offset(topic) == 2
 
 
-def test_a_frame_that_never_ends_is_no_error_and_no_answer(broker: Broker, client: RawClient) -> None:
+def test_an_incomplete_frame_gets_neither_error_nor_answer(broker: Broker, client: RawClient) -> None:
     whole = frame(ApiVersionsRequest(), 0)
     with RawClient(broker) as other:
         other.send_bytes(whole[:-1])
@@ -395,8 +393,8 @@ def test_a_frame_that_never_ends_is_no_error_and_no_answer(broker: Broker, clien
     assert client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
 
 
-def test_bytes_behind_a_message_are_ignored(client: RawClient) -> None:
-    """As Kafka's broker ignores them: librdkafka's Metadata request has some."""
+def test_trailing_bytes_of_a_request_are_ignored(client: RawClient) -> None:
+    """As Kafka's broker does: librdkafka's Metadata request has trailing bytes."""
     content = frame(MetadataRequest(topics=[]), 4)[4:] + b"more"
     client.send_bytes(len(content).to_bytes(4, "big") + content)
 
@@ -405,10 +403,10 @@ def test_bytes_behind_a_message_are_ignored(client: RawClient) -> None:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(garbage=st.binary(min_size=1, max_size=200), key=st.integers(0, 80), version=st.integers(-1, 20))
-def test_any_garbage_leaves_the_broker_standing(
+def test_arbitrary_bytes_do_not_harm_the_broker(
     broker: Broker, client: RawClient, garbage: bytes, key: int, version: int
 ) -> None:
-    """Whatever a client sends, framed or not, another one is served afterwards."""
+    """After any bytes from one client, framed or not, the broker serves another."""
     with RawClient(broker) as vandal:
         vandal.send_bytes(request_frame(key, version, garbage))
     with RawClient(broker) as vandal:

@@ -1,4 +1,4 @@
-"""Fetch sessions by themselves and over the wire, and what a fetch waits for and how much it gives."""
+"""Fetch sessions in isolation and over the wire, and the waits and limits of a fetch."""
 
 from uuid import UUID
 
@@ -55,10 +55,10 @@ def refusal(sessions: FetchSessions, request: FetchRequest, *, uses_topic_ids: b
     return refused.value.code
 
 
-# -- by themselves
+# -- in isolation
 
 
-def test_a_session_remembers_what_was_asked_and_takes_in_what_changes() -> None:
+def test_a_session_remembers_its_partitions_and_applies_changes() -> None:
     sessions = FetchSessions(10, ManualClock())
     session_id = opened(sessions, {FIRST: {0: 10, 1: 20}, SECOND: {0: 30}})
 
@@ -70,7 +70,7 @@ def test_a_session_remembers_what_was_asked_and_takes_in_what_changes() -> None:
     assert offsets_of(second) == offsets_of(third) == {(FIRST, 0): 10, (FIRST, 1): 25, (FIRST, 2): 5}
 
 
-def test_a_session_out_of_step_is_refused_and_unharmed() -> None:
+def test_a_wrong_session_epoch_is_refused_without_harm_to_the_session() -> None:
     sessions = FetchSessions(10, ManualClock())
     session_id = opened(sessions, {FIRST: {0: 10}})
 
@@ -83,7 +83,7 @@ def test_a_session_out_of_step_is_refused_and_unharmed() -> None:
     )
 
 
-def test_the_epoch_after_the_last_is_one() -> None:
+def test_the_session_epoch_wraps_to_one() -> None:
     sessions = FetchSessions(10, ManualClock())
     session_id = opened(sessions, {FIRST: {0: 0}})
     session = sessions._sessions[session_id]
@@ -108,7 +108,7 @@ def test_a_full_fetch_ends_the_session_that_it_names(epoch: int) -> None:
     assert refusal(sessions, asks({}, (session_id, 1))) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_with_nothing_left_in_it_ends() -> None:
+def test_a_session_without_partitions_ends() -> None:
     sessions = FetchSessions(10, ManualClock())
     session_id = opened(sessions, {FIRST: {0: 0}})
 
@@ -117,12 +117,12 @@ def test_a_session_with_nothing_left_in_it_ends() -> None:
     assert (plan.session, plan.partitions, len(sessions)) == (None, [], 0)
 
 
-def test_a_fetch_of_nothing_opens_no_session() -> None:
+def test_a_fetch_without_partitions_opens_no_session() -> None:
     sessions = FetchSessions(10, ManualClock())
     assert sessions.begin(asks({}), uses_topic_ids=True).session is None
 
 
-def test_the_session_unused_for_longest_makes_room_but_none_in_use_does() -> None:
+def test_the_least_recently_used_session_is_evicted_unless_it_is_in_use() -> None:
     clock = ManualClock()
     sessions = FetchSessions(2, clock)
     oldest = opened(sessions, {FIRST: {0: 0}})
@@ -145,7 +145,7 @@ def test_a_broker_without_slots_has_no_sessions() -> None:
     assert offsets_of(plan) == {(FIRST, 0): 3}
 
 
-def test_all_sessions_together_remember_no_more_partitions_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_partitions_of_all_sessions_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 3)
     clock = ManualClock()
     sessions = FetchSessions(10, clock)
@@ -161,7 +161,7 @@ def test_all_sessions_together_remember_no_more_partitions_than_allowed(monkeypa
     assert len(sessions) == 0
 
 
-def test_partitions_that_were_served_go_last() -> None:
+def test_served_partitions_move_to_the_end_of_the_order() -> None:
     sessions = FetchSessions(10, ManualClock())
     session_id = opened(sessions, {FIRST: {0: 0, 1: 0, 2: 0}})
     session = sessions._sessions[session_id]
@@ -188,7 +188,7 @@ def data(**options: object) -> PartitionData:
         ({"diverging_epoch": EpochEndOffset(epoch=0, end_offset=0)}, True),
     ],
 )
-def test_only_what_changed_is_told_again(change: dict[str, object], is_news: bool) -> None:
+def test_an_incremental_response_has_only_changed_partitions(change: dict[str, object], is_news: bool) -> None:
     sessions = FetchSessions(10, ManualClock())
     (partition,) = sessions.begin(asks({FIRST: {0: 0}}), uses_topic_ids=True).partitions
 
@@ -196,7 +196,7 @@ def test_only_what_changed_is_told_again(change: dict[str, object], is_news: boo
     assert partition.has_news(data(**change)) is is_news
 
 
-def test_an_error_is_told_as_long_as_it_lasts_and_so_is_its_end() -> None:
+def test_an_error_is_repeated_while_it_lasts_and_its_end_is_reported() -> None:
     sessions = FetchSessions(10, ManualClock())
     (partition,) = sessions.begin(asks({FIRST: {0: 0}}), uses_topic_ids=True).partitions
     partition.has_news(data())
@@ -220,7 +220,7 @@ def values(response: FetchResponse) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
-def test_an_incremental_fetch_tells_only_what_is_new(client: RawClient, name: str, version: int) -> None:
+def test_an_incremental_fetch_returns_only_partitions_with_changes(client: RawClient, name: str, version: int) -> None:
     topic_id = client.create(name, partitions=3)
     by_id = version >= 13
 
@@ -240,7 +240,7 @@ def test_an_incremental_fetch_tells_only_what_is_new(client: RawClient, name: st
     assert indexes(ask({1: 1}, (full.session_id, 3))) == []
 
 
-def test_a_session_that_is_lost_is_told_by_kafkas_codes(client: RawClient, topic: str) -> None:
+def test_an_unknown_session_is_refused_with_kafkas_codes(client: RawClient, topic: str) -> None:
     full = client.ask(asks({topic: {0: 0}}), FetchResponse, 12)
 
     wrong_epoch = client.ask(asks({}, (full.session_id, 5)), FetchResponse, 12)
@@ -270,9 +270,7 @@ def test_under_a_byte_limit_every_partition_of_a_session_gets_its_turn(client: R
     assert sorted(served) == [0, 1, 2, 3]
 
 
-def test_a_partition_whose_topic_is_deleted_is_told_in_the_session(
-    broker: Broker, client: RawClient, name: str
-) -> None:
+def test_a_deleted_topic_is_reported_within_the_session(broker: Broker, client: RawClient, name: str) -> None:
     topic_id = client.create(name)
     kept = client.create(f"{name}-kept")
     full = client.ask(asks({topic_id: {0: 0}, kept: {0: 0}}), FetchResponse, 13)
@@ -283,7 +281,7 @@ def test_a_partition_whose_topic_is_deleted_is_told_in_the_session(
     assert (topic.topic_id, topic.partitions[0].error_code) == (topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-# -- waiting, and how much
+# -- waits and limits
 
 
 def test_a_fetch_waits_until_there_are_enough_bytes(broker: Broker, client: RawClient, topic: str) -> None:
@@ -303,7 +301,7 @@ def test_a_fetch_waits_until_there_are_enough_bytes(broker: Broker, client: RawC
     assert on_loop(broker, lambda: len(partition.watchers)) == 0
 
 
-def test_a_fetch_that_waited_long_enough_gives_what_there_is(client: RawClient, topic: str) -> None:
+def test_a_fetch_returns_available_records_when_its_wait_expires(client: RawClient, topic: str) -> None:
     client.produce(topic, batch_of(b"little"))
 
     fetched = client.fetch(topic, 0, wait_ms=20, min_bytes=1_000_000)
@@ -311,13 +309,13 @@ def test_a_fetch_that_waited_long_enough_gives_what_there_is(client: RawClient, 
     assert [record.value for record in records_of(fetched)] == [b"little"]
 
 
-def test_an_error_in_one_partition_is_told_at_once(client: RawClient, topic: str) -> None:
+def test_an_error_in_one_partition_ends_the_wait_at_once(client: RawClient, topic: str) -> None:
     response = client.ask(fetch_request({topic: {0: 0, 7: 0}}, wait_ms=600_000), FetchResponse, 12)
     codes = {data.partition_index: data.error_code for data in response.responses[0].partitions}
     assert codes == {0: 0, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def test_a_fetch_gives_whole_batches_and_the_first_even_if_it_is_too_large(client: RawClient, name: str) -> None:
+def test_a_fetch_returns_whole_batches_and_the_first_even_beyond_the_limit(client: RawClient, name: str) -> None:
     client.create(name, partitions=2)
     batch = batch_of(bytes(1000))
     for partition in (0, 0, 0, 1):
@@ -334,7 +332,7 @@ def test_a_fetch_gives_whole_batches_and_the_first_even_if_it_is_too_large(clien
     assert sizes() == [3, 1]
 
 
-def test_the_broker_limits_what_one_fetch_gives(name: str) -> None:
+def test_the_broker_bounds_the_size_of_one_fetch(name: str) -> None:
     with Broker({"fetch.max.bytes": "1024"}) as broker, RawClient(broker) as client:
         client.create(name)
         for _ in range(3):
@@ -342,7 +340,7 @@ def test_the_broker_limits_what_one_fetch_gives(name: str) -> None:
         assert len(records_of(client.fetch(name, 0))) == 1
 
 
-def test_a_client_ahead_of_the_log_learns_where_it_parted(client: RawClient, topic: str) -> None:
+def test_a_fetch_beyond_a_diverged_epoch_returns_the_point_of_divergence(client: RawClient, topic: str) -> None:
     client.produce(topic, batch_of(b"only"))
 
     def ask(offset: int, *, leader_epoch: int = -1, last_epoch: int = -1) -> PartitionData:

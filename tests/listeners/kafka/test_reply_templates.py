@@ -1,4 +1,4 @@
-"""Replies to produce requests, which are filled into what an earlier one of the same shape looked like."""
+"""Replies to produce requests: new numbers are filled into the bytes of an earlier reply of the same shape."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -23,7 +23,7 @@ from tests.support.kafka.raw_client import RawClient, batch_of
 VERSIONS = range(3, 14)
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 BATCH = batch_of(b"value")
-# Two topics, in an order that is not theirs, and partitions likewise.
+# Topics and partitions out of their natural order.
 INDEXES = {"b": (2, 0), "a": (1,)}
 IDS = {"a": UUID(int=7 << 100), "b": UUID(int=8 << 100)}
 
@@ -59,7 +59,7 @@ def respond(appends: Sequence[Append]) -> ProduceResponse:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_filled_in_is_what_the_codec_would_write(version: int) -> None:
+def test_a_filled_template_equals_the_reply_of_the_codec(version: int) -> None:
     templates = ReplyTemplates()
     templates.learn((version, "any"), version, 3, respond)
     template = templates.find((version, "any"))
@@ -74,7 +74,7 @@ def test_what_is_filled_in_is_what_the_codec_would_write(version: int) -> None:
         assert template.filled(appends) == encode(respond(appends), version)
 
 
-def test_what_clients_make_up_is_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_and_size_of_kept_templates_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reply_templates, "SHAPES_MAX", 10)
     monkeypatch.setattr(reply_templates, "PARTITIONS_MAX", 3)
     templates = ReplyTemplates()
@@ -89,7 +89,7 @@ def test_what_clients_make_up_is_not_kept_for_long(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_replies_of_one_shape_tell_each_their_own(client: RawClient, name: str, version: int) -> None:
+def test_replies_of_one_shape_have_their_own_offsets_and_timestamps(client: RawClient, name: str, version: int) -> None:
     names = [f"{name}.stamped", name]
     ids = {
         names[0]: client.create(names[0], 3, message_timestamp_type="LogAppendTime"),
@@ -121,7 +121,7 @@ def test_replies_of_one_shape_tell_each_their_own(client: RawClient, name: str, 
                 assert one.error_message is None
 
 
-def test_one_that_fails_among_others_is_told_apart(client: RawClient, name: str) -> None:
+def test_a_failing_partition_among_others_has_its_own_error(client: RawClient, name: str) -> None:
     client.create(name, 2)
 
     def ask(records: bytes | None) -> list[tuple[int, int]]:

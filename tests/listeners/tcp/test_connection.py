@@ -92,7 +92,7 @@ class CountingTransport:
 
 
 @pytest.mark.parametrize("acks", [1, -1], ids=["written", "flushed"])
-def test_replies_that_one_write_or_flush_lets_go_leave_together(
+def test_replies_released_by_one_write_or_flush_are_sent_together(
     broker: Broker, client: RawClient, topic: str, acks: int
 ) -> None:
     client.produce(topic, BATCH)
@@ -120,7 +120,7 @@ def test_a_request_may_arrive_byte_by_byte_or_many_at_once(client: RawClient, to
 
 
 def test_a_batch_is_written_before_its_buffer_is_read_into_again() -> None:
-    """A client whose replies were stuck is served again in the very turn in which its socket is read again."""
+    """A connection whose replies were blocked serves a buffered request in the turn in which its socket is read."""
     fetch = frame(fetch_request({"large": {0: 0}}, partition_bytes=64 * MIB), 12)
     first, second = (frame(produce_request({"t": {0: batch_of(one * 500)}}, acks=1), 9) for one in (b"a", b"b"))
     with Broker({"headwater.connection.requests.max": "1"}) as broker, RawClient(broker) as client:
@@ -137,7 +137,7 @@ def test_a_batch_is_written_before_its_buffer_is_read_into_again() -> None:
             def go_on() -> None:
                 connection._output.parts.clear()
                 connection.advance()
-                # Its first batch is staged; its socket has the second.
+                # The connection has staged the first batch; its socket has the second.
                 connection._slots.clear()
                 connection._resume()
                 broker.node.connections._poller._ready()
@@ -150,7 +150,7 @@ def test_a_batch_is_written_before_its_buffer_is_read_into_again() -> None:
 # -- back-pressure
 
 
-def test_a_client_that_never_reads_stops_being_read_and_costs_no_memory(
+def test_a_client_that_never_reads_is_no_longer_read_and_costs_no_memory(
     broker: Broker, client: RawClient, topic: str
 ) -> None:
     fill(client, topic, 16)
@@ -169,11 +169,11 @@ def test_a_client_that_never_reads_stops_being_read_and_costs_no_memory(
             <= broker.node.broker.config.headwater_connection_requests_max
         )
         assert on_loop(broker, lambda: broker.node.connections.memory.used) < 4 * MIB
-        # Everybody else is served as before.
+        # Other clients are served as before.
         assert client.produce(topic, BATCH).error_code == 0
 
 
-def test_no_more_requests_are_handled_at_once_than_allowed(name: str) -> None:
+def test_the_number_of_concurrent_requests_of_a_connection_is_bounded(name: str) -> None:
     with Broker({"headwater.connection.requests.max": "2"}) as broker, RawClient(broker) as client:
         client.create(name)
         with RawClient(broker) as eager:
@@ -187,7 +187,7 @@ def test_no_more_requests_are_handled_at_once_than_allowed(name: str) -> None:
             assert [eager.receive(FetchResponse, 12)[0] for _ in sent] == sent
 
 
-def test_memory_for_requests_is_waited_for_and_never_refused(name: str) -> None:
+def test_requests_wait_for_memory_and_are_never_refused(name: str) -> None:
     settings = {"queued.max.request.bytes": str(MIB), "socket.request.max.bytes": str(MIB)}
     with Broker(settings) as broker, RawClient(broker) as client:
         client.create(name)
@@ -222,7 +222,7 @@ def capacity(connection: Connection) -> int:
     return frames.capacity
 
 
-def test_a_buffer_shrinks_when_its_connection_rests(broker: Broker, client: RawClient, topic: str) -> None:
+def test_the_buffer_of_an_idle_connection_shrinks(broker: Broker, client: RawClient, topic: str) -> None:
     connection = connection_of(broker, client)
     client.produce(topic, batch_of(bytes(1_000_000)))
     assert on_loop(broker, lambda: capacity(connection)) >= MIB

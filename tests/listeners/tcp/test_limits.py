@@ -1,4 +1,4 @@
-"""How many connections there may be, how long each may take, and how much of it."""
+"""Limits of connections: their number, time-outs, and memory."""
 
 import errno
 import socket
@@ -84,7 +84,7 @@ def test_socket_buffers_are_as_large_as_asked() -> None:
     settings = {"socket.send.buffer.bytes": "65536", "socket.receive.buffer.bytes": "32768"}
     with Broker(settings) as broker, RawClient(broker) as client:
         end = socket_of(broker, client)
-        # The kernel doubles what is asked, for its own bookkeeping.
+        # The kernel doubles the requested size, for its own bookkeeping.
         assert end.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * 65536
         assert end.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * 32768
 
@@ -92,14 +92,14 @@ def test_socket_buffers_are_as_large_as_asked() -> None:
 # -- time-outs
 
 
-def test_a_request_that_does_not_arrive_in_time_ends_its_connection(timed: Broker, clock: ManualClock) -> None:
+def test_a_request_that_does_not_arrive_in_time_closes_its_connection(timed: Broker, clock: ManualClock) -> None:
     with RawClient(timed) as slow, RawClient(timed) as quick:
         slow.send_bytes(padded(1000)[:10])
         connection = connection_of(timed, slow)
         eventually(timed, lambda: connection._frames.partial_bytes == 10)
         sweep(timed)
         for _ in range(29):
-            # A byte now and then is no excuse.
+            # A byte now and then does not extend the time-out.
             slow.send_bytes(b"x")
             clock.advance(1000)
             sweep(timed)
@@ -111,7 +111,7 @@ def test_a_request_that_does_not_arrive_in_time_ends_its_connection(timed: Broke
         assert quick.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
 
 
-def test_a_large_request_that_flows_gets_the_time_it_needs(timed: Broker, clock: ManualClock) -> None:
+def test_a_large_request_that_keeps_arriving_gets_more_time(timed: Broker, clock: ManualClock) -> None:
     with RawClient(timed) as client:
         request = padded(8 * MIB)
         connection = connection_of(timed, client)
@@ -125,7 +125,7 @@ def test_a_large_request_that_flows_gets_the_time_it_needs(timed: Broker, clock:
         assert client.receive(ApiVersionsResponse, 0)[1].error_code == 0
 
 
-def test_a_large_request_that_stops_flowing_earns_nothing_by_its_fast_start(timed: Broker, clock: ManualClock) -> None:
+def test_a_large_request_that_stalls_is_closed_despite_its_fast_start(timed: Broker, clock: ManualClock) -> None:
     with RawClient(timed) as client:
         client.send_bytes(padded(8 * MIB)[: 7 * MIB])
         connection = connection_of(timed, client)
@@ -137,7 +137,7 @@ def test_a_large_request_that_stops_flowing_earns_nothing_by_its_fast_start(time
         assert client.is_closed()
 
 
-def test_what_a_request_announces_takes_no_memory_from_others(name: str) -> None:
+def test_announced_request_sizes_take_no_memory_from_others(name: str) -> None:
     settings = {"queued.max.request.bytes": str(MIB), "socket.request.max.bytes": str(MIB)}
     with Broker(settings) as broker, RawClient(broker) as client:
         client.create(name)
@@ -170,7 +170,7 @@ def test_an_idle_connection_is_closed(timed: Broker, clock: ManualClock) -> None
         assert not connection_of(timed, waiting).is_closed, "who waits for records is not idle"
 
 
-def test_an_idle_connection_stays_for_ever_if_so_set(clock: ManualClock) -> None:
+def test_an_idle_connection_stays_open_without_an_idle_time_out(clock: ManualClock) -> None:
     with Broker({"connections.max.idle.ms": "-1"}, clock=clock) as broker, RawClient(broker) as client:
         client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
         sweep(broker)
@@ -180,7 +180,7 @@ def test_an_idle_connection_stays_for_ever_if_so_set(clock: ManualClock) -> None
         assert client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0).error_code == 0
 
 
-def test_a_client_that_takes_no_byte_of_its_reply_is_closed(timed: Broker, clock: ManualClock) -> None:
+def test_a_client_that_reads_no_byte_of_its_reply_is_closed(timed: Broker, clock: ManualClock) -> None:
     with RawClient(timed) as client, RawClient(timed, receive_buffer_bytes=4096) as deaf:
         client.create("much")
         fill(client, "much", 16)
@@ -188,7 +188,7 @@ def test_a_client_that_takes_no_byte_of_its_reply_is_closed(timed: Broker, clock
         connection = connection_of(timed, deaf)
         eventually(timed, lambda: connection._output._waiting)
         for _ in range(3):
-            # As long as it takes some, it may take its time.
+            # A client that keeps reading may take its time.
             sweep(timed)
             clock.advance(29_000)
             before = on_loop(timed, lambda: connection._output.sent_bytes)
@@ -199,7 +199,7 @@ def test_a_client_that_takes_no_byte_of_its_reply_is_closed(timed: Broker, clock
         assert not connection.is_closed
 
         def is_given_up() -> bool:
-            # What the system still had room for when the client stopped counts as progress, once.
+            # The bytes that still fitted into the socket buffers when the client stopped count as progress once.
             clock.advance(30_000)
             timed.node.connections.sweep()
             return connection.is_closed

@@ -1,5 +1,4 @@
-"""A second protocol on the same machinery, as small as can be: `PUT topic value` and `GET topic offset`, line by
-line."""
+"""A minimal second protocol on the same TCP machinery: `PUT topic value` and `GET topic offset`, one per line."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +20,7 @@ BATCH_BYTES_MAX = 1 << 20
 
 
 class Lines:
-    """Frames that end with a newline, in one buffer of fixed size."""
+    """Newline-terminated frames in one buffer of fixed size."""
 
     def __init__(self) -> None:
         self.frame_count = 0

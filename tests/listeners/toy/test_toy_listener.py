@@ -16,7 +16,7 @@ from tests.support.kafka.raw_client import RawClient
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    # The one line.
+    # The one line in `node.py`.
     monkeypatch.setattr(node_module, "LISTENERS", (*node_module.LISTENERS, toy.toy_listeners))
     with Broker() as broker:
         yield broker
@@ -54,14 +54,14 @@ def test_replies_keep_the_order_of_requests_although_one_waits_for_the_disk(
 
 
 @pytest.mark.parametrize("line", [b"HELLO\n", b"x" * 2 * toy.LINE_BYTES_MAX])
-def test_what_is_not_of_the_protocol_ends_the_connection(client: socket.socket, line: bytes) -> None:
+def test_a_malformed_line_closes_the_connection(client: socket.socket, line: bytes) -> None:
     client.sendall(line)
-    # The system tells the end as a reset where the broker left bytes unread.
+    # The kernel resets the connection if the broker left bytes unread.
     with suppress(ConnectionResetError):
         assert client.recv(1) == b""
 
 
-def test_it_touches_no_storage() -> None:
+def test_the_toy_listener_imports_no_storage() -> None:
     imported = [
         node.module
         for node in ast.walk(ast.parse(Path(toy.__file__).read_text()))

@@ -1,4 +1,4 @@
-"""What compaction leaves of transactions: committed data as any other, nothing of aborted data, markers for a while."""
+"""Compaction of transactions: committed data is treated as any other, aborted data goes, markers stay for a while."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def compacted(path: Path, **changes: object) -> Log:
 
 
 def clean(log: Log, now_ms: int = NOW_MS, *, seals: bool = True, memory: int = 1 << 20) -> None:
-    """With one more plain record at its end, so that nothing is kept for being the last."""
+    """Compacts; first appends a plain record, so that no batch is kept for being a producer's last in the log."""
     if seals:
         fill(log, 1)
         log.roll(NOW_MS)
@@ -58,7 +58,7 @@ def pairs(log: Log) -> list[tuple[bytes | None, bytes | None]]:
 
 
 def forget(log: Log, *producer_ids: int) -> None:
-    """As if they had long been silent."""
+    """Expires the producers, as after a long silence."""
     for producer_id in producer_ids:
         state = log.producers.get(producer_id)
         assert state is not None
@@ -66,7 +66,7 @@ def forget(log: Log, *producer_ids: int) -> None:
     log.producers.expire(NOW_MS, 1000)
 
 
-def test_committed_data_supersedes_and_is_superseded(tmp_path: Path) -> None:
+def test_committed_records_supersede_and_are_superseded_like_plain_ones(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     writer = Writer(log)
     writer.data([(b"a", b"plain"), (b"b", b"plain")])
@@ -79,7 +79,7 @@ def test_committed_data_supersedes_and_is_superseded(tmp_path: Path) -> None:
     assert (kept.is_transactional, kept.record_count, kept.last_offset_delta) == (True, 1, 1)
 
 
-def test_aborted_data_is_dropped_and_supersedes_nothing(tmp_path: Path) -> None:
+def test_aborted_records_are_dropped_and_supersede_no_record(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     writer = Writer(log)
     writer.data([(b"a", b"plain")])
@@ -111,7 +111,7 @@ def test_nothing_beyond_the_last_stable_offset_is_touched(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_marker_stays_for_its_time_after_the_last_batch_of_its_transaction(tmp_path: Path, committed: bool) -> None:
+def test_a_marker_stays_for_delete_retention_ms_after_its_last_batch_is_gone(tmp_path: Path, committed: bool) -> None:
     log = compacted(tmp_path)
     writer = Writer(log)
     writer.transaction(7, b"a", committed=committed)
@@ -163,13 +163,13 @@ def test_no_snapshot_knows_of_an_open_transaction_whose_marker_is_compacted_away
     assert stable(again) == log.end_offset
 
 
-def test_compaction_leaves_no_snapshots_of_segments_that_it_joined(tmp_path: Path) -> None:
+def test_compaction_removes_the_snapshots_of_merged_segments(tmp_path: Path) -> None:
     log = compacted(tmp_path, segment_bytes=200)
     for _ in range(12):
         log.append([staged([record(log.end_offset, b"a")])], NOW_MS)
     assert len(log.segments) == len(names_in(log, ".snapshot")) + 1 == 6
     for _ in range(2):
-        clean(log)  # what the first round leaves is small enough for the second to join
+        clean(log)  # the second round joins the small segments that the first one left
     bases = {segment.base_offset for segment in log.segments}
     assert {names.offset_of(name, names.SNAPSHOT) for name in names_in(log, ".snapshot")} <= bases
 
@@ -190,7 +190,7 @@ def test_a_marker_stays_while_any_batch_of_its_transaction_does(tmp_path: Path) 
     assert pairs(log) == [(b"stays", b"v"), (b"a", b"later")]
 
 
-def test_the_marker_that_tells_a_producers_epoch_is_kept_whole(tmp_path: Path) -> None:
+def test_the_marker_that_determines_a_producers_epoch_is_kept_whole(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     writer = Writer(log)
     writer.data([(b"a", b"v")], 7, epoch=3, transactional=True)
@@ -207,7 +207,7 @@ def test_the_marker_that_tells_a_producers_epoch_is_kept_whole(tmp_path: Path) -
     assert (state.producer_epoch, state.batches) == (4, [])
 
 
-def test_a_producers_last_batch_keeps_its_header_though_it_was_aborted(tmp_path: Path) -> None:
+def test_a_producers_last_batch_keeps_its_header_even_if_aborted(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     writer = Writer(log)
     writer.data([(b"a", b"aborted")], 7, sequence=40, transactional=True)
@@ -227,7 +227,7 @@ def test_a_producers_last_batch_keeps_its_header_though_it_was_aborted(tmp_path:
     assert (state.last_sequence, state.current_txn_first_offset) == (40, -1)
 
 
-def test_a_transaction_that_ends_behind_the_cleaned_part_is_known_to_be_aborted(tmp_path: Path) -> None:
+def test_a_transaction_aborted_behind_the_cleaned_part_is_recognised(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     writer = Writer(log)
     writer.data([(b"a", b"plain")])
@@ -246,7 +246,7 @@ def test_a_transaction_that_ends_behind_the_cleaned_part_is_known_to_be_aborted(
     assert [(h.base_offset, h.record_count) for h in headers(log)][:3] == [(0, 1), (1, 0), (2, 1)]
 
 
-def test_an_earlier_transaction_of_a_producer_says_nothing_about_what_it_wrote_later(tmp_path: Path) -> None:
+def test_an_aborted_transaction_does_not_affect_later_records_of_its_producer(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     writer = Writer(log)
     writer.data([(b"a", b"plain")])
@@ -257,7 +257,7 @@ def test_an_earlier_transaction_of_a_producer_says_nothing_about_what_it_wrote_l
     assert pairs(log) == [(b"a", b"committed")], "the second round maps only what came since the first"
 
 
-def test_aborted_data_goes_even_where_memory_does_not_reach(tmp_path: Path) -> None:
+def test_aborted_records_are_dropped_beyond_the_part_whose_keys_fit_into_memory(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     writer = Writer(log)
     for number in range(8):

@@ -45,7 +45,7 @@ def put(log: Log, *pairs: tuple[bytes, bytes | None], codec: int = 0, timestamp:
 
 
 def seal(log: Log) -> None:
-    """Ends the active segment, so that everything before is open to compaction."""
+    """Rolls to a new segment, so that all earlier ones can be compacted."""
     log.roll(NOW_MS)
     flush(log)
 
@@ -95,7 +95,7 @@ def test_the_active_segment_is_never_touched(tmp_path: Path) -> None:
     assert not clean(log)
 
 
-def test_only_a_compacted_log_is_compacted(tmp_path: Path) -> None:
+def test_a_log_without_the_compact_policy_is_not_compacted(tmp_path: Path) -> None:
     log = compacted(tmp_path, cleanup_policy=frozenset({"delete"}))
     fill(log, 40)
     flush(log)
@@ -113,7 +113,7 @@ def test_nothing_unflushed_or_beyond_the_high_watermark_is_compacted(tmp_path: P
     assert compaction.plan(log, NOW_MS, 5) is not None
 
 
-def test_a_log_is_compacted_when_enough_of_it_is_dirty(tmp_path: Path) -> None:
+def test_a_log_is_compacted_above_its_min_cleanable_dirty_ratio(tmp_path: Path) -> None:
     log = compacted(tmp_path, min_cleanable_dirty_ratio=0.5)
     for n in range(10):
         put(log, (b"key%d" % n, bytes(20)))
@@ -128,7 +128,7 @@ def test_a_log_is_compacted_when_enough_of_it_is_dirty(tmp_path: Path) -> None:
     assert clean(log)
 
 
-def test_records_stay_out_of_compaction_for_the_minimum_lag(tmp_path: Path) -> None:
+def test_records_younger_than_the_minimum_lag_are_not_compacted(tmp_path: Path) -> None:
     log = compacted(tmp_path, min_compaction_lag_ms=500)
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
@@ -138,7 +138,7 @@ def test_records_stay_out_of_compaction_for_the_minimum_lag(tmp_path: Path) -> N
     assert pairs(log) == [(1, b"a", b"2")]
 
 
-def test_the_maximum_lag_overrules_the_ratio(tmp_path: Path) -> None:
+def test_the_maximum_lag_overrides_the_dirty_ratio(tmp_path: Path) -> None:
     log = compacted(tmp_path, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=500)
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
@@ -147,7 +147,7 @@ def test_the_maximum_lag_overrules_the_ratio(tmp_path: Path) -> None:
     assert clean(log, NOW_MS + 501)
 
 
-def test_a_tombstone_stays_until_its_horizon_and_hides_its_key_at_once(tmp_path: Path) -> None:
+def test_a_tombstone_removes_its_key_at_once_and_stays_until_its_horizon(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     put(log, (b"a", b"1"), (b"b", b"1"))
     put(log, (b"a", None), timestamp=NOW_MS + 7)
@@ -170,7 +170,7 @@ def test_a_tombstone_stays_until_its_horizon_and_hides_its_key_at_once(tmp_path:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_compressed_batch_is_stored_again_with_its_codec(tmp_path: Path, codec: int) -> None:
+def test_a_rewritten_batch_keeps_its_codec(tmp_path: Path, codec: int) -> None:
     log = compacted(tmp_path)
     put(log, (b"a", b"1"), (b"b", b"x" * 100), codec=codec)
     put(log, (b"a", b"2"), codec=codec)
@@ -225,7 +225,7 @@ def test_a_producers_last_batch_keeps_its_header_when_its_records_go(tmp_path: P
     assert state.last_sequence == 0
 
 
-def test_a_segment_of_which_nothing_is_left_still_says_where_it_ends(tmp_path: Path) -> None:
+def test_a_segment_without_remaining_records_still_records_its_end_offset(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
@@ -257,7 +257,7 @@ def test_small_segments_are_merged(tmp_path: Path) -> None:
         assert list(segment_report.inspect_indexes(Disk(), segment.path(".log"))) == []
 
 
-def test_what_does_not_fit_into_memory_is_left_for_the_next_time(tmp_path: Path) -> None:
+def test_keys_that_do_not_fit_into_memory_are_left_for_the_next_round(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     for n in range(60):
         put(log, (b"a long enough key %d" % (n % 20), b"%d" % n))
@@ -270,7 +270,7 @@ def test_what_does_not_fit_into_memory_is_left_for_the_next_time(tmp_path: Path)
     assert [value for _, _, value in pairs(log)] == [b"%d" % n for n in range(40, 60)]
 
 
-def test_a_key_is_never_taken_for_the_digest_of_another() -> None:
+def test_a_key_is_not_confused_with_the_digest_of_another() -> None:
     offset_map = OffsetMap(MEMORY)
     long_key = b"a key of more than sixteen bytes"
     assert offset_map.put(long_key, 1)
@@ -289,7 +289,7 @@ def test_records_without_a_key_are_dropped(tmp_path: Path) -> None:
     assert offsets(log) == [1]
 
 
-def test_a_reader_in_a_segment_survives_its_replacement(tmp_path: Path) -> None:
+def test_a_read_range_stays_readable_after_its_segment_is_replaced(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     for n in range(20):
         put(log, (b"a", b"%d" % n))
@@ -324,7 +324,7 @@ def planned(log: Log) -> compaction.CleaningTask:
     return task
 
 
-def test_what_was_removed_meanwhile_is_not_brought_back(tmp_path: Path) -> None:
+def test_records_removed_during_compaction_do_not_come_back(tmp_path: Path) -> None:
     log = compacted(tmp_path, segment_bytes=200)
     for n in range(60):
         put(log, (b"key%d" % (n % 30), b"%d" % n))
@@ -347,7 +347,7 @@ def test_what_was_removed_meanwhile_is_not_brought_back(tmp_path: Path) -> None:
     assert offsets(log)[-1] == 49
 
 
-def test_a_deleted_log_does_not_mind_its_compaction(tmp_path: Path) -> None:
+def test_compacting_a_deleted_log_does_no_harm(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     for n in range(60):
         put(log, (b"a", b"%d" % n))
@@ -408,7 +408,7 @@ def test_a_batch_is_copied_unchanged_when_all_of_it_stays(tmp_path: Path) -> Non
     assert log.segments[0].path(".log").read_bytes() == whole
 
 
-def test_a_segment_of_many_writes_is_whole(tmp_path: Path) -> None:
+def test_a_cleaned_segment_written_in_many_writes_is_complete(tmp_path: Path) -> None:
     log = compacted(tmp_path, segment_bytes=8 << 20)
     for n in range(60):
         put(log, (b"key%d" % (n % 50), bytes(60_000)))

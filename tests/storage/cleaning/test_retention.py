@@ -22,32 +22,32 @@ def count(found: list[Old], *, start: int = 0, limit: int = 1000, now_ms: int = 
     return expired_count(found, settings(**options), start_offset=start, limit_offset=limit, now_ms=now_ms)
 
 
-def test_nothing_expires_without_limits() -> None:
+def test_no_segment_expires_without_limits() -> None:
     assert count(segments(0, 0, 0)) == 0
 
 
-def test_age_counts_from_the_oldest_and_stops_at_the_first_that_is_young() -> None:
+def test_retention_by_age_stops_at_the_first_young_segment() -> None:
     found = segments(NOW_MS - 11, NOW_MS - 10, NOW_MS - 99, NOW_MS)
     assert count(found, retention_ms=10) == 1
     assert count(found, retention_ms=9) == 3
 
 
-def test_the_last_segment_expires_too_unless_it_is_empty() -> None:
+def test_the_active_segment_expires_too_unless_it_is_empty() -> None:
     assert count(segments(0, 0), retention_ms=10) == 2
     assert count(segments(0, 0, last_size=0), retention_ms=10) == 1
 
 
-def test_size_goes_down_to_the_limit_and_not_below() -> None:
+def test_retention_by_size_never_goes_below_the_limit() -> None:
     found = segments(0, 0, 0, 0)
     assert [count(found, retention_bytes=limit) for limit in (400, 399, 300, 299, 100, 0)] == [0, 0, 1, 1, 3, 4]
 
 
-def test_nothing_at_or_beyond_the_high_watermark_expires() -> None:
+def test_no_segment_at_or_beyond_the_high_watermark_expires() -> None:
     assert count(segments(0, 0, 0), retention_ms=10, limit=20) == 2
     assert count(segments(0, 0, 0), retention_ms=10, limit=19) == 1
 
 
-def test_what_lies_before_the_start_offset_goes_whatever_the_policy() -> None:
+def test_segments_before_the_start_offset_expire_under_any_policy() -> None:
     compact = frozenset({"compact"})
     assert count(segments(0, 0, 0), start=25, cleanup_policy=compact, retention_ms=10) == 2
     assert count(segments(0, 0, 0), start=19, cleanup_policy=compact) == 1

@@ -1,4 +1,4 @@
-"""Batches of one producer, and the states that follow from them."""
+"""Batches of one producer, and the producer states after them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Producers whose batches belong to transactions, and the markers that end these."""
+"""States of transactional producers, and the markers that end their transactions."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def ended(producers: ProducerStates, offset: int, *, epoch: int = 0, committed: 
         (6, 2, 2, True, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
     ],
 )
-def test_a_marker_that_was_overtaken_is_refused(
+def test_a_marker_with_an_older_epoch_is_refused(
     epoch: int, coordinator_epoch: int, version: int, is_open: bool, code: ErrorCode | None
 ) -> None:
     producers = states(batch(0, epoch=5, transactional=True))
@@ -50,8 +50,8 @@ def test_a_marker_that_was_overtaken_is_refused(
         assert refused.value.code is code
 
 
-def test_a_sequence_of_a_transaction_that_has_ended_is_no_retry_in_the_next() -> None:
-    """librdkafka reuses the sequence of a batch that it gave up when its transaction was aborted, though we kept it."""
+def test_a_sequence_of_an_ended_transaction_is_no_retry_in_the_next() -> None:
+    """librdkafka reuses the sequence of a batch whose transaction was aborted, although the broker stored the batch."""
     producers = states(batch(0, transactional=True), batch(1, 1, transactional=True))
     assert producers.check(batch(1, 1, transactional=True)) is not None
     ended(producers, 2, committed=False)
@@ -61,13 +61,13 @@ def test_a_sequence_of_a_transaction_that_has_ended_is_no_retry_in_the_next() ->
     assert producers.check(batch(2, transactional=True)) is not None
 
 
-def test_the_last_epoch_of_all_cannot_be_raised_by_its_marker() -> None:
+def test_a_marker_in_the_highest_epoch_is_accepted() -> None:
     producers = states(batch(0, epoch=2**15 - 1, transactional=True))
     producers.check_marker(7, 2**15 - 1, Marker(True, 0), 2)
     producers.check_marker(8, 0, Marker(True, 0), 2)
 
 
-def test_after_the_end_of_a_transaction_its_epoch_is_over_in_the_newer_protocol() -> None:
+def test_in_protocol_2_a_marker_ends_the_epoch_of_its_transaction() -> None:
     producers = states(batch(0, transactional=True))
     ended(producers, 1, epoch=1, version=2)
     assert refusal(producers, batch(1, 2, transactional=True)) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -75,13 +75,13 @@ def test_after_the_end_of_a_transaction_its_epoch_is_over_in_the_newer_protocol(
     assert producers.check(batch(0, 2, epoch=1, transactional=True)) is None
 
 
-def test_in_the_older_protocol_sequences_go_on_after_a_marker() -> None:
+def test_in_protocol_1_sequences_continue_after_a_marker() -> None:
     producers = states(batch(0, transactional=True))
     ended(producers, 1)
     assert producers.check(batch(1, 2, transactional=True)) is None
 
 
-def test_what_the_broker_writes_for_a_producer_has_no_sequence() -> None:
+def test_batches_that_the_broker_writes_for_a_producer_have_no_sequence() -> None:
     producers = states(batch(-1, transactional=True), batch(-1, 1, count=3, transactional=True))
     assert refusal(producers, batch(-1, 4, epoch=-1)) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert refusal(producers, batch(-1, 4)) == ErrorCode.INVALID_TXN_STATE
@@ -94,7 +94,7 @@ def test_what_the_broker_writes_for_a_producer_has_no_sequence() -> None:
     assert restored.transactions.stable_before(9) == 0
 
 
-def test_a_transaction_is_decided_when_its_marker_is_visible() -> None:
+def test_a_transaction_stays_open_until_its_marker_is_visible() -> None:
     producers = states(batch(0, 4, transactional=True))
     assert producers.transactions.stable_before(4) == 4
     assert producers.transactions.stable_before(5) == 4
@@ -103,7 +103,7 @@ def test_a_transaction_is_decided_when_its_marker_is_visible() -> None:
     assert producers.transactions.stable_before(7) == 7
 
 
-def test_of_several_undecided_transactions_the_first_counts() -> None:
+def test_the_earliest_open_transaction_bounds_the_stable_offset() -> None:
     producers = ProducerStates()
     for producer_id in range(5):
         producers.update(batch(0, producer_id, transactional=True)._replace(producer_id=producer_id), NOW_MS)
@@ -118,7 +118,7 @@ def test_of_several_undecided_transactions_the_first_counts() -> None:
     assert stable_offsets == [0, 0, 1, 2, 2, 10]
 
 
-def test_markers_that_were_never_written_are_taken_back() -> None:
+def test_truncation_takes_back_markers_that_were_never_written() -> None:
     producers = states(batch(0, transactional=True), batch(1, 1, transactional=True))
     ended(producers, 2, epoch=1, version=2)
     producers.update(batch(0, 3, epoch=1, transactional=True), NOW_MS)
@@ -139,7 +139,7 @@ def test_markers_that_were_never_written_are_taken_back() -> None:
     assert not producers.truncate(2), "what is visible is not taken back from memory"
 
 
-def test_a_producer_known_by_a_marker_alone_is_unknown_without_it() -> None:
+def test_a_producer_known_only_by_a_marker_is_forgotten_when_it_is_truncated() -> None:
     producers = ProducerStates()
     ended(producers, 0)
     assert producers.before(0) == []
@@ -147,14 +147,14 @@ def test_a_producer_known_by_a_marker_alone_is_unknown_without_it() -> None:
     assert len(producers) == 0
 
 
-def test_a_transaction_is_in_a_snapshot_though_its_producer_has_a_newer_epoch_already() -> None:
+def test_a_snapshot_has_an_open_transaction_whose_producer_already_has_a_newer_epoch() -> None:
     producers = states(batch(0, transactional=True))
     producers.update(batch(0, 5, epoch=1, transactional=True), NOW_MS)
     (before,) = producers.before(3)
     assert (before.batches, before.current_txn_first_offset) == ([], 0)
 
 
-def test_a_forgotten_producer_comes_back_without_a_transaction() -> None:
+def test_a_recalled_producer_has_no_open_transaction() -> None:
     producers = ProducerStates()
     producers.recall([batch(0, transactional=True), batch(1, 1, transactional=True)])
     state = producers.get(7)
@@ -163,7 +163,7 @@ def test_a_forgotten_producer_comes_back_without_a_transaction() -> None:
     assert producers.transactions.stable_before(2) == 2
 
 
-def test_a_snapshot_at_a_roll_knows_the_transaction_whose_marker_follows_it(tmp_path: Path) -> None:
+def test_a_snapshot_at_a_roll_has_the_transaction_whose_marker_follows(tmp_path: Path) -> None:
     log = create(tmp_path)
     writer = Writer(log)
     for number in range(9):
@@ -181,7 +181,7 @@ def test_a_snapshot_at_a_roll_knows_the_transaction_whose_marker_follows_it(tmp_
 
 
 @pytest.mark.parametrize("meets_full_disk", [False, True])
-def test_a_snapshot_at_a_roll_knows_the_epoch_that_only_a_marker_told(tmp_path: Path, meets_full_disk: bool) -> None:
+def test_a_snapshot_at_a_roll_has_the_epoch_of_a_marker(tmp_path: Path, meets_full_disk: bool) -> None:
     log = create(tmp_path, settings(segment_bytes=4096))
     writer = Writer(log)
     writer.data([(b"a", b"v")], 7, epoch=3, sequence=0, transactional=True)
@@ -190,7 +190,7 @@ def test_a_snapshot_at_a_roll_knows_the_epoch_that_only_a_marker_told(tmp_path: 
     late = batch(1, 2, epoch=3, transactional=True)
     assert refusal(log.producers, late) == ErrorCode.INVALID_PRODUCER_EPOCH
 
-    # The first batch of the next transaction belongs in a new segment, and is lost on its way there.
+    # The first batch of the next transaction goes into a new segment, and the write fails or a crash loses it.
     writer.data([(b"b", b"v")], 7, epoch=4, sequence=0, transactional=True)
     log.roll(NOW_MS)
     if meets_full_disk:
@@ -202,7 +202,7 @@ def test_a_snapshot_at_a_roll_knows_the_epoch_that_only_a_marker_told(tmp_path: 
     assert log.producers.check(batch(0, 2, epoch=4, transactional=True)) is None
 
 
-def test_a_truncation_takes_back_markers_from_before_a_clean_start(tmp_path: Path) -> None:
+def test_truncation_takes_back_markers_of_an_earlier_process(tmp_path: Path) -> None:
     log = create(tmp_path)
     writer = Writer(log)
     writer.data([(b"a", b"v")], 7, transactional=True)

@@ -1,4 +1,4 @@
-"""What a partition knows of its idempotent producers."""
+"""The states of a partition's idempotent producers."""
 
 from pathlib import Path
 
@@ -23,14 +23,14 @@ def test_a_batch_without_a_producer_leaves_no_state() -> None:
     assert len(producers) == 0
 
 
-def test_a_number_that_is_no_producers_leaves_no_state_when_the_log_is_read_back_either(tmp_path: Path) -> None:
+def test_replaying_a_batch_with_an_invalid_producer_id_leaves_no_state(tmp_path: Path) -> None:
     log = create(tmp_path)
     log.append([numbered(0, producer_id=-2, producer_epoch=0, base_sequence=0, transactional=True)], NOW_MS)
     again = reopen(log)
     assert (len(again.producers), stable(again)) == (0, 1)
 
 
-def test_an_unknown_producer_may_begin_anywhere() -> None:
+def test_an_unknown_producer_may_begin_at_any_sequence() -> None:
     assert ProducerStates().check(batch(500)) is None
 
 
@@ -69,7 +69,7 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
     assert producers.check(batch(1, 2, epoch=3)) is None
 
 
-def test_taking_in_a_batch_twice_changes_nothing() -> None:
+def test_updating_with_the_same_batch_twice_changes_nothing() -> None:
     producers = states(batch(0), batch(1, 1))
     producers.update(batch(1, 1), NOW_MS)
     state = producers.get(7)
@@ -89,7 +89,7 @@ def test_silent_producers_are_forgotten_unless_in_a_transaction() -> None:
     assert len(busy) == 1
 
 
-def test_of_too_many_producers_the_longest_silent_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_limit_the_longest_silent_producers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producers_module, "PRODUCERS_MAX", 10)
     producers = ProducerStates()
 
@@ -107,7 +107,7 @@ def test_of_too_many_producers_the_longest_silent_are_forgotten(monkeypatch: pyt
     assert [state.producer_id for state in producers] == [0, 1, 3, 8, 9, 99]
 
 
-def test_producers_in_a_transaction_are_never_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_producers_in_a_transaction_are_kept_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producers_module, "PRODUCERS_MAX", 10)
     producers = ProducerStates()
     for number in range(30):
@@ -191,7 +191,7 @@ def test_the_five_batch_window_survives_a_crash_even_right_after_a_roll(tmp_path
     assert state.batches == before.batches
 
 
-def test_a_snapshot_at_a_roll_knows_nothing_of_what_follows_it(tmp_path: Path) -> None:
+def test_a_snapshot_at_a_roll_excludes_later_batches(tmp_path: Path) -> None:
     log = create(tmp_path)
     turn = [produced(n, n) for n in range(20)]
     for header, _ in turn:
@@ -234,8 +234,8 @@ def test_transactions_are_replayed_from_the_log(tmp_path: Path) -> None:
     assert (ended_state.current_txn_first_offset, ended_state.coordinator_epoch) == (-1, 3)
 
 
-def test_a_batch_that_was_refused_is_never_taken_for_one_that_was_written() -> None:
-    """The producer is unknown, its first batch meets a full disk, and the second is under way already."""
+def test_a_refused_first_batch_is_not_taken_for_a_duplicate_when_retried() -> None:
+    """The first batch of an unknown producer is refused by a full disk while its second is already in flight."""
     producers = states(batch(1))
     assert refusal(producers, batch(0, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -265,7 +265,7 @@ def test_the_five_batch_window_survives_a_clean_start_too(tmp_path: Path, append
     assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_retry_that_cannot_be_looked_up_is_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_a_retry_that_cannot_be_looked_up_in_the_log_is_refused_and_new_batches_are_not(tmp_path: Path) -> None:
     log = create(tmp_path)
     for n in range(8):
         header, data = produced(n, n)
@@ -283,7 +283,7 @@ def test_a_retry_that_cannot_be_looked_up_is_refused_and_nothing_else(tmp_path: 
     assert again.check_sequence(produced(8, 8)[0]) is None
 
 
-def test_taking_back_batches_takes_back_the_transaction_they_began() -> None:
+def test_truncating_batches_takes_back_the_transaction_they_began() -> None:
     producers = states(batch(0), batch(1, 1), batch(2, 2, transactional=True))
     assert producers.truncate(2)
     state = producers.get(7)

@@ -1,4 +1,4 @@
-"""Where aborted transactions are written down, when that is on disk, and what becomes of it."""
+"""The index of aborted transactions: its file, when it is flushed, and its life with the segment."""
 
 import errno
 import os
@@ -57,7 +57,7 @@ def test_an_entry_is_kafkas_to_the_byte(tmp_path: Path) -> None:
     ), "the second was open when the first ended: nothing was stable from its beginning on"
 
 
-def test_a_segment_in_which_nothing_is_aborted_has_no_file(tmp_path: Path) -> None:
+def test_a_segment_without_aborted_transactions_has_no_file(tmp_path: Path) -> None:
     log = create(tmp_path)
     writer = Writer(log)
     writer.transaction(7, b"k", committed=True)
@@ -98,7 +98,7 @@ def test_entries_of_the_active_segment_are_in_memory_until_a_flush_writes_its_in
         ENTRY.pack(0, 7, 4, 13, 14) + b"torn",
     ],
 )
-def test_what_cannot_be_an_index_is_recognised(tmp_path: Path, data: bytes) -> None:
+def test_a_malformed_file_is_recognised_as_damaged(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "00000000000000000010.txnindex"
     path.write_bytes(data)
     index = TransactionIndex(Disk(), path, 10, is_new=False)
@@ -114,7 +114,7 @@ def test_what_cannot_be_an_index_is_recognised(tmp_path: Path, data: bytes) -> N
     st.integers(0, 200),
     st.integers(0, 200),
 )
-def test_a_search_finds_what_reaches_into_the_range_and_knows_when_it_is_over(
+def test_a_search_finds_the_transactions_that_overlap_the_range_and_stops_behind_it(
     tmp_path_factory: pytest.TempPathFactory, spans: Sequence[tuple[int, int]], offset: int, length: int
 ) -> None:
     index = TransactionIndex(Disk(), tmp_path_factory.mktemp("index") / "x.txnindex", 0, is_new=True)
@@ -124,7 +124,7 @@ def test_a_search_finds_what_reaches_into_the_range_and_knows_when_it_is_over(
         last += step
         first = max(last - size, 0)
         entries.append(AbortedTransaction(7, first, last, last + 1))
-    # Whatever ends later began at the last stable offset of an earlier one, or after it.
+    # A transaction that ends later begins at or after the last stable offset of every earlier entry.
     for number in reversed(range(len(entries) - 1)):
         least = min(entries[number + 1].first_offset, entries[number + 1].last_stable_offset)
         entries[number] = entries[number]._replace(last_stable_offset=min(entries[number].last_stable_offset, least))
@@ -144,7 +144,7 @@ def test_a_search_finds_what_reaches_into_the_range_and_knows_when_it_is_over(
 
 
 def aborting(path: Path, count: int = 6, **changes: object) -> Log:
-    """Segments of some transactions each, every other of them aborted, all of it on disk."""
+    """A flushed log whose segments have several transactions each; every other one is aborted."""
     log = create(path, settings(**{"segment_bytes": 500, **changes}))
     writer = Writer(log)
     for number in range(count):
@@ -154,7 +154,7 @@ def aborting(path: Path, count: int = 6, **changes: object) -> Log:
     return log
 
 
-def test_retention_and_deletion_take_the_file_along(tmp_path: Path) -> None:
+def test_retention_and_deletion_remove_the_file(tmp_path: Path) -> None:
     log = aborting(tmp_path)
     files = names_in(log, ".txnindex")
     log.advance_start(log.segments[1].base_offset).run()
@@ -168,7 +168,7 @@ def test_retention_and_deletion_take_the_file_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flushed", [True, False])
-def test_truncation_takes_the_entries_back(tmp_path: Path, flushed: bool) -> None:
+def test_truncation_removes_entries_of_truncated_markers(tmp_path: Path, flushed: bool) -> None:
     log = aborting(tmp_path)
     before = kept(log)
     writer = Writer(log)
@@ -190,7 +190,7 @@ def test_truncation_takes_the_entries_back(tmp_path: Path, flushed: bool) -> Non
     assert kept(reopen(log, clean=True)) == before
 
 
-def test_truncation_forgets_what_later_segments_knew(tmp_path: Path) -> None:
+def test_truncation_removes_the_entries_of_removed_segments(tmp_path: Path) -> None:
     log = aborting(tmp_path, 12)
     end_offset, base_offset = log.end_offset, log.segments[1].base_offset
     assert len(log.segments) > 3
@@ -219,7 +219,7 @@ def test_a_transaction_that_spans_segments_is_found_from_each_of_them(tmp_path: 
 
 @pytest.mark.parametrize("snapshots", [True, False])
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_index_is_built_anew_from_the_log(tmp_path: Path, clean: bool, snapshots: bool) -> None:
+def test_a_damaged_index_is_rebuilt_from_the_log(tmp_path: Path, clean: bool, snapshots: bool) -> None:
     log = aborting(tmp_path)
     expected, before = read_committed(log), kept(log)
     recovery_point = log.end_offset
@@ -236,12 +236,12 @@ def test_a_damaged_index_is_built_anew_from_the_log(tmp_path: Path, clean: bool,
     assert read_committed(again) == expected
     assert kept(again) == before
     assert any("txnindex" in line for line in reports)
-    again.expire(NOW_MS, 0)  # from time to time: what was built anew is for the next flush
+    again.expire(NOW_MS, 0)  # periodic retention: the next flush writes the rebuilt index
     again.close()
     assert kept(reopen(log, clean=True)) == before
 
 
-def test_an_index_that_speaks_of_another_segment_is_built_anew(tmp_path: Path) -> None:
+def test_an_index_with_entries_of_another_segment_is_rebuilt(tmp_path: Path) -> None:
     log = aborting(tmp_path)
     before = kept(log)
     log.close()
@@ -249,7 +249,7 @@ def test_an_index_that_speaks_of_another_segment_is_built_anew(tmp_path: Path) -
     assert kept(reopen(log, clean=True)) == before
 
 
-def test_an_abort_finds_the_active_index_damaged(tmp_path: Path) -> None:
+def test_an_abort_rebuilds_a_damaged_active_index(tmp_path: Path) -> None:
     log = create(tmp_path)
     Writer(log).transaction(7, b"k", committed=False)
     log.close()
@@ -265,7 +265,7 @@ def test_an_abort_finds_the_active_index_damaged(tmp_path: Path) -> None:
     assert read_committed(again) == []
 
 
-def test_recovery_finds_in_the_log_what_the_file_does_not_say(tmp_path: Path) -> None:
+def test_recovery_finds_aborted_transactions_that_the_file_lacks(tmp_path: Path) -> None:
     log = create(tmp_path)
     writer = Writer(log)
     writer.data([(b"k", b"aborted")], 7, transactional=True)
@@ -281,7 +281,7 @@ def test_recovery_finds_in_the_log_what_the_file_does_not_say(tmp_path: Path) ->
     assert read_committed(again) == []
 
 
-def test_a_file_whose_segment_is_gone_is_removed_at_the_next_start(tmp_path: Path) -> None:
+def test_a_file_without_its_segment_is_removed_at_the_next_start(tmp_path: Path) -> None:
     log = aborting(tmp_path)
     log.close()
     stray = log.directory / f"{5:020}.txnindex"
@@ -290,7 +290,7 @@ def test_a_file_whose_segment_is_gone_is_removed_at_the_next_start(tmp_path: Pat
     assert not stray.exists()
 
 
-def test_a_segment_that_rests_reads_its_entries_again(tmp_path: Path) -> None:
+def test_an_idle_segment_reads_its_entries_again(tmp_path: Path) -> None:
     log = aborting(tmp_path)
     before = kept(log)
     for _ in range(2):
@@ -303,7 +303,7 @@ def test_a_segment_that_rests_reads_its_entries_again(tmp_path: Path) -> None:
 
 
 class NarrowDisk(QuickDisk):
-    """Has no room for one kind of file."""
+    """A disk without room for `.txnindex` files."""
 
     is_full = True
 
@@ -317,12 +317,12 @@ class NarrowDisk(QuickDisk):
                 super().pwritev(buffers, position)
 
             def sync_data(self) -> None:
-                """Nobody cuts the power."""
+                """Skips the sync: no test cuts the power."""
 
         self.file_type = NarrowFile
 
 
-def test_recovery_begins_before_what_a_full_disk_did_not_take(tmp_path: Path) -> None:
+def test_the_recovery_point_stays_before_entries_that_a_full_disk_refused(tmp_path: Path) -> None:
     disk = NarrowDisk()
     log = create(tmp_path, disk=disk)
     writer = Writer(log)
@@ -341,7 +341,7 @@ def test_recovery_begins_before_what_a_full_disk_did_not_take(tmp_path: Path) ->
     assert on_disk(log) == {f"{0:020}.txnindex": [(7, first, last, last + 1)]}
 
 
-def test_a_log_is_not_closed_cleanly_without_its_aborted_transactions(tmp_path: Path) -> None:
+def test_a_log_whose_index_cannot_be_written_is_not_closed_cleanly(tmp_path: Path) -> None:
     log = create(tmp_path, disk=NarrowDisk())
     Writer(log).transaction(7, b"k", committed=False)
     with pytest.raises(LogFailed, match="aborted transactions"):

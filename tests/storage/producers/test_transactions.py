@@ -1,4 +1,4 @@
-"""Any sequence of transactions, of crashes and of work on the log, against a plain account of what was committed."""
+"""Random sequences of transactions, crashes and log maintenance, against a simple model of the committed records."""
 
 import shutil
 import tempfile
@@ -22,7 +22,7 @@ PRODUCERS = 4
 RETENTION_MS = 1000
 
 KEYS = st.lists(st.integers(0, 5), min_size=1, max_size=3).map(tuple)
-# What is staged: a batch of a producer, or of none; or the end of a transaction, committed or not.
+# A staged batch of a producer (-1: of none), or the end of a transaction (True: committed).
 Step = tuple[int, tuple[int, ...], bool] | bool
 STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(st.integers(-1, PRODUCERS - 1), KEYS, st.booleans()) | st.booleans(), min_size=1, max_size=12
@@ -54,7 +54,7 @@ class End(NamedTuple):
 
 @dataclass
 class Account:
-    """What follows from the events, told in the plainest way."""
+    """A simple model: the records and outcomes that follow from the events."""
 
     records: list[tuple[Record, int | None]] = field(default_factory=list)  # with the number of the transaction
     outcomes: list[bool | None] = field(default_factory=list)
@@ -134,7 +134,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
             account.add(event)
         return account
 
-    # -- producers: the first two end transactions by the older protocol, the others by the newer one
+    # -- producers: the first two end transactions in protocol 1, the others in protocol 2
 
     @rule(steps=STEPS, is_shown=st.booleans())
     def write(self, steps: list[Step], is_shown: bool) -> None:
@@ -147,7 +147,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
 
     @rule(steps=STEPS, is_shown=st.booleans())
     def write_more(self, steps: list[Step], is_shown: bool) -> None:
-        """Writing is what most of a log's life consists of."""
+        """Most steps write, as in a real log."""
         self.write(steps, is_shown)
 
     @rule(steps=STEPS)
@@ -241,7 +241,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
     @precondition(lambda self: self.log.start_offset == 0)
     @rule(data=st.data(), is_clean=st.booleans())
     def lose_snapshots(self, data: st.DataObject, is_clean: bool) -> None:
-        """While the log has its beginning: of a transaction that began before it, nothing else tells where."""
+        """Only while the log has its first record: without it only snapshots know where a transaction began."""
         if is_clean:
             self.log.close()
             self.recovery_point = self.log.end_offset
@@ -252,7 +252,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        """As a follower does, and never behind what was visible when the log was compacted."""
+        """Truncates as a follower does, and never below the offset that was visible when the log was compacted."""
         offset = data.draw(st.sampled_from([event.offset for event in self.written] or [0]))
         if offset >= max(self.compacted_before, self.log.start_offset):
             self.log.truncate_to(offset).run()
@@ -264,7 +264,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
         self.writer = Writer(log)
         self.high_watermark = log.end_offset
 
-    # -- what must hold
+    # -- invariants
 
     @property
     def stable_offset(self) -> int:
@@ -282,7 +282,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
         if not self.compacted_before:
             assert found == expected
             return
-        # Compaction leaves what every key has in the end, and adds nothing.
+        # Compaction keeps the latest record of every key and adds no record.
         assert latest(found) == latest(expected)
         by_offset = {record.offset: record for record in expected}
         assert all(by_offset[record.offset] == record for record in found)
@@ -299,7 +299,7 @@ class TransactionsAgainstAccount(RuleBasedStateMachine):
 
     @invariant()
     def entries_have_their_markers(self) -> None:
-        """A consumer that is told of an aborted transaction waits for its marker."""
+        """A consumer skips the records of an aborted transaction until its marker, so the marker must exist."""
         if hasattr(self, "writer"):
             for segment in self.log.segments:
                 if segment.aborted is not None and not segment.aborted.is_damaged:

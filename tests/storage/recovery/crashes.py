@@ -1,4 +1,4 @@
-"""A disk that records what is done to it, and the states in which a crash may leave it.
+"""A disk that records its operations, and the states in which a crash may leave it.
 
 Metadata (names) is journalled: a crash keeps a prefix of it. Data that was not synced may be there, be missing, or be
 torn, page by page. Both are the promises of the file systems that we run on, and no more than that.
@@ -14,7 +14,7 @@ from typing import Literal
 from headwater.protocol.batches.batch import Buffer
 from headwater.storage.disk import Disk, File
 
-PAGE_BYTES = 64  # small, so that small batches are torn too
+PAGE_BYTES = 64  # small, so that even small batches can be torn
 Mode = Literal["killed", "torn", "unsynced", "reordered", "nothing unsynced"]
 MODES: Sequence[Mode] = ("killed", "torn", "unsynced", "reordered", "nothing unsynced")
 
@@ -42,12 +42,12 @@ class RecordingFile(File):
         self.disk.steps.append(Step("truncate", self.name, size))
 
     def sync_data(self) -> None:
-        # Recorded is enough: no test cuts the power.
+        # Recording the sync is enough: no test cuts the power.
         self.disk.steps.append(Step("sync", self.name))
 
 
 class RecordingDisk(Disk):
-    """Records by inode, as a file system does: a renamed or removed file may still be written."""
+    """Records writes by inode, as a file system does: a renamed or removed file may still be written."""
 
     file_type = RecordingFile
 
@@ -56,7 +56,7 @@ class RecordingDisk(Disk):
         self._inodes: dict[str, str] = {}
 
     def adopt(self, directory: Path) -> dict[str, bytes]:
-        """What is there before the first step."""
+        """Records the files that exist before the first step."""
         found = {path.name: path.read_bytes() for path in directory.iterdir()}
         self._inodes = {name: name for name in found}
         return found
@@ -104,7 +104,7 @@ class _Inode:
 
 
 def crash(steps: Sequence[Step], mode: Mode, seed: int = 0, before: dict[str, bytes] | None = None) -> dict[str, bytes]:
-    """The files after a crash behind the last of `steps`."""
+    """The files after a crash that follows the last of `steps`."""
     inodes = {name: _Inode(data) for name, data in (before or {}).items()}
     names = {name: name for name in inodes}
     durable_names = dict(names)
@@ -149,7 +149,7 @@ def _half(step: Step) -> Step:
 
 
 def materialize(files: dict[str, bytes], directory: Path) -> None:
-    """Makes `directory` what the crash left, and nothing else."""
+    """Replaces the contents of `directory` with the files that survived."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     for name, data in files.items():

@@ -19,7 +19,7 @@ from tests.support.storage.transactions import Writer, account, read_committed, 
 
 @dataclass(frozen=True)
 class Promise:
-    """What holds once the first `step` steps were done."""
+    """What the log had promised after the first `step` steps."""
 
     step: int
     start_offset: int
@@ -29,7 +29,7 @@ class Promise:
 
 
 class Life:
-    """A log on a recording disk, and what it promised when."""
+    """A log on a recording disk, and the promises it made at each step."""
 
     def __init__(self, path: Path, config: TopicConfig) -> None:
         self.disk = RecordingDisk()
@@ -61,7 +61,7 @@ class Life:
         )
 
     def at(self, step: int) -> tuple[Promise, Promise]:
-        """The last promise before the crash, and what was under way."""
+        """The last promise before the crash, and the operation in progress."""
         past = [promise for promise in self.promises if promise.step <= step]
         coming = [promise for promise in self.promises if promise.step > step]
         return past[-1], coming[0] if coming else past[-1]
@@ -108,7 +108,7 @@ def check_prefix(life: Life, log: Log, step: int, mode: Mode) -> None:
 
 
 def check_usable(log: Log) -> None:
-    """The log goes on: an append, a clean close, and a clean start that sees it."""
+    """The log still works: an append, a clean close, and a clean start with the appended batch."""
     log.append([numbered(log.end_offset)], NOW_MS)
     before = contents(log)
     log.close()
@@ -157,7 +157,7 @@ def test_after_a_crash_at_any_step_only_an_unflushed_suffix_is_missing(
 
 
 @pytest.mark.parametrize("mode", ["torn", "unsynced", "reordered"])
-def test_a_crash_inside_the_recovery_is_recovered_from(plain_life: Life, tmp_path: Path, mode: Mode) -> None:
+def test_a_crash_during_recovery_is_recovered_from(plain_life: Life, tmp_path: Path, mode: Mode) -> None:
     for step in range(10, len(plain_life.disk.steps) + 1, 7):
         past, _ = plain_life.at(step)
         directory = tmp_path / "crashed" / "orders-0"
@@ -215,7 +215,7 @@ def test_a_crash_while_compaction_installs_its_segments_loses_no_key(tmp_path: P
         recovery_point = 0 if step % 4 < 2 else past.recovery_point
         log = reopen_after(life, step, mode, tmp_path / "crashed" / "orders-0", recovery_point)
         assert past.flushed_offset <= log.end_offset <= coming.end_offset
-        # Which value each key has is a matter of how far the log goes, compacted or not.
+        # The value of each key follows from the end of the log alone, compacted or not.
         expected = {b"key%d" % (offset % 5): b"%d" % offset for offset in range(log.end_offset)}
         assert latest(contents(log)) == expected
         check_usable(log)
@@ -226,7 +226,7 @@ def test_a_crash_while_compaction_installs_its_segments_loses_no_key(tmp_path: P
 
 @pytest.fixture
 def transactional_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
-    """Three producers, of which one ends its transactions late, and flushes that write indexes and snapshots."""
+    """Three producers, one of which ends its transactions late, with flushes that write indexes and snapshots."""
     monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES", 200)
     monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
     life = Life(tmp_path, settings(segment_bytes=1400, index_interval_bytes=100))
@@ -253,7 +253,7 @@ def transactional_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_after_a_crash_at_any_step_nothing_but_committed_records_is_read(
+def test_after_a_crash_at_any_step_only_committed_records_are_read(
     transactional_life: Life, tmp_path: Path, mode: Mode
 ) -> None:
     life = transactional_life
@@ -295,7 +295,7 @@ def test_the_name_of_a_transaction_index_is_on_disk_before_recovery_trusts_it(
         writer.data([(b"k", b"aborted")], 7, transactional=True)
     life.write(writer)
     life.flush()
-    life.disk.sync_directory(life.log.directory)  # the names of the other indexes are on disk
+    life.disk.sync_directory(life.log.directory)  # makes the names of the other indexes durable
     writer.end(7, committed=False)
     for _ in range(5):
         writer.data([(b"k", b"plain")])
@@ -307,14 +307,14 @@ def test_the_name_of_a_transaction_index_is_on_disk_before_recovery_trusts_it(
 
 
 def transaction_indexes(log: Log, end_offset: int) -> dict[bytes, bytes | None]:
-    """Those of the segments before `end_offset`, by what the segments hold."""
+    """The aborted transactions of the segments before `end_offset`, computed from their batches."""
     segments = [segment for segment in log.segments if segment.next_offset <= end_offset]
     paths = [(segment.path(".log"), segment.path(".txnindex")) for segment in segments]
     return {data.read_bytes(): index.read_bytes() if index.exists() else None for data, index in paths}
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_crash_while_transactions_are_compacted_brings_no_aborted_record_back(tmp_path: Path, mode: Mode) -> None:
+def test_a_crash_during_compaction_of_transactions_revives_no_aborted_record(tmp_path: Path, mode: Mode) -> None:
     config = settings(
         segment_bytes=500,
         cleanup_policy=frozenset({"compact"}),

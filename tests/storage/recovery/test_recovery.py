@@ -27,7 +27,7 @@ from tests.support.storage.builders import (
 
 
 class CountingDisk(Disk):
-    """Counts the bytes read, by the kind of file."""
+    """Counts the bytes read by file suffix."""
 
     def __init__(self) -> None:
         self.bytes_read: Counter[str] = Counter()
@@ -88,7 +88,7 @@ def test_after_a_crash_little_more_is_read_than_what_follows_the_recovery_point(
     assert len(names_in(log, ".snapshot")) == 1
 
 
-def test_the_report_says_in_one_line_what_was_done(tmp_path: Path) -> None:
+def test_recovery_reports_its_work_in_one_line(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 30)
     reports: list[str] = []
@@ -122,13 +122,15 @@ def test_a_torn_batch_is_cut_off(tmp_path: Path, cut: int) -> None:
     assert path.read_bytes() == whole
 
 
-def test_segments_behind_a_hole_are_dropped(tmp_path: Path) -> None:
+def test_segments_behind_a_gap_are_dropped(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 60)
     second = log.segments[1]
     size = numbered(20)[0].size
     whole = second.path(".log").read_bytes()
-    second.path(".log").write_bytes(whole[: -2 * size])  # ends with a whole batch, but the next segment does not follow
+    second.path(".log").write_bytes(
+        whole[: -2 * size]
+    )  # ends with a whole batch, but the next segment's base offset does not follow
 
     again = reopen(log, recovery_point=5)
 
@@ -138,7 +140,7 @@ def test_segments_behind_a_hole_are_dropped(tmp_path: Path) -> None:
     assert offsets(reopen(again, recovery_point=5)) == list(range(again.end_offset))
 
 
-def test_a_missing_segment_is_a_hole_too(tmp_path: Path) -> None:
+def test_segments_behind_a_missing_segment_are_dropped(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 60)
     log.segments[1].path(".log").unlink()
@@ -150,7 +152,7 @@ def test_a_missing_segment_is_a_hole_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "odd", "zeros"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_lost_index_is_built_anew(tmp_path: Path, suffix: str, damage: str, clean: bool) -> None:
+def test_a_lost_index_is_rebuilt(tmp_path: Path, suffix: str, damage: str, clean: bool) -> None:
     log = create(tmp_path)
     for offset in range(60):
         log.append([numbered(offset, timestamp=NOW_MS + offset)], NOW_MS)
@@ -170,7 +172,7 @@ def test_a_lost_index_is_built_anew(tmp_path: Path, suffix: str, damage: str, cl
     assert len(again.read(33, 1, limit_offset=60, first_batch_whole=True)) > 0
     found = again.timestamp_lookup(NOW_MS + 33, 60).run()
     if damage != "empty" or suffix != ".timeindex":
-        # An empty time index is what a segment without timestamps has: nothing tells that it was another.
+        # A segment without timestamps has an empty time index, so an emptied one cannot be recognised.
         assert found is not None
         assert found.offset == 33
     again.close()
@@ -179,7 +181,7 @@ def test_a_lost_index_is_built_anew(tmp_path: Path, suffix: str, damage: str, cl
         assert {name: (log.directory / name).read_bytes() for name in whole} == whole
 
 
-def test_a_start_that_is_not_as_clean_as_claimed_is_verified(tmp_path: Path) -> None:
+def test_a_log_inconsistent_with_its_clean_stop_is_recovered(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 30)
     log.close()
@@ -201,7 +203,7 @@ def test_an_empty_directory_becomes_an_empty_log_at_its_start_offset(tmp_path: P
     assert offsets(again) == [40, 41, 42]
 
 
-def test_a_log_that_lost_what_was_on_disk_is_not_opened(tmp_path: Path) -> None:
+def test_a_log_that_lost_flushed_records_is_not_opened(tmp_path: Path) -> None:
     log = create(tmp_path, settings(segment_bytes=1 << 20))
     fill(log, 10)
     path = log.active.path(names.LOG)
@@ -222,7 +224,7 @@ def test_a_batch_whose_offset_rotted_does_not_become_the_end_of_the_log(tmp_path
     fill(log, 10)
     path = log.active.path(names.LOG)
     data = bytearray(path.read_bytes())
-    # An offset lies outside of the checksum.
+    # The base offset lies outside the checksum's range.
     data[log.active.locate(8) + 4] ^= 4
     path.write_bytes(data)
 
@@ -231,7 +233,7 @@ def test_a_batch_whose_offset_rotted_does_not_become_the_end_of_the_log(tmp_path
     assert path.read_bytes() == data
 
 
-def test_a_log_that_lost_everything_up_to_its_start_begins_there(tmp_path: Path) -> None:
+def test_a_log_that_ends_before_its_start_offset_is_emptied_and_begins_there(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 10)
     again = reopen(log, recovery_point=0, start_offset=100)
@@ -323,7 +325,7 @@ def test_an_epoch_in_which_nothing_was_written_yet_survives(tmp_path: Path) -> N
     assert reopen(again).epochs.starts == [(0, 0), (4, 5)], "an epoch without batches leaves no trace"
 
 
-def test_epochs_that_a_truncation_took_back_do_not_come_again(tmp_path: Path) -> None:
+def test_epochs_removed_by_a_truncation_do_not_come_back(tmp_path: Path) -> None:
     log = create(tmp_path)
     for offset in range(12):
         log.append([numbered(offset, leader_epoch=offset // 4)], NOW_MS)
@@ -332,8 +334,8 @@ def test_epochs_that_a_truncation_took_back_do_not_come_again(tmp_path: Path) ->
     assert reopen(log).epochs.starts == [(0, 0), (1, 4)]
 
 
-def test_what_a_crash_left_is_on_disk_before_anybody_reads_it(tmp_path: Path) -> None:
-    """Names of segments included: the next crash must not take back what was served since this one."""
+def test_records_left_by_a_crash_are_flushed_before_they_are_served(tmp_path: Path) -> None:
+    """File names of segments included: the next crash must not take back records served since this one."""
     disk = RecordingDisk()
     log = create(tmp_path, disk=disk)
     fill(log, 30)
@@ -348,7 +350,7 @@ def test_what_a_crash_left_is_on_disk_before_anybody_reads_it(tmp_path: Path) ->
     }
 
 
-def test_nothing_is_removed_without_a_word(tmp_path: Path) -> None:
+def test_every_removal_is_reported(tmp_path: Path) -> None:
     log = create(tmp_path)
     fill(log, 30)
     reports: list[str] = []
@@ -361,8 +363,8 @@ def test_nothing_is_removed_without_a_word(tmp_path: Path) -> None:
     assert "that end before the start offset 100" in reports[0]
 
 
-def test_what_had_been_on_disk_is_not_cut_off_with_all_behind_it(tmp_path: Path) -> None:
-    """A crash tears the end of a log. Damage before the recovery point is none of its doing."""
+def test_damage_before_the_recovery_point_is_refused_and_not_cut_off(tmp_path: Path) -> None:
+    """A crash damages only the unflushed end of a log, so damage before the recovery point has another cause."""
     log = create(tmp_path, settings(segment_bytes=1 << 20))
     fill(log, 10)
     flush(log)

@@ -1,4 +1,4 @@
-"""Walks over files that are shorter, or other, than expected."""
+"""Scans of files that are shorter than expected or damaged."""
 
 import errno
 import os
@@ -15,14 +15,14 @@ from tests.support.storage.builders import numbered
 
 @pytest.fixture
 def file(tmp_path: Path) -> File:
-    """A thousand batches, several blocks of them."""
+    """A file of a thousand batches, longer than several header blocks."""
     found = Disk().open(tmp_path / "00000000000000000000.log", create=True)
     found.pwritev([numbered(offset)[1] for offset in range(1000)], 0)
     assert found.size() > 3 * HEADER_BLOCK_BYTES
     return found
 
 
-def test_every_walk_finds_every_batch(file: File) -> None:
+def test_every_scan_finds_every_batch(file: File) -> None:
     size = file.size()
     assert [header.base_offset for _, header in headers(file, 0, size)] == list(range(1000))
     assert [span[2:] for span in spans(file, 0, size)] == [(offset, offset) for offset in range(1000)]
@@ -31,7 +31,7 @@ def test_every_walk_finds_every_batch(file: File) -> None:
     assert (scan.position, scan.next_offset, scan.problem) == (size, 1000, None)
 
 
-def test_a_file_that_is_cut_during_a_walk_ends_it(file: File) -> None:
+def test_a_file_truncated_during_a_scan_ends_it(file: File) -> None:
     size = file.size()
     file.truncate(size // 2)
     assert 400 < len(list(headers(file, 0, size))) < 600
@@ -41,7 +41,7 @@ def test_a_file_that_is_cut_during_a_walk_ends_it(file: File) -> None:
     assert scan.problem is not None
 
 
-def test_a_walk_never_goes_backwards_or_on_through_garbage(file: File) -> None:
+def test_a_scan_stops_at_garbage(file: File) -> None:
     size = file.size()
     file.pwritev([b"\xff" * 61], 0)
     with pytest.raises(CorruptBatch, match="position 0"):
@@ -53,7 +53,7 @@ def test_a_walk_never_goes_backwards_or_on_through_garbage(file: File) -> None:
     assert scan.position == 0
 
 
-def test_a_range_in_memory_is_read_without_the_disk(file: File) -> None:
+def test_a_range_in_the_page_cache_is_read_without_the_disk(file: File) -> None:
     span = FileRange(file, 10, 5000)
     resident = span.read_resident()
     assert resident in (None, span.read())
@@ -62,7 +62,7 @@ def test_a_range_in_memory_is_read_without_the_disk(file: File) -> None:
     assert file.pread_resident(10, file.size()) is None
 
 
-def test_where_nobody_can_tell_what_is_in_memory_little_is_read_and_much_is_left_to_a_thread(
+def test_without_kernel_support_for_nowait_reads_only_small_ranges_count_as_resident(
     file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> int:

@@ -1,4 +1,4 @@
-"""What an earlier process wrote, verified before a reader gets it."""
+"""Batches of an earlier process are verified before a reader gets them."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ BASE_OFFSET = Struct(">q")
 
 
 def written(path: Path, count: int = COUNT) -> Log:
-    """A log that was closed, of one segment."""
+    """A closed log of one segment."""
     log = create(path, ONE_SEGMENT)
     fill(log, count)
     flush(log)
@@ -34,7 +34,7 @@ def log_file(log: Log) -> Path:
 
 
 def starts(log: Log) -> list[int]:
-    """Where each batch begins."""
+    """The position of each batch in the file."""
     data, position, found = log_file(log).read_bytes(), 0, list[int]()
     while position < len(data):
         found.append(position)
@@ -42,14 +42,14 @@ def starts(log: Log) -> list[int]:
     return found
 
 
-def harm(log: Log, position: int) -> None:
+def flip_bit(log: Log, position: int) -> None:
     data = bytearray(log_file(log).read_bytes())
     data[position] ^= 1
     log_file(log).write_bytes(data)
 
 
 def renumber(log: Log, position: int, base_offset: int) -> None:
-    """A base offset lies outside of its batch's checksum."""
+    """Changes a base offset, which lies outside its batch's checksum."""
     data = bytearray(log_file(log).read_bytes())
     BASE_OFFSET.pack_into(data, position, base_offset)
     log_file(log).write_bytes(data)
@@ -60,20 +60,20 @@ def look(log: Log, offset: int, bytes_max: int = 1 << 20) -> FileRange | Unverif
 
 
 def read(log: Log, offset: int, bytes_max: int = 1 << 20) -> list[int]:
-    """The offsets that a reader gets at once, when all that is in doubt is settled."""
+    """The offsets that one read returns once every unverified range is verified."""
     while isinstance(found := look(log, offset, bytes_max), UnverifiedRange):
         found.accept(found.verify())
     return [header.base_offset for header, _ in batches.iterate(found.read())]
 
 
-def test_what_this_process_wrote_is_in_no_doubt(tmp_path: Path) -> None:
+def test_batches_of_this_process_need_no_verification(tmp_path: Path) -> None:
     log = create(tmp_path, ONE_SEGMENT)
     fill(log, COUNT)
 
     assert not isinstance(look(log, 0), UnverifiedRange)
 
 
-def test_what_an_earlier_process_wrote_is_verified_once(tmp_path: Path) -> None:
+def test_batches_of_an_earlier_process_are_verified_once(tmp_path: Path) -> None:
     log = reopen(written(tmp_path), clean=True)
     found = look(log, 0)
     assert isinstance(found, UnverifiedRange)
@@ -83,7 +83,7 @@ def test_what_an_earlier_process_wrote_is_verified_once(tmp_path: Path) -> None:
     assert not isinstance(look(log, COUNT - 1), UnverifiedRange)
 
 
-def test_what_is_appended_to_it_is_read_with_it(tmp_path: Path) -> None:
+def test_a_read_spans_verified_and_newly_appended_batches(tmp_path: Path) -> None:
     log = reopen(written(tmp_path), clean=True)
     fill(log, 5)
 
@@ -93,7 +93,7 @@ def test_what_is_appended_to_it_is_read_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ahead_bytes", [1, 300, 1000])
-def test_much_is_verified_piece_by_piece_and_given_as_if_it_were_one(
+def test_a_large_range_is_verified_in_pieces_and_returned_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_bytes: int
 ) -> None:
     monkeypatch.setattr(verification, "AHEAD_BYTES", ahead_bytes)
@@ -103,16 +103,16 @@ def test_much_is_verified_piece_by_piece_and_given_as_if_it_were_one(
         assert len(read(log, 0, 500)) > 1
 
 
-def test_two_readers_of_the_same_wait_for_one_verification(tmp_path: Path) -> None:
+def test_two_readers_of_a_range_share_one_verification(tmp_path: Path) -> None:
     log = reopen(written(tmp_path), clean=True)
 
     assert look(log, 0) is look(log, 0)
 
 
 @pytest.mark.parametrize("number", [0, 9, COUNT - 1])
-def test_what_rotted_is_refused_and_what_is_before_it_is_not(tmp_path: Path, number: int) -> None:
+def test_a_rotted_batch_is_refused_and_batches_before_it_are_served(tmp_path: Path, number: int) -> None:
     log = written(tmp_path)
-    harm(log, starts(log)[number] + 70)
+    flip_bit(log, starts(log)[number] + 70)
     reports: list[str] = []
     log = reopen(log, clean=True, reports=reports)
 
@@ -124,9 +124,9 @@ def test_what_rotted_is_refused_and_what_is_before_it_is_not(tmp_path: Path, num
     assert "is damaged" in reports[0]
 
 
-def test_a_reader_that_begins_well_behind_the_damage_is_served(tmp_path: Path) -> None:
+def test_a_reader_well_behind_the_damage_is_served(tmp_path: Path) -> None:
     log = written(tmp_path)
-    harm(log, starts(log)[3] + 70)
+    flip_bit(log, starts(log)[3] + 70)
     log = reopen(log, clean=True)
     with pytest.raises(CorruptBatch):
         read(log, 3)
@@ -136,7 +136,7 @@ def test_a_reader_that_begins_well_behind_the_damage_is_served(tmp_path: Path) -
 
 @pytest.mark.parametrize("claimed", [0, 2, 8, 10, 1000])
 @pytest.mark.parametrize("number", [0, 1, 9, COUNT - 1])
-def test_a_batch_with_the_offsets_of_another_is_neither_served_nor_passed_over(
+def test_a_batch_with_the_offsets_of_another_is_neither_served_nor_skipped(
     tmp_path: Path, number: int, claimed: int
 ) -> None:
     if number == claimed:
@@ -153,12 +153,12 @@ def test_a_batch_with_the_offsets_of_another_is_neither_served_nor_passed_over(
     with pytest.raises(CorruptBatch):
         read_on()
 
-    # The one before it may be refused as well: which of the two is right is not known.
+    # The batch before it may be refused as well: verification cannot tell which of the two is right.
     assert served == list(range(len(served)))
     assert number - 1 <= len(served) <= number
 
 
-def test_batches_that_are_gone_from_the_end_are_missed(tmp_path: Path) -> None:
+def test_batches_missing_from_the_end_of_the_log_are_detected(tmp_path: Path) -> None:
     log = written(tmp_path)
     os.truncate(log_file(log), starts(log)[20])
     reports: list[str] = []
@@ -170,7 +170,7 @@ def test_batches_that_are_gone_from_the_end_are_missed(tmp_path: Path) -> None:
     assert any("ends at offset 20" in report for report in reports)
 
 
-def test_batches_that_are_gone_from_the_end_of_a_sealed_segment_are_not_passed_over(tmp_path: Path) -> None:
+def test_batches_missing_from_the_end_of_a_sealed_segment_are_not_skipped(tmp_path: Path) -> None:
     log = create(tmp_path, settings(segment_bytes=500))
     fill(log, COUNT)
     log.close()
@@ -184,9 +184,9 @@ def test_batches_that_are_gone_from_the_end_of_a_sealed_segment_are_not_passed_o
     assert read(log, second)[0] == second
 
 
-def test_a_length_that_rotted_is_found(tmp_path: Path) -> None:
+def test_a_rotted_batch_length_is_detected(tmp_path: Path) -> None:
     log = written(tmp_path)
-    harm(log, starts(log)[9] + 11)
+    flip_bit(log, starts(log)[9] + 11)
     log = reopen(log, clean=True)
 
     assert read(log, 0) == list(range(9))
@@ -194,12 +194,12 @@ def test_a_length_that_rotted_is_found(tmp_path: Path) -> None:
         read(log, 9)
 
 
-def test_an_index_that_cannot_be_built_anew_changes_nothing_about_where_appends_go(tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_rebuilt_does_not_change_where_appends_go(tmp_path: Path) -> None:
     log = written(tmp_path)
     for suffix in names.INDEXES:
         (log.directory / names.file_name(0, suffix)).unlink(missing_ok=True)
     size = log_file(log).stat().st_size
-    harm(log, starts(log)[9] + 16)
+    flip_bit(log, starts(log)[9] + 16)
     log = reopen(log, clean=True)
     with pytest.raises(CorruptBatch):
         read(log, 20)
@@ -210,7 +210,7 @@ def test_an_index_that_cannot_be_built_anew_changes_nothing_about_where_appends_
     assert read(log, COUNT) == [COUNT]
 
 
-def test_a_disk_that_cannot_be_read_is_told_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_error_during_verification_counts_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = reopen(written(tmp_path), clean=True)
     found = look(log, 0)
     assert isinstance(found, UnverifiedRange)
@@ -225,7 +225,7 @@ def test_a_disk_that_cannot_be_read_is_told_as_damage(tmp_path: Path, monkeypatc
         look(log, 0)
 
 
-def test_what_was_cut_off_meanwhile_is_not_taken_for_verified(tmp_path: Path) -> None:
+def test_batches_replaced_during_their_verification_do_not_count_as_verified(tmp_path: Path) -> None:
     log = reopen(written(tmp_path), clean=True)
     found = look(log, 0)
     assert isinstance(found, UnverifiedRange)

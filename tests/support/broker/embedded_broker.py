@@ -22,7 +22,7 @@ NOW_MS = 1_700_000_000_000
 TIMEOUT_S = 20
 
 
-# Jobs run when a test calls them, not by themselves.
+# Periodic jobs run only when a test calls them.
 QUIET = {"log.initial.task.delay.ms": "3600000", "headwater.flush.interval.ms": "3600000"}
 
 
@@ -45,21 +45,21 @@ async def running(
 
 
 async def crash(broker: Broker) -> None:
-    """The end without any of the care that a stop takes; what was written stays written."""
+    """Simulates a crash: none of the steps of a clean stop are taken; written data stays written."""
     await broker.housekeeping.stop()
     broker.journal.close()
     broker.data.release()
 
 
 async def create(broker: Broker, name: str, partitions: int = 1, **overrides: Any) -> Partition:
-    """Settings are named as in Python; gives the first partition."""
+    """Creates a topic and returns its first partition. Settings are named as in Python (`flush_ms`)."""
     values: dict[str, str] = {key.replace("_", "."): value for key, value in overrides.items()}
     await broker.topics.create(name, values, partition_count=partitions)
     return broker.partition(name, 0)
 
 
 def stage(broker: Broker, partition: Partition, batch: bytes, *, acks: int = ACKS_ALL) -> Pending[Append]:
-    """Hands a batch in; the outcome comes later."""
+    """Produces a batch and returns its pending outcome."""
     outcome: Pending[Append] = Pending()
     broker.produce(partition, memoryview(bytearray(batch)), Append(outcome.resolve), acks=acks)
     return outcome
@@ -82,7 +82,7 @@ def sequenced(sequence: int, *, producer_id: int = 7, epoch: int = 0) -> bytes:
 
 
 def readable(partition: Partition) -> list[bytes | None]:
-    """The values that a consumer sees."""
+    """The values below the high watermark, as a consumer reads them."""
     found: list[bytes | None] = []
     offset = partition.start_offset
     while offset < partition.high_watermark:

@@ -1,4 +1,4 @@
-"""A disk that refuses what it is told to refuse, and counts what it is asked."""
+"""A disk that fails chosen operations and counts syncs."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ class FaultyFile(File):
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
         if self.disk.is_cursed(self.path) and self.disk.write_error is not None:
-            # As a real disk does: what fits is written before it says that the rest does not.
+            # As on a real full disk, the bytes that fit are written before the error.
             whole = b"".join(bytes(buffer) for buffer in buffers)
             super().pwritev([whole[: len(whole) // 2]], position)
             raise self.disk.error(self.disk.write_error)
@@ -33,7 +33,7 @@ class FaultyFile(File):
 
 
 class FaultyDisk(Disk):
-    """Its faults meet the `.log` files of partitions whose name begins as `cursed` says."""
+    """Injects faults into the `.log` files of partitions whose names start with `cursed`."""
 
     file_type = FaultyFile
 

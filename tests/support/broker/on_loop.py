@@ -1,4 +1,4 @@
-"""A look at the broker from its own event loop, and the patience to see what happens soon."""
+"""Reads of broker state on its own event loop, with waiting until a condition holds."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def on_loop(broker: Broker, look: Callable[[], T]) -> T:
 
 
 def eventually(broker: Broker, condition: Callable[[], object]) -> None:
-    """Looks once per turn of the broker's loop until it is so."""
+    """Waits until `condition` holds, checking it once per turn of the broker's loop."""
     deadline = time.monotonic() + TIMEOUT_S
     while not on_loop(broker, condition):
         assert time.monotonic() < deadline, "it never came to be"
@@ -48,14 +48,14 @@ def socket_of(broker: Broker, client: RawClient) -> PlainTransport:
 
 
 def acceptor_of(broker: Broker) -> Acceptor:
-    """What accepts clients of the broker's first listener."""
+    """The acceptor of the broker's first listener."""
     listener = broker.node.listeners[0]
     assert isinstance(listener, TcpListener)
     return listener._acceptor
 
 
 def stop_accepting(broker: Broker) -> None:
-    """As the broker does when it begins to stop."""
+    """Stops accepting clients, as the broker does when it begins to stop."""
     for listener in broker.node.listeners:
         listener.stop_accepting()
     broker.node.connections.drain()

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, which can be killed."""
+"""A broker in its own process, which tests can kill."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from typing import Self
 
 from benchmarks.ports import port_of, reserved_port
 
-# The module that is run, and what it is told before `serve`. A fault test has launchers of its own.
+# The module to run, with its arguments before `serve`. Fault tests have launchers of their own.
 PLAIN = ("headwater.cli.main",)
 # Long enough for a loaded machine; a test that waits this long has failed.
 TIMEOUT_S = 60
@@ -21,7 +21,7 @@ _ROOT = Path(__file__).parents[3]
 
 
 class BrokerProcess:
-    """Always on the same port and directory, however often it is killed and started again."""
+    """A broker that keeps its port and data directory over kills and restarts."""
 
     def __init__(self, data_directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self._data_directory = data_directory
@@ -44,7 +44,7 @@ class BrokerProcess:
 
     @property
     def log(self) -> str:
-        """What it has written to its standard error, over all its lives."""
+        """The standard error of all its runs."""
         return self._log_path.read_text()
 
     @property
@@ -55,7 +55,7 @@ class BrokerProcess:
         assert self.launch(launcher), self.log
 
     def launch(self, launcher: Sequence[str]) -> bool:
-        """Whether it came so far as to be ready; if not, it has ended."""
+        """Starts the process and returns whether it became ready; if not, it has exited."""
         module, *arguments = launcher
         command = [sys.executable, "-m", module, *arguments, "serve"]
         command += ["--data-dir", str(self._data_directory), "--kafka", self.bootstrap_servers]
@@ -75,7 +75,7 @@ class BrokerProcess:
         return self._end(signal.SIGTERM)
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Until it ends by itself. TimeoutExpired: it goes on."""
+        """Waits until the process ends by itself; raises TimeoutExpired if it does not."""
         assert self._process is not None
         assert self._process.stdout is not None
         code = self._process.wait(timeout_s)
@@ -101,7 +101,7 @@ class BrokerProcess:
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """For what another process does, which cannot be waited on: looks again and again, with a short pause."""
+    """Polls until a condition in another process holds, with short pauses."""
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline, what
@@ -109,5 +109,5 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 
 
 def _environment() -> dict[str, str]:
-    # Settings of whoever runs the tests must not reach the broker under test.
+    # HEADWATER_ variables of the developer's shell must not reach the broker under test.
     return {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}

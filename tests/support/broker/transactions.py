@@ -1,4 +1,4 @@
-"""A broker in whose transactions something goes wrong, and what tests look at then."""
+"""Transactions against an embedded broker: commands, failures, and the state that tests assert on."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -71,7 +71,7 @@ async def written(broker: Broker, producer: ProducerIdentity, *topics: str) -> N
 
 
 def state(broker: Broker, transactional_id: TransactionalId = TX) -> TransactionState | None:
-    """None while its machine is not loaded."""
+    """The state of the transaction; None while the coordinator's machine is not loaded."""
     for machine in broker.transactions.machines():
         if transactional_id in machine.transactions:
             return machine.transactions[transactional_id].state
@@ -79,7 +79,7 @@ def state(broker: Broker, transactional_id: TransactionalId = TX) -> Transaction
 
 
 def markers(partition: Partition) -> list[bool]:
-    """Whether each of them commits."""
+    """The markers in the partition, in order: True for a commit, False for an abort."""
     found: list[bool] = []
     offset = partition.start_offset
     while offset < partition.high_watermark:
@@ -122,7 +122,7 @@ async def crashed(broker: Broker) -> None:
 async def with_cursed(
     path: Path, disk: FaultyDisk
 ) -> AsyncGenerator[tuple[Broker, ProducerIdentity, Partition, Partition]]:
-    """A broker on which a transaction is open that has written to a topic with a fate and to another."""
+    """A broker with an open transaction that has written to a topic on the faulty disk and to a healthy one."""
     async with running(path, SETTINGS, disk=disk) as broker:
         cursed, healthy = await create(broker, "cursed"), await create(broker, "healthy")
         producer = await initialized(broker)

@@ -1,4 +1,4 @@
-"""Drives one consumer group as its shard does: decides, applies, keeps the log, moves time by hand.
+"""Drives one consumer group as its shard does: decides, applies, keeps the log and advances a manual clock.
 
 Each decision is made twice and must come out the same: deciding does not change the group.
 """
@@ -73,7 +73,7 @@ def heartbeat(
     client_id: str = "client",
     new_member_id: str = "",
 ) -> MemberHeartbeat:
-    """A heartbeat that says only what it must; who joins also says that it owns nothing, and its rebalance timeout."""
+    """A heartbeat with only the required fields; a joining member adds an empty assignment and a rebalance time-out."""
     if epoch == JOIN_EPOCH:
         owned = owned if owned is not None else {}
         timeout_ms = timeout_ms if timeout_ms is not None else REBALANCE_TIMEOUT_MS
@@ -129,7 +129,7 @@ class Driver:
         return decision.result
 
     def advance(self, milliseconds: int) -> None:
-        """Moves time, and lets every deadline on the way take effect."""
+        """Advances the clock and processes every deadline on the way."""
         until_ms = self.now.monotonic_ms + milliseconds
         while (due_ms := self.deadlines.next_ms()) is not None and due_ms <= until_ms:
             self.now = Now(self.now.wall_ms + due_ms - self.now.monotonic_ms, due_ms)

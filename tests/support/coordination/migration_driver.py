@@ -1,4 +1,4 @@
-"""Drives one group through both protocols, as its shard does: events say which of the two it is."""
+"""Drives one group through both protocols, as its shard does: the events decide which of the two it speaks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -71,7 +71,7 @@ class Shard:
         self.group: ClassicGroup | ConsumerGroup | None = None
         self.now = Now(1_700_000_000_000, 0)
         self.log: list[object] = []
-        # What requests that waited were told in the end.
+        # Answers to requests that had waited, by ticket.
         self.answers: dict[Ticket, Any] = {}
         self._tickets = 0
         self.apply(log)
@@ -103,7 +103,7 @@ class Shard:
         return self.decide(decide)
 
     def join(self, join: Join) -> Any:
-        """The result, or the ticket under which it will come."""
+        """The result, or the ticket under which the answer will come."""
         self._tickets += 1
         ticket = Ticket(self._tickets)
 

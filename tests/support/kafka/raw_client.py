@@ -1,4 +1,4 @@
-"""A client of a few lines over a plain socket, for what no real client would send."""
+"""A minimal client over a plain socket, for requests that no real client would send."""
 
 import socket
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def frame(request: Request, version: int, correlation_id: int = 1, client_id: st
 
 
 class Reachable(Protocol):
-    """A broker in this process or in another."""
+    """A broker in this or another process."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -88,7 +88,7 @@ class RawClient:
         self.socket.sendall(data)
 
     def send(self, request: Request, version: int) -> int:
-        """The correlation id that the reply will have."""
+        """Sends a request and returns its correlation id."""
         self._correlation_id += 1
         self.send_bytes(frame(request, version, self._correlation_id))
         return self._correlation_id
@@ -123,7 +123,7 @@ class RawClient:
             data += received
         return bytes(data)
 
-    # -- in one line each
+    # -- one-line requests
 
     def create(self, name: str, partitions: int = 1, **config: str) -> UUID:
         """Settings are named as in Python: `max_message_bytes="10"`."""
@@ -229,7 +229,7 @@ def records_of(data: PartitionData) -> list[Record]:
 
 
 def batch_of(*values: bytes | None, key: bytes | None = b"k", timestamp: int | None = None, **options: Any) -> bytes:
-    """A batch as a producer would send it, one record for each value."""
+    """A batch as a producer sends it, with one record per value."""
     return batch_of_records(
         [Record(index, NOW_MS if timestamp is None else timestamp, key, value) for index, value in enumerate(values)],
         **options,
@@ -244,7 +244,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def padded(size: int) -> bytes:
-    """A request of that size. What stands behind a message is ignored."""
+    """The request padded to this size; the broker ignores trailing bytes."""
     content = frame(ApiVersionsRequest(), 0)[4:]
     content += bytes(size - 4 - len(content))
     return len(content).to_bytes(4, "big") + content

@@ -1,4 +1,4 @@
-"""Requests to groups in one line each, over the plain client."""
+"""One-line group requests over the raw client."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -53,10 +53,10 @@ FETCH_VERSIONS = range(1, 11)
 
 
 class Place(NamedTuple):
-    """A member of a group, as it names itself."""
+    """The identity with which a member sends its requests."""
 
     member_id: str = ""
-    # Or its epoch.
+    # The generation of a classic member, or the epoch of a consumer protocol member.
     generation: int = -1
     instance_id: str | None = None
 
@@ -100,7 +100,7 @@ def join(
     version: int = 9,
     **options: Any,
 ) -> JoinGroupResponse:
-    """With the id that the coordinator may ask to come back with."""
+    """Joins; repeats the request with the member id if the coordinator answers MEMBER_ID_REQUIRED."""
     joined = client.ask(join_request(group, place, **options), JoinGroupResponse, version)
     if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         named = place._replace(member_id=joined.member_id)
@@ -130,7 +130,7 @@ def sync_request(group: str, place: Place, assignments: Mapping[str, bytes] | No
 
 
 def only_member(client: RawClient, group: str, instance_id: str | None = None, topics: Sequence[str] = ()) -> Place:
-    """Joins a group that has nobody, or whose static member it replaces, and leads it to Stable."""
+    """Joins as the only member, or as the replacement of a static one, and brings the group to Stable."""
     find(client, group)
     joined = join(client, group, Place(instance_id=instance_id), topics=topics)
     assert joined.error_code == 0
@@ -190,7 +190,7 @@ def member_heartbeat(
 
 
 def consumer_member(client: RawClient, group: str, topic: str, instance_id: str | None = None) -> Place:
-    """Joins, and is told what it has to own."""
+    """Joins as a member of the consumer protocol, and returns its identity with the new epoch."""
     find(client, group)
     place = Place(str(uuid4()), 0, instance_id)
     told = member_heartbeat(client, group, place, topics=[topic], owned={})
@@ -213,7 +213,7 @@ def commit(
     metadata: str | None = "",
     version: int = 9,
 ) -> int:
-    """The error code."""
+    """Commits one offset and returns the error code."""
     request = OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=place.generation,
@@ -263,7 +263,7 @@ def committed(
     deadline = time.monotonic() + LOAD_DEADLINE_S
     while True:
         (told,) = client.ask(request, OffsetFetchResponse, version).groups
-        # A broker that was started again is ready before it has loaded its groups. Every client asks again.
+        # A restarted broker is ready before it has loaded its groups; real clients retry as well.
         if told.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             break
         assert time.monotonic() < deadline, f"{group} is not loaded"

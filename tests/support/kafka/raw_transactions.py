@@ -1,4 +1,4 @@
-"""Requests of transactional producers in one line each, over the plain client."""
+"""One-line requests of transactional producers over the raw client."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,14 +49,14 @@ T = TypeVar("T")
 TIMEOUT_MS = 60_000
 READ_COMMITTED = 1
 
-# The last versions in which clients speak the first protocol, and the first ones in which they speak the second.
+# The last request versions of protocol 1, and the first ones of protocol 2.
 PRODUCE_1, PRODUCE_2 = 11, 12
 END_1, END_2 = 4, 5
 COMMIT_OFFSETS_1, COMMIT_OFFSETS_2 = 4, 5
 
 
 class Producer(NamedTuple):
-    """A transactional producer, as it names itself."""
+    """The identity with which a transactional producer sends its requests."""
 
     transactional_id: str
     id: int
@@ -87,7 +87,7 @@ def ask_init(
 
 
 def init(client: RawClient, transactional_id: str, **options: Any) -> Producer:
-    """Comes back until the transaction that its predecessor left open is aborted everywhere."""
+    """Retries until every partition has aborted the transaction that the predecessor left open."""
     told = _until(lambda: ask_init(client, transactional_id, **options), lambda each: not _must_wait(each.error_code))
     assert told.error_code == 0
     return Producer(transactional_id, told.producer_id, told.producer_epoch)
@@ -139,7 +139,7 @@ def codes_of(results: Sequence[AddPartitionsToTxnTopicResult]) -> dict[tuple[str
 
 
 def add(client: RawClient, producer: Producer, topic: str, *, version: int = 3) -> int:
-    """Its first partition. Comes back until the transaction before has ended there."""
+    """Adds a partition; retries until the previous transaction has ended there."""
     return _until(
         lambda: add_many(client, producer, {topic: [0]}, version=version)[topic, 0], lambda code: not _must_wait(code)
     )
@@ -157,7 +157,7 @@ def transactional_batch(producer: Producer, *values: bytes, sequence: int = 0) -
 
 
 def write_request(producer: Producer, topic: str, *values: bytes, sequence: int = 0, acks: int = -1) -> ProduceRequest:
-    """Names the topic: up to version 12."""
+    """Names the topic instead of its id, and so works up to version 12."""
     batch = transactional_batch(producer, *values, sequence=sequence)
     return produce_request({topic: {0: batch}}, acks=acks, transactional_id=producer.transactional_id)
 
@@ -165,7 +165,7 @@ def write_request(producer: Producer, topic: str, *values: bytes, sequence: int 
 def write(
     client: RawClient, producer: Producer, topic: str, *values: bytes, sequence: int = 0, version: int = PRODUCE_2
 ) -> PartitionProduceResponse:
-    """Comes back until the transaction before has ended there."""
+    """Retries until the previous transaction has ended there."""
     request = write_request(producer, topic, *values, sequence=sequence)
     return _until(
         lambda: client.ask(request, ProduceResponse, version).responses[0].partition_responses[0],
@@ -246,7 +246,7 @@ def end(client: RawClient, producer: Producer, *, commit: bool = True, version: 
 
 
 def ended(client: RawClient, producer: Producer, *, commit: bool = True, version: int = END_2) -> Producer:
-    """Who the producer is from now on, once every partition knows how its transaction ended."""
+    """Ends the transaction, waits for all markers, and returns the producer's identity for the next one."""
     told = end(client, producer, commit=commit, version=version)
     assert told.error_code == 0
     await_state(client, producer.transactional_id, "CompleteCommit" if commit else "CompleteAbort")
@@ -256,7 +256,7 @@ def ended(client: RawClient, producer: Producer, *, commit: bool = True, version
     return Producer(producer.transactional_id, told.producer_id, told.producer_epoch)
 
 
-# -- what there is
+# -- state and contents
 
 
 def describe(client: RawClient, *transactional_ids: str) -> list[TransactionState]:
@@ -282,7 +282,7 @@ def producers(client: RawClient, topic: str, partition: int = 0) -> PartitionRes
 
 
 def fetched(client: RawClient, topic: str, *, isolation_level: int = 0) -> Iterator[PartitionData]:
-    """Fetch by fetch, since each ends with its segment."""
+    """One response per fetch, since a fetch ends with its segment."""
     offset = 0
     while True:
         data = client.fetch(topic, offset, isolation_level=isolation_level)
@@ -294,7 +294,7 @@ def fetched(client: RawClient, topic: str, *, isolation_level: int = 0) -> Itera
 
 
 def markers(client: RawClient, topic: str) -> list[tuple[int, int, bool]]:
-    """Producer id, epoch and whether it commits, of each marker in the partition."""
+    """Each marker in the partition: producer id, epoch, and whether it commits."""
     found: list[tuple[int, int, bool]] = []
     for data in fetched(client, topic):
         for header, batch in batches.iterate(data.records or b""):
@@ -307,7 +307,7 @@ def markers(client: RawClient, topic: str) -> list[tuple[int, int, bool]]:
 
 
 def values(client: RawClient, topic: str) -> list[bytes | None]:
-    """Every record in the log, whatever became of its transaction."""
+    """Every record in the log, committed or not."""
     return [
         record.value
         for data in fetched(client, topic)
@@ -318,7 +318,7 @@ def values(client: RawClient, topic: str) -> list[bytes | None]:
 
 
 def committed_values(client: RawClient, topic: str) -> list[bytes | None]:
-    """As a consumer reads them that is told, with each fetch, which transactions were aborted."""
+    """The values that a read_committed consumer keeps after it dropped the aborted transactions of each fetch."""
     found: list[bytes | None] = []
     for data in fetched(client, topic, isolation_level=READ_COMMITTED):
         waiting = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset)
@@ -349,5 +349,5 @@ def _until(ask: Callable[[], T], is_wanted: Callable[[T], bool]) -> T:
 
 
 def fenced(version: int, *, known_from: int) -> ErrorCode:
-    """How a version says that another producer has taken the place."""
+    """The error code by which a version says that a newer producer has fenced this one."""
     return ErrorCode.PRODUCER_FENCED if version >= known_from else ErrorCode.INVALID_PRODUCER_EPOCH

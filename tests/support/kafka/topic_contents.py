@@ -1,4 +1,4 @@
-"""What a topic holds for a reader of committed records, and what it holds altogether."""
+"""The contents of a topic: committed records, and all records."""
 
 import time
 from collections import defaultdict
@@ -28,7 +28,7 @@ class Copy(NamedTuple):
 def read(
     broker: Reachable, topic: str, partitions: int, isolation: Isolation = "read_committed"
 ) -> Mapping[int, Sequence[Copy]]:
-    """Up to the last stable offset, or to the high watermark."""
+    """Reads up to the last stable offset or to the high watermark."""
     found: dict[int, list[Copy]] = defaultdict(list)
     unread = set(range(partitions))
     consumer = reader(broker, isolation)
@@ -69,7 +69,7 @@ def transactional_producer(broker: Reachable, transactional_id: str, **settings:
     config: dict[str, Any] = {
         "bootstrap.servers": broker.bootstrap_servers,
         "transactional.id": transactional_id,
-        # It may hear of a broker that was killed on purpose.
+        # Connections fail when a test kills the broker on purpose.
         "log_level": 0,
         "reconnect.backoff.ms": 10,
         "reconnect.backoff.max.ms": 100,
@@ -82,7 +82,7 @@ def transactional_producer(broker: Reachable, transactional_id: str, **settings:
 
 
 def wait_until_stable(broker: Reachable, topic: str) -> None:
-    """Until no transaction is open any more. The broker holds each answer back as long as nothing changes."""
+    """Waits until no transaction is open; each fetch is a long poll that ends when something changes."""
     deadline = time.monotonic() + DEADLINE_S
     with RawClient(broker) as raw:
         found = raw.fetch(topic, 0, isolation_level=_READ_COMMITTED)

@@ -1,4 +1,4 @@
-"""The record codec in each form that this installation has: the source itself, and the extension if it is compiled."""
+"""The variants of the record codec in this installation: pure Python, and the compiled extension if present."""
 
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec

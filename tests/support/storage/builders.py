@@ -22,7 +22,7 @@ Staged = tuple[BatchHeader, bytearray]
 
 class QuickFile(File):
     def sync_data(self) -> None:
-        """Most tests cut no power and need not wait for the disk."""
+        """Skips the sync: most tests cut no power."""
 
 
 class QuickDisk(Disk):
@@ -33,7 +33,7 @@ class QuickDisk(Disk):
 
 
 def settings(**changes: Any) -> TopicConfig:
-    """Segments of some ten small batches, unless told otherwise."""
+    """Log settings; by default a segment holds about ten small batches."""
     return dataclasses.replace(TopicConfig(), **{"segment_bytes": 1024, "index_interval_bytes": 150, **changes})
 
 
@@ -48,7 +48,7 @@ def staged(records: Sequence[Record], **options: Any) -> Staged:
 
 
 def numbered(offset: int, count: int = 1, *, timestamp: int = NOW_MS, **options: Any) -> Staged:
-    """A batch whose records say which offsets they should have."""
+    """A batch whose record values are their expected offsets."""
     return staged(
         [record(offset + n, b"k%d" % (offset + n), b"%d" % (offset + n), timestamp) for n in range(count)], **options
     )
@@ -84,7 +84,7 @@ def reopen(
 
 
 def fill(log: Log, count: int, **options: Any) -> None:
-    """Appends one-record batches that say their offset."""
+    """Appends one-record batches whose values are their offsets."""
     for _ in range(count):
         log.append([numbered(log.end_offset, **options)], NOW_MS)
 
@@ -97,7 +97,7 @@ def flush(log: Log) -> None:
 
 
 def contents(log: Log, *, bytes_max: int = 1 << 20) -> list[Record]:
-    """Every record from the start to the end, each batch verified."""
+    """Every record of the log; verifies each batch."""
     found: list[Record] = []
     offset = log.start_offset
     while offset < log.end_offset:

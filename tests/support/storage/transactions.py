@@ -1,4 +1,4 @@
-"""Producers that write transactions into a log as a partition does, and a consumer that reads what is committed."""
+"""Producers that write transactions into a log as a partition does, and a read_committed consumer."""
 
 from collections.abc import Iterable, Sequence
 
@@ -70,7 +70,7 @@ class Writer:
         self.log.append(staged, NOW_MS)
 
     def refuse(self) -> None:
-        """The write met a full disk."""
+        """Takes back the staged batches, as after a write to a full disk."""
         self.staged = []
         self.log.rebuild_producers()
 
@@ -79,7 +79,7 @@ class Writer:
     def transaction(
         self, producer_id: int, *keys: bytes, committed: bool, value: bytes | None = b"v"
     ) -> tuple[int, int]:
-        """Gives the offsets of the first record and of the marker."""
+        """Writes one transaction and returns the offsets of its first record and of its marker."""
         first = self.data([(key, value) for key in keys], producer_id, transactional=True)
         last = self.end(producer_id, committed=committed)
         self.write()
@@ -87,12 +87,12 @@ class Writer:
 
 
 def stable(log: Log) -> int:
-    """The last stable offset, with everything appended being visible."""
+    """The last stable offset if every appended batch were visible."""
     return log.producers.transactions.stable_before(log.end_offset)
 
 
 def read_committed(log: Log, stable_offset: int | None = None, *, bytes_max: int = 1 << 20) -> list[Record]:
-    """What a consumer is left with, fetch by fetch: it leaves out what it is told to, as clients do."""
+    """The records that a consumer keeps of each fetch after it dropped the listed aborted transactions."""
     if stable_offset is None:
         stable_offset = stable(log)
     found: list[Record] = []
@@ -119,8 +119,8 @@ def read_committed(log: Log, stable_offset: int | None = None, *, bytes_max: int
 
 
 def account(appended: Iterable[Buffer], end_offset: int) -> tuple[list[Record], int, dict[int, int]]:
-    """What batches before `end_offset` amount to, told in the plainest way: the records that are committed, the last
-    stable offset, and where the transaction of each producer in one begins."""
+    """A simple model of the batches before `end_offset`: the committed records, the last stable offset, and the first
+    offset of each open transaction by producer."""
     records: list[tuple[Record, list[bool]]] = []
     outcomes: dict[int, list[bool]] = {}
     opened: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""APIs that tell: versions, metadata, offsets, epochs, producer ids, the cluster and its directories."""
+"""Informative APIs: versions, metadata, offsets, leader epochs, producer ids, the cluster and its directories."""
 
 from uuid import uuid4
 
@@ -46,18 +46,18 @@ def served(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_what_is_served_is_advertised_and_nothing_else(client: RawClient, version: int) -> None:
+def test_exactly_the_served_apis_and_versions_are_advertised(client: RawClient, version: int) -> None:
     request = ApiVersionsRequest(client_software_name="raw", client_software_version="1.0")
     response = client.ask(request, ApiVersionsResponse, version)
 
     expected = {one.REQUEST.api_key: (one.REQUEST.versions.start, one.REQUEST.versions.stop - 1) for one in APIS}
-    # Kafka says 0 as well: older librdkafkas compress for no other broker.
+    # Kafka also advertises 0: older librdkafkas compress only for brokers that do.
     expected[0] = (0, 13)
     assert response.error_code == 0
     assert served(response) == expected
 
 
-def test_a_version_from_the_future_is_answered_in_version_0(client: RawClient) -> None:
+def test_an_unknown_api_versions_version_is_answered_in_version_0(client: RawClient) -> None:
     content = frame(ApiVersionsRequest(), 0)[4:]
     content = content[:2] + (99).to_bytes(2, "big") + content[4:] + b"\x00anything"
     client.send_bytes(len(content).to_bytes(4, "big") + content)
@@ -73,7 +73,7 @@ def test_a_version_from_the_future_is_answered_in_version_0(client: RawClient) -
 @pytest.mark.parametrize(
     ("name", "version"), [("", "1"), ("raw", ""), ("-raw", "1"), ("raw client", "1"), ("r\nw", "1")]
 )
-def test_a_client_must_have_a_decent_name(client: RawClient, name: str, version: str) -> None:
+def test_an_invalid_client_software_name_is_refused(client: RawClient, name: str, version: str) -> None:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
     response = client.ask(request, ApiVersionsResponse, 4)
     assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
@@ -87,7 +87,7 @@ def asked(*names: str) -> list[MetadataRequestTopic]:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_metadata_tells_the_leader_of_every_partition(
+def test_metadata_names_the_leader_of_every_partition(
     broker: Broker, client: RawClient, topic: str, version: int
 ) -> None:
     response = client.ask(MetadataRequest(topics=asked(topic)), MetadataResponse, version)
@@ -104,7 +104,7 @@ def test_metadata_tells_the_leader_of_every_partition(
         assert told.topic_id == broker.node.broker.metadata.state.existing(topic).id
 
 
-def test_all_topics_or_none(client: RawClient, topic: str) -> None:
+def test_a_null_topic_list_means_all_and_an_empty_one_none(client: RawClient, topic: str) -> None:
     def names(topics: list[MetadataRequestTopic] | None, version: int) -> set[str | None]:
         return {told.name for told in client.ask(MetadataRequest(topics=topics), MetadataResponse, version).topics}
 
@@ -114,9 +114,7 @@ def test_all_topics_or_none(client: RawClient, topic: str) -> None:
     assert names([], 1) == set()
 
 
-def test_a_topic_is_created_on_first_use_unless_the_client_or_the_broker_is_against_it(
-    client: RawClient, name: str
-) -> None:
+def test_a_topic_is_created_on_first_use_unless_client_or_broker_forbids_it(client: RawClient, name: str) -> None:
     against = MetadataRequest(topics=asked(name), allow_auto_topic_creation=False)
     (told,) = client.ask(against, MetadataResponse, 4).topics
     assert (told.error_code, told.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
@@ -129,12 +127,12 @@ def test_a_topic_is_created_on_first_use_unless_the_client_or_the_broker_is_agai
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 250, "ümlaut", "__headwater_catalog", "a\x00b"])
-def test_a_name_that_no_topic_can_have_is_told_and_not_created(client: RawClient, name: str) -> None:
+def test_an_invalid_topic_name_is_refused_and_not_created(client: RawClient, name: str) -> None:
     (told,) = client.ask(MetadataRequest(topics=asked(name)), MetadataResponse, 9).topics
     assert (told.name, told.error_code) == (name, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-def test_a_name_too_like_another_is_told(client: RawClient, name: str) -> None:
+def test_a_topic_name_that_collides_with_another_is_refused(client: RawClient, name: str) -> None:
     client.create(f"{name}.x")
     (told,) = client.ask(MetadataRequest(topics=asked(f"{name}_x")), MetadataResponse, 9).topics
     assert told.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -156,7 +154,7 @@ def test_topics_are_found_by_id(client: RawClient, name: str, version: int) -> N
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_offsets_are_found_by_place_and_by_time(client: RawClient, topic: str, version: int) -> None:
+def test_offsets_are_looked_up_by_position_and_by_timestamp(client: RawClient, topic: str, version: int) -> None:
     for time in (10, 30, 20):
         client.produce(topic, batch_of(b"v", timestamp=NOW_MS + time))
 
@@ -177,7 +175,7 @@ def test_offsets_are_found_by_place_and_by_time(client: RawClient, topic: str, v
     ("timestamp", "since", "offset"),
     [(MAX_TIMESTAMP, 7, 1), (EARLIEST_LOCAL, 8, 0), (LATEST_TIERED, 9, -1), (EARLIEST_PENDING_UPLOAD, 11, -1)],
 )
-def test_special_times_have_a_meaning_from_their_version_on(
+def test_special_timestamps_are_accepted_from_their_version_on(
     client: RawClient, topic: str, timestamp: int, since: int, offset: int
 ) -> None:
     for time in (10, 30, 20):
@@ -190,23 +188,21 @@ def test_special_times_have_a_meaning_from_their_version_on(
 
 
 @pytest.mark.parametrize("timestamp", [-7, -(2**63)])
-def test_a_special_time_of_no_meaning_is_refused(client: RawClient, topic: str, timestamp: int) -> None:
+def test_an_unknown_special_timestamp_is_refused(client: RawClient, topic: str, timestamp: int) -> None:
     assert client.look_up(topic, timestamp, version=11).error_code == UNSUPPORTED_VERSION
 
 
-def test_an_empty_log_has_ends_and_no_times(client: RawClient, topic: str) -> None:
+def test_an_empty_log_has_an_earliest_and_a_latest_offset_but_none_by_timestamp(client: RawClient, topic: str) -> None:
     assert [client.offset(topic, one) for one in (EARLIEST, LATEST, MAX_TIMESTAMP, NOW_MS)] == [0, 0, -1, -1]
     assert client.look_up(topic, EARLIEST).leader_epoch == 0
 
 
-def test_a_reader_of_committed_records_has_the_same_end_while_there_are_no_transactions(
-    client: RawClient, topic: str
-) -> None:
+def test_without_transactions_read_committed_has_the_same_latest_offset(client: RawClient, topic: str) -> None:
     client.produce(topic, batch_of(b"v"))
     assert client.look_up(topic, LATEST, isolation_level=1).offset == 1
 
 
-def test_a_client_that_believes_in_another_leader_is_corrected(client: RawClient, topic: str) -> None:
+def test_a_client_with_a_newer_leader_epoch_is_told_so(client: RawClient, topic: str) -> None:
     def code(epoch: int) -> int:
         partition = ListOffsetsPartition(partition_index=0, timestamp=LATEST, current_leader_epoch=epoch)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])])
@@ -215,7 +211,7 @@ def test_a_client_that_believes_in_another_leader_is_corrected(client: RawClient
     assert [code(epoch) for epoch in (-1, 0, 1)] == [0, 0, ErrorCode.UNKNOWN_LEADER_EPOCH]
 
 
-def test_a_client_that_believes_in_an_older_leader_is_fenced(broker: Broker, client: RawClient, topic: str) -> None:
+def test_a_client_with_an_older_leader_epoch_is_fenced(broker: Broker, client: RawClient, topic: str) -> None:
     partition = broker.node.broker.partition(topic, 0)
     on_loop(broker, lambda: setattr(partition, "leader_epoch", 5))
     client.produce(topic, batch_of(b"in epoch 5"))
@@ -234,7 +230,7 @@ def test_a_client_that_believes_in_an_older_leader_is_fenced(broker: Broker, cli
 
 
 @pytest.mark.parametrize("version", range(2, 5))
-def test_an_epoch_ends_where_the_log_does(client: RawClient, topic: str, version: int) -> None:
+def test_the_latest_epoch_ends_at_the_log_end_offset(client: RawClient, topic: str, version: int) -> None:
     def end(epoch: int, partition: int = 0) -> EpochEndOffset:
         asked = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
         request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])])
@@ -260,7 +256,7 @@ def test_every_producer_gets_an_id_of_its_own(client: RawClient, version: int) -
     assert {(one.error_code, one.producer_epoch) for one in told} == {(0, 0)}
 
 
-def test_no_id_is_given_that_the_catalog_could_not_keep() -> None:
+def test_no_producer_id_is_handed_out_that_the_catalog_could_not_store() -> None:
     disk = FaultyDisk()
     disk.cursed = "__headwater_catalog"
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
@@ -289,7 +285,7 @@ def test_the_coordinator_of_every_group_is_this_broker(broker: Broker, client: R
         ]
 
 
-def test_coordinators_of_other_things_are_refused(client: RawClient) -> None:
+def test_coordinators_of_other_key_types_are_refused(client: RawClient) -> None:
     request = FindCoordinatorRequest(key_type=2, coordinator_keys=["one"])
     (found,) = client.ask(request, FindCoordinatorResponse, 6).coordinators
     assert (found.key, found.node_id, found.error_code) == ("one", -1, ErrorCode.INVALID_REQUEST)
@@ -309,13 +305,13 @@ def test_the_cluster_is_one_broker(broker: Broker, client: RawClient, version: i
 @pytest.mark.parametrize(
     ("endpoint_type", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
 )
-def test_a_broker_is_no_controller(client: RawClient, endpoint_type: int, code: ErrorCode) -> None:
+def test_endpoint_types_other_than_brokers_are_refused(client: RawClient, endpoint_type: int, code: ErrorCode) -> None:
     told = client.ask(DescribeClusterRequest(endpoint_type=endpoint_type), DescribeClusterResponse, 1)
     assert (told.error_code, told.brokers) == (code, [])
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_directories_tell_the_size_of_every_partition_asked_for(
+def test_log_dirs_report_the_size_of_every_requested_partition(
     broker: Broker, client: RawClient, name: str, version: int
 ) -> None:
     client.create(name, partitions=2)

@@ -1,4 +1,4 @@
-"""Settings of topics, groups and the broker: told with their source, changed while clients are at work."""
+"""Settings of topics, groups and the broker: descriptions with their source, and live changes."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 @pytest.fixture
 def own() -> Iterator[Broker]:
-    """A broker of the test's own, since settings of a broker are everybody's."""
+    """A broker for this test alone, since broker settings would affect other tests."""
     with Broker({"num.partitions": "2", "log.retention.ms": "5000"}) as broker:
         yield broker
 
@@ -82,7 +82,7 @@ def replace(
 # -- DescribeConfigs
 
 
-def test_a_setting_is_told_with_its_source_synonyms_and_meaning(own: Broker) -> None:
+def test_a_setting_is_described_with_source_synonyms_and_documentation(own: Broker) -> None:
     with RawClient(own) as client:
         client.create("t", retention_ms="9000")
         told = setting(client, TOPIC, "t", "retention.ms", include_synonyms=True, include_documentation=True)
@@ -115,7 +115,7 @@ def test_a_setting_of_a_topic_follows_its_broker_until_the_topic_has_its_own(own
         assert told.config_source == ConfigSource.DEFAULT
 
 
-def test_all_settings_are_told_unless_some_are_asked_for(client: RawClient, topic: str) -> None:
+def test_all_settings_are_described_unless_some_are_named(client: RawClient, topic: str) -> None:
     names = {one.name for one in describe(client, TOPIC, topic).configs}
     assert {"cleanup.policy", "retention.ms", "headwater.flush"} <= names
     some = describe(client, TOPIC, topic, "retention.ms", "no.such.setting")
@@ -123,7 +123,7 @@ def test_all_settings_are_told_unless_some_are_asked_for(client: RawClient, topi
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_the_broker_tells_which_of_its_settings_may_change(client: RawClient, version: int) -> None:
+def test_live_broker_settings_are_described_as_writable(client: RawClient, version: int) -> None:
     told = {one.name: one for one in describe(client, BROKER, "1", version=version).configs}
     assert told["node.id"].read_only
     assert not told["max.connections"].read_only
@@ -142,9 +142,7 @@ def test_the_broker_tells_which_of_its_settings_may_change(client: RawClient, ve
         (99, "1", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_resource_that_is_not_there_has_no_settings(
-    client: RawClient, resource_type: int, name: str, code: ErrorCode
-) -> None:
+def test_an_unknown_resource_is_refused(client: RawClient, resource_type: int, name: str, code: ErrorCode) -> None:
     told = describe(client, resource_type, name)
     assert (told.error_code, told.configs) == (code, [])
     assert told.error_message
@@ -182,7 +180,7 @@ def test_settings_are_set_unset_and_lists_added_to(client: RawClient, topic: str
         ([("segment.bytes", SET, "2000000"), ("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_a_change_that_is_wrong_changes_nothing(
+def test_an_invalid_change_changes_nothing(
     client: RawClient, topic: str, asked: list[tuple[str, int, str | None]], code: ErrorCode
 ) -> None:
     before = describe(client, TOPIC, topic)
@@ -196,7 +194,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest_known_one(client: RawCli
     assert "max.message.bytes" in message
 
 
-def test_trying_it_out_changes_nothing(client: RawClient, topic: str) -> None:
+def test_validate_only_changes_nothing(client: RawClient, topic: str) -> None:
     before = describe(client, TOPIC, topic)
     assert change(client, TOPIC, topic, ("retention.ms", SET, "1"), validate_only=True)[0] is ErrorCode.NONE
     assert replace(client, TOPIC, topic, {"retention.ms": "1"}, validate_only=True) is ErrorCode.NONE
@@ -224,8 +222,8 @@ def test_a_change_takes_effect_at_once(client: RawClient, topic: str) -> None:
     assert client.produce(topic, batch, acks=1).error_code == 0
 
 
-def test_no_change_is_lost_when_many_change_at_once(broker: Broker, client: RawClient, topic: str) -> None:
-    """Each changes another setting: one that is decided on an old state would undo the ones before it."""
+def test_concurrent_changes_do_not_overwrite_each_other(broker: Broker, client: RawClient, topic: str) -> None:
+    """Each request changes another setting: a change decided on stale state would undo the ones before it."""
     names = ["retention.ms", "retention.bytes", "segment.bytes", "segment.ms", "max.message.bytes", "flush.ms"]
 
     def set_one(name: str) -> ErrorCode:
@@ -246,7 +244,7 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 DEFAULT, STATIC = ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER
 
 
-def test_a_group_tells_its_settings_before_there_is_such_a_group(client: RawClient, name: str) -> None:
+def test_settings_of_an_unknown_group_are_described(client: RawClient, name: str) -> None:
     told = {one.name: one for one in describe(client, GROUP, name, include_documentation=True).configs}
     assert {key: one.value for key, one in told.items()} == {SESSION: "45000", HEARTBEAT: "200"}
     assert (told[SESSION].config_source, told[HEARTBEAT].config_source) == (DEFAULT, STATIC), "tests have quick groups"
@@ -283,7 +281,7 @@ def test_the_settings_of_a_group_are_set_and_unset(client: RawClient, name: str)
         (("share.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_a_change_of_a_group_that_is_wrong_changes_nothing(
+def test_an_invalid_change_of_a_group_changes_nothing(
     client: RawClient, name: str, asked: tuple[str, int, str | None], code: ErrorCode
 ) -> None:
     assert change(client, GROUP, name, (HEARTBEAT, SET, "6000"), asked)[0] is code
@@ -299,7 +297,7 @@ def listed(client: RawClient, *types: int, version: int = 1) -> tuple[ErrorCode,
     return ErrorCode(told.error_code), {(one.resource_type, one.resource_name) for one in told.config_resources}
 
 
-def test_what_has_settings_is_listed_by_its_type(own: Broker) -> None:
+def test_resources_with_settings_are_listed_by_type(own: Broker) -> None:
     with RawClient(own) as client:
         client.create("t")
         change(client, GROUP, "ann", (SESSION, SET, "50000"))
@@ -313,10 +311,10 @@ def test_what_has_settings_is_listed_by_its_type(own: Broker) -> None:
         assert listed(client, version=0) == (ErrorCode.NONE, set()), "it asks for client metrics"
 
 
-# -- the broker's own
+# -- the broker
 
 
-def test_the_broker_changes_while_it_runs_and_remembers(tmp_path: Path, name: str) -> None:
+def test_a_live_broker_change_survives_a_restart(tmp_path: Path, name: str) -> None:
     with Broker({"auto.create.topics.enable": "true"}, data_directory=tmp_path) as broker, RawClient(broker) as client:
         client.create(name)
         assert change(client, BROKER, "1", ("message.max.bytes", SET, "1000"))[0] is ErrorCode.NONE
@@ -343,13 +341,13 @@ def test_the_broker_changes_while_it_runs_and_remembers(tmp_path: Path, name: st
         ("max.connectons", "1"),
     ],
 )
-def test_what_may_not_change_while_it_runs_is_refused(client: RawClient, key: str, value: str) -> None:
+def test_a_change_of_a_read_only_broker_setting_is_refused(client: RawClient, key: str, value: str) -> None:
     assert change(client, BROKER, "1", (key, SET, value))[0] is ErrorCode.INVALID_CONFIG
     assert replace(client, BROKER, "1", {key: value}) is ErrorCode.INVALID_CONFIG
 
 
 def test_a_change_of_the_broker_that_contradicts_a_topic_is_refused(tmp_path: Path, name: str) -> None:
-    """It would be found out at the next start, which would then be none."""
+    """Otherwise the contradiction would prevent the next start."""
     with Broker(data_directory=tmp_path) as broker, RawClient(broker) as client:
         client.create(name, max_compaction_lag_ms="1000")
         code, message = change(client, BROKER, "1", ("log.cleaner.min.compaction.lag.ms", SET, "5000"))

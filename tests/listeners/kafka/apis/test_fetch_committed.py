@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets for clients that read only what is committed, in the versions that they may use."""
+"""Fetch and ListOffsets of read_committed clients, in every version that has isolation levels."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ MAX_TIMESTAMP = -3
 
 
 def write(broker: Broker, partition: Partition, *, timestamp: int = NOW_MS) -> None:
-    """One transactional record, without asking a coordinator."""
+    """Writes one transactional record directly to the partition, without a coordinator."""
     batch = memoryview(
         bytearray(
             batch_of(b"v", timestamp=timestamp, producer_id=7, producer_epoch=0, base_sequence=-1, transactional=True)
@@ -47,7 +47,7 @@ def partition(broker: Broker, topic: str) -> Partition:
 
 
 @pytest.mark.parametrize("version", [4, 5, 7, 11, 12])
-def test_aborted_transactions_are_told_in_every_version(
+def test_aborted_transactions_are_listed_in_every_version(
     broker: Broker, client: RawClient, topic: str, partition: Partition, version: int
 ) -> None:
     write(broker, partition)
@@ -65,7 +65,7 @@ def test_aborted_transactions_are_told_in_every_version(
     assert [header.base_offset for header, _ in batches.iterate(data.records or b"")] == [0, 1, 2]
 
 
-def test_where_nothing_was_aborted_a_reader_of_committed_records_is_told_so(
+def test_without_aborted_transactions_a_read_committed_fetch_lists_none(
     broker: Broker, client: RawClient, topic: str, partition: Partition
 ) -> None:
     write(broker, partition)
@@ -75,7 +75,7 @@ def test_where_nothing_was_aborted_a_reader_of_committed_records_is_told_so(
     assert client.fetch(topic, 99, isolation_level=READ_COMMITTED).last_stable_offset == -1
 
 
-def test_a_long_poll_waits_for_the_end_of_the_transaction(
+def test_a_read_committed_long_poll_waits_for_the_end_of_the_transaction(
     broker: Broker, client: RawClient, topic: str, partition: Partition
 ) -> None:
     request = fetch_request({topic: {0: 0}}, wait_ms=60_000, isolation_level=READ_COMMITTED)
@@ -88,7 +88,7 @@ def test_a_long_poll_waits_for_the_end_of_the_transaction(
     assert [header.base_offset for header, _ in batches.iterate(data.records or b"")] == [0, 1]
 
 
-def test_offsets_are_looked_up_among_what_is_stable(
+def test_read_committed_lookups_stay_below_the_last_stable_offset(
     broker: Broker, client: RawClient, topic: str, partition: Partition
 ) -> None:
     client.produce(topic, batch_of(b"v", timestamp=NOW_MS))

@@ -1,4 +1,4 @@
-"""APIs that make and unmake: topics, partitions, and the start of a log."""
+"""APIs that create and delete: topics, partitions, and records."""
 
 from uuid import UUID, uuid4
 
@@ -86,7 +86,7 @@ def test_a_topic_is_created_in_every_version(broker: Broker, client: RawClient, 
     assert sorted(path.name for path in broker.data_directory.glob(f"{name}-*")) == [f"{name}-{n}" for n in range(3)]
 
 
-def test_a_topic_that_says_nothing_gets_the_brokers_defaults(client: RawClient, name: str) -> None:
+def test_a_topic_without_counts_gets_the_brokers_defaults(client: RawClient, name: str) -> None:
     (created,) = create(client, topic_of(name, -1, -1))
     assert (created.num_partitions, created.replication_factor) == (2, 1)
 
@@ -120,7 +120,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("topic", "code"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.parametrize("validate_only", [False, True])
-def test_what_cannot_be_created_is_refused_by_kafkas_codes(
+def test_invalid_creations_are_refused_with_kafkas_codes(
     broker: Broker, client: RawClient, topic: CreatableTopic, code: ErrorCode, validate_only: bool
 ) -> None:
     (refused,) = create(client, topic, validate_only=validate_only)
@@ -136,7 +136,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest_known_one(client: RawCli
     assert "retention.ms" in (refused.error_message or "").replace("retention.mss", "")
 
 
-def test_trying_it_out_creates_nothing(broker: Broker, client: RawClient, name: str) -> None:
+def test_validate_only_creates_no_topic(broker: Broker, client: RawClient, name: str) -> None:
     (tried,) = create(client, topic_of(name, 3), validate_only=True)
 
     assert (tried.error_code, tried.num_partitions) == (0, 3)
@@ -144,7 +144,7 @@ def test_trying_it_out_creates_nothing(broker: Broker, client: RawClient, name: 
     assert not list(broker.data_directory.glob(f"{name}-*"))
 
 
-def test_each_topic_of_a_request_succeeds_or_fails_by_itself(broker: Broker, client: RawClient, name: str) -> None:
+def test_each_topic_of_a_request_succeeds_or_fails_separately(broker: Broker, client: RawClient, name: str) -> None:
     client.create(f"{name}-old")
     results = create(
         client, topic_of(f"{name}-new"), topic_of(f"{name}-old"), topic_of(f"{name}-twice"), topic_of(f"{name}-twice")
@@ -260,7 +260,7 @@ def test_a_topic_grows_and_never_shrinks(
     assert on_loop(broker, lambda: broker.node.broker.metadata.state.existing(name).partition_count) == grown
 
 
-def test_partitions_of_nobody_or_of_one_named_twice_are_not_added(client: RawClient, topic: str) -> None:
+def test_partitions_of_unknown_or_repeated_topics_are_not_added(client: RawClient, topic: str) -> None:
     topics = [CreatePartitionsTopic(name=one, count=5, assignments=None) for one in ("nobody", topic, topic)]
     results = client.ask(CreatePartitionsRequest(topics=topics, timeout_ms=0), CreatePartitionsResponse, 0).results
     assert {one.name: one.error_code for one in results} == {
@@ -279,7 +279,7 @@ def delete_records(client: RawClient, topic: str, offset: int, partition: int = 
     return result.low_watermark, result.error_code
 
 
-def test_the_start_of_a_log_moves_up_only(client: RawClient, topic: str) -> None:
+def test_the_log_start_offset_only_moves_up(client: RawClient, topic: str) -> None:
     client.produce(topic, batch_of(*[b"v"] * 10))
 
     assert delete_records(client, topic, 4) == (4, 0)
@@ -298,8 +298,8 @@ def test_records_are_deleted_only_where_retention_may_delete_them(client: RawCli
     assert delete_records(client, "nobody", 0) == (-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def test_many_may_delete_records_at_once(broker: Broker, client: RawClient, name: str) -> None:
-    """The offsets of all partitions are kept in one file."""
+def test_concurrent_record_deletions_are_all_stored(broker: Broker, client: RawClient, name: str) -> None:
+    """One checkpoint file has the start offsets of all partitions."""
     client.create(name, partitions=8)
     for partition in range(8):
         client.produce(name, batch_of(*[b"v"] * 3), partition=partition)

@@ -1,4 +1,4 @@
-"""What every real client must be able to do with a broker, told once; an adapter per client says how."""
+"""The cases that every real client must pass, written once; each client has an adapter."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ from headwater.testing import Broker
 
 MIB = 1 << 20
 LARGE = {"max.message.bytes": str(11 * MIB)}
-# In the order of their codes.
+# In the order of Kafka's codes.
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -23,7 +23,7 @@ class Message(NamedTuple):
 
 
 class Refused(Exception):
-    """The broker said no, by this code."""
+    """The broker refused with this error code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(ErrorCode(code).name)
@@ -41,7 +41,7 @@ class Adapter(Protocol):
         acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
-        """The offsets, in the order of the messages. (Unknown to the client with acks=0.)"""
+        """Sends the messages and returns their offsets in order (unknown to the client with acks=0)."""
         ...
 
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Message]: ...
@@ -49,7 +49,7 @@ class Adapter(Protocol):
     def offset_at(self, topic: str, timestamp: int, *, partition: int = 0) -> int | None: ...
 
     def offsets(self, topic: str, *, partition: int = 0) -> tuple[int, int]:
-        """The first offset, and the one that the next record will have."""
+        """The first offset, and the offset of the next record."""
         ...
 
     def create(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None: ...
@@ -67,7 +67,7 @@ class Adapter(Protocol):
     def replace_config(self, topic: str, config: Mapping[str, str]) -> None: ...
 
     def delete_records(self, topic: str, before: int, *, partition: int = 0) -> int:
-        """The new first offset."""
+        """Deletes records and returns the new first offset."""
         ...
 
     def cluster(self) -> tuple[str, list[int]]:

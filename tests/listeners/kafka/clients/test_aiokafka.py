@@ -1,4 +1,4 @@
-"""aiokafka, one event loop for each call."""
+"""aiokafka, with one event loop per call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -160,7 +160,7 @@ def adapter(broker: Broker) -> AiokafkaAdapter:
 
 
 class TestAiokafka(ClientCases):
-    def test_an_offset_that_is_gone_is_an_error_to_the_consumer(self, adapter: AiokafkaAdapter, name: str) -> None:
+    def test_a_deleted_offset_is_an_error_for_the_consumer(self, adapter: AiokafkaAdapter, name: str) -> None:
         adapter.create(name)
         adapter.produce(name, [Message(b"v")] * 5)
         adapter.delete_records(name, 3)

@@ -23,7 +23,7 @@ from tests.listeners.kafka.clients.client_cases import ClientCases, Message, Ref
 TIMEOUT_S = 20.0
 
 
-# What librdkafka tells by a code of its own.
+# librdkafka reports this with an error code of its own.
 CODES = {KafkaError._AUTO_OFFSET_RESET: ErrorCode.OFFSET_OUT_OF_RANGE}
 
 
@@ -33,7 +33,7 @@ def _refuse(error: KafkaError | None) -> None:
 
 
 def _done(futures: Mapping[Any, Any]) -> Any:
-    """The result of the only future."""
+    """The result of the single future."""
     (future,) = futures.values()
     try:
         return future.result(TIMEOUT_S)
@@ -43,7 +43,7 @@ def _done(futures: Mapping[Any, Any]) -> Any:
 
 class ConfluentAdapter:
     def __init__(self, bootstrap_servers: str) -> None:
-        # Waiting is what a broker that answers at once need not teach a client.
+        # Short waits: the broker under test answers at once.
         self._common = {"bootstrap.servers": bootstrap_servers, "topic.metadata.refresh.fast.interval.ms": 10}
         self.admin = AdminClient(dict(self._common))
 
@@ -166,7 +166,7 @@ class ConfluentAdapter:
 def adapter(broker: Broker) -> Iterator[ConfluentAdapter]:
     adapter = ConfluentAdapter(broker.bootstrap_servers)
     yield adapter
-    # Its threads go with the last reference, and should be gone before the broker is.
+    # librdkafka's threads end with the last reference; they should end before the broker stops.
     del adapter.admin
 
 
@@ -189,7 +189,7 @@ class TestConfluent(ClientCases):
         found = adapter.config(name)
         assert (found["cleanup.policy"], found["retention.ms"]) == ("compact", "604800000")
 
-    def test_the_settings_of_a_group_are_changed_and_told(self, adapter: ConfluentAdapter, name: str) -> None:
+    def test_the_settings_of_a_group_are_changed_and_described(self, adapter: ConfluentAdapter, name: str) -> None:
         session = "consumer.session.timeout.ms"
         entry = ConfigEntry(session, "50000", incremental_operation=AlterConfigOpType.SET)
         group = ConfigResource(ConfigResource.Type.GROUP, name, incremental_configs=[entry])
@@ -200,7 +200,7 @@ class TestConfluent(ClientCases):
             "consumer.heartbeat.interval.ms": ("200", False),
         }
 
-    def test_offsets_are_listed_by_their_meaning(self, adapter: ConfluentAdapter, name: str) -> None:
+    def test_offsets_are_listed_by_kind_and_timestamp(self, adapter: ConfluentAdapter, name: str) -> None:
         adapter.create(name)
         adapter.produce(name, [Message(b"%d" % t, timestamp=1_700_000_000_000 + t) for t in (5, 9, 7)])
 
@@ -213,7 +213,7 @@ class TestConfluent(ClientCases):
         assert listed(OffsetSpec.max_timestamp()) == 1
         assert listed(OffsetSpec.for_timestamp(1_700_000_000_006)) == 1
 
-    def test_an_offset_that_is_gone_is_an_error_to_the_consumer(self, adapter: ConfluentAdapter, name: str) -> None:
+    def test_a_deleted_offset_is_an_error_for_the_consumer(self, adapter: ConfluentAdapter, name: str) -> None:
         adapter.create(name)
         adapter.produce(name, [Message(b"v")] * 5)
         adapter.delete_records(name, 3)

@@ -11,7 +11,7 @@ from headwater.testing import Broker
 from tests.listeners.kafka.clients.client_cases import ClientCases, Message, Refused
 
 with warnings.catch_warnings():
-    # It reads its own schemas in a way that Python 3.11 calls out of date.
+    # kafka-python reads its schemas with a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
     from kafka.admin import ConfigResource, ConfigResourceType
@@ -134,7 +134,7 @@ class KafkaPythonAdapter:
         self.admin.alter_configs([resource], incremental=incremental)
 
     def replace_config(self, topic: str, config: Mapping[str, str]) -> None:
-        # `alter_configs` by itself adds what was set before, which hides that the broker replaces it.
+        # `alter_configs` by itself adds the earlier settings, which would hide that the broker replaces all of them.
         self.admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], incremental=False)
         self.alter_config(topic, config, incremental=False)
 
@@ -173,7 +173,7 @@ class TestKafkaPython(ClientCases):
         found = adapter.config(name)
         assert (found["cleanup.policy"], found["retention.ms"]) == ("compact", "604800000")
 
-    def test_log_directories_tell_how_much_a_partition_takes(
+    def test_log_directories_report_the_size_of_a_partition(
         self, adapter: KafkaPythonAdapter, broker: Broker, name: str
     ) -> None:
         adapter.create(name, 2)
@@ -196,7 +196,7 @@ class TestKafkaPython(ClientCases):
         assert [one["partition_index"] for one in found["topics"][0]["partitions"]] == [0, 1]
         assert found["next_cursor"]["partition_index"] == 2
 
-    def test_an_offset_that_is_gone_is_an_error_to_the_consumer(self, adapter: KafkaPythonAdapter, name: str) -> None:
+    def test_a_deleted_offset_is_an_error_for_the_consumer(self, adapter: KafkaPythonAdapter, name: str) -> None:
         adapter.create(name)
         adapter.produce(name, [Message(b"v")] * 5)
         adapter.delete_records(name, 3)

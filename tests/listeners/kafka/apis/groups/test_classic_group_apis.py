@@ -39,7 +39,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def other(broker: Broker) -> Iterator[RawClient]:
-    """A second connection: a request that waits holds up those behind it."""
+    """A second connection: a waiting request blocks later requests on its own connection."""
     with RawClient(broker) as client:
         yield client
 
@@ -56,7 +56,7 @@ def describe(client: RawClient, *groups: str, version: int = 6) -> list[Describe
 
 
 def two_members(client: RawClient, other: RawClient, group: str) -> tuple[Place, Place]:
-    """The leader, which speaks through `client`, and a follower. Both have joined and not yet synced."""
+    """The leader, on connection `client`, and a follower on `other`. Both have joined and not yet synced."""
     first = only_member(client, group)
     named = other.ask(join_request(group), JoinGroupResponse, 9)
     assert named.error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -77,7 +77,7 @@ def two_members(client: RawClient, other: RawClient, group: str) -> tuple[Place,
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_the_first_to_join_leads_its_group(client: RawClient, group: str, version: int) -> None:
+def test_the_first_member_leads_its_group(client: RawClient, group: str, version: int) -> None:
     request = join_request(group, protocols={"range": b"mine", "sticky": b"other"})
     joined = client.ask(request, JoinGroupResponse, version)
     if version >= 4:
@@ -96,7 +96,7 @@ def test_the_first_to_join_leads_its_group(client: RawClient, group: str, versio
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_join_that_is_refused_has_no_generation_and_no_protocol(client: RawClient, group: str, version: int) -> None:
+def test_a_refused_join_has_no_generation_and_no_protocol(client: RawClient, group: str, version: int) -> None:
     told = client.ask(join_request(group, Place("somebody")), JoinGroupResponse, version)
 
     assert (told.error_code, told.generation_id, told.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, -1, "somebody")
@@ -105,7 +105,9 @@ def test_a_join_that_is_refused_has_no_generation_and_no_protocol(client: RawCli
 
 
 @pytest.mark.parametrize("version", STATIC_JOIN_VERSIONS)
-def test_a_static_member_needs_no_id_and_takes_its_place_again(client: RawClient, group: str, version: int) -> None:
+def test_a_static_member_joins_without_id_and_rejoins_without_a_rebalance(
+    client: RawClient, group: str, version: int
+) -> None:
     first = client.ask(join_request(group, Place(instance_id="a")), JoinGroupResponse, version)
     assert (first.error_code, first.generation_id) == (0, 1)
     assert [each.group_instance_id for each in first.members] == ["a"]
@@ -134,14 +136,14 @@ def test_a_static_member_needs_no_id_and_takes_its_place_again(client: RawClient
         ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_what_does_not_fit_the_group_is_refused(
+def test_a_join_that_does_not_fit_the_group_is_refused(
     client: RawClient, group: str, options: dict[str, Any], code: ErrorCode
 ) -> None:
     only_member(client, group)
     assert join(client, group, **options).error_code == code
 
 
-def test_a_group_needs_a_name(client: RawClient, group: str) -> None:
+def test_an_empty_group_name_is_refused(client: RawClient, group: str) -> None:
     invalid = ErrorCode.INVALID_GROUP_ID
     assert join(client, "").error_code == invalid
     assert sync(client, "", Place("m", 1)).error_code == invalid
@@ -149,19 +151,19 @@ def test_a_group_needs_a_name(client: RawClient, group: str) -> None:
     assert leave(client, "", Place("m", 1)).error_code == invalid
 
 
-def test_a_member_too_many_is_refused() -> None:
+def test_a_join_beyond_group_max_size_is_refused() -> None:
     with Broker({**SETTINGS, "group.max.size": "1"}) as broker, RawClient(broker) as client:
         only_member(client, "group")
         assert join(client, "group").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_group_too_many_is_refused() -> None:
+def test_a_join_beyond_the_limit_of_groups_is_refused() -> None:
     with Broker({**SETTINGS, "headwater.groups.max": "1"}) as broker, RawClient(broker) as client:
         only_member(client, "group")
         assert join(client, "another").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_nobody_joins_before_a_coordinator_was_looked_for() -> None:
+def test_a_join_before_any_coordinator_lookup_is_refused() -> None:
     with Broker(SETTINGS) as broker, RawClient(broker) as client:
         assert join(client, "group").error_code == ErrorCode.NOT_COORDINATOR
         assert only_member(client, "group").generation == 1
@@ -171,7 +173,7 @@ def test_nobody_joins_before_a_coordinator_was_looked_for() -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_the_leader_hands_out_what_each_member_shall_have(
+def test_each_member_gets_the_assignment_that_the_leader_sent(
     client: RawClient, other: RawClient, group: str, version: int
 ) -> None:
     leader, follower = two_members(client, other, group)
@@ -185,11 +187,11 @@ def test_the_leader_hands_out_what_each_member_shall_have(
     assert (theirs.error_code, theirs.assignment) == (0, b"theirs")
     named = ("consumer", "range") if version >= 5 else (None, None)
     assert (own.protocol_type, own.protocol_name) == named
-    assert sync(other, group, follower, version=version).assignment == b"theirs", "whoever asks again is told again"
+    assert sync(other, group, follower, version=version).assignment == b"theirs", "a repeated sync gets the same answer"
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_sync_of_who_is_not_in_the_generation_is_refused(client: RawClient, group: str, version: int) -> None:
+def test_a_sync_with_a_wrong_generation_or_member_is_refused(client: RawClient, group: str, version: int) -> None:
     place = only_member(client, group)
     codes = [
         sync(client, group, wrong, version=version).error_code
@@ -217,7 +219,7 @@ def test_a_sync_in_another_protocol_is_refused(
     assert (told.error_code, told.assignment) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, b"")
 
 
-def test_whoever_waits_for_an_assignment_learns_of_the_next_rebalance(
+def test_a_waiting_sync_is_told_to_rejoin_when_the_leader_leaves(
     client: RawClient, other: RawClient, group: str
 ) -> None:
     leader, follower = two_members(client, other, group)
@@ -233,7 +235,9 @@ def test_whoever_waits_for_an_assignment_learns_of_the_next_rebalance(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_heartbeat_says_who_is_still_in_the_group(client: RawClient, group: str, version: int) -> None:
+def test_a_heartbeat_is_refused_for_all_but_members_of_the_generation(
+    client: RawClient, group: str, version: int
+) -> None:
     place = only_member(client, group, "instance" if version >= 3 else None)
 
     def code(**changes: Any) -> int:
@@ -262,7 +266,7 @@ def test_one_member_leaves(client: RawClient, group: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 6))
-def test_many_members_leave_at_once_and_each_is_told(client: RawClient, group: str, version: int) -> None:
+def test_many_members_leave_at_once_and_each_has_its_result(client: RawClient, group: str, version: int) -> None:
     place = only_member(client, group, "instance")
     leaving = [Place("somebody"), Place(instance_id="nowhere"), place._replace(member_id="old"), place]
 
@@ -305,7 +309,7 @@ def test_a_group_is_described_with_its_members(client: RawClient, group: str, ve
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_group_that_is_not_there_is_dead(client: RawClient, group: str, version: int) -> None:
+def test_an_unknown_group_is_described_as_dead(client: RawClient, group: str, version: int) -> None:
     (told,) = describe(client, group, version=version)
 
     assert (told.group_id, told.group_state, told.members) == (group, "Dead", [])
@@ -313,7 +317,7 @@ def test_a_group_that_is_not_there_is_dead(client: RawClient, group: str, versio
     assert bool(told.error_message) == (version >= 6)
 
 
-def test_states_are_told_by_their_names(client: RawClient, other: RawClient, group: str) -> None:
+def test_states_are_described_by_kafkas_names(client: RawClient, other: RawClient, group: str) -> None:
     leader, follower = two_members(client, other, group)
     (told,) = describe(client, group)
     assert told.group_state == "CompletingRebalance"

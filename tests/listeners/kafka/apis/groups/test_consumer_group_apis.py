@@ -52,9 +52,9 @@ def describe(client: RawClient, *groups: str, version: int = 1) -> list[Describe
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_a_member_joins_and_is_told_its_partitions(client: RawClient, name: str, group: str, version: int) -> None:
+def test_a_member_joins_and_gets_its_partitions(client: RawClient, name: str, group: str, version: int) -> None:
     topic_id = client.create(name, partitions=3)
-    # In version 0 the coordinator gives the id.
+    # In version 0 the coordinator chooses the member id.
     place = newcomer() if version else Place("", 0)
 
     told = member_heartbeat(client, group, place, topics=[name], owned={}, version=version)
@@ -70,7 +70,7 @@ def test_a_member_joins_and_is_told_its_partitions(client: RawClient, name: str,
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_partitions_move_when_they_are_given_up(client: RawClient, name: str, group: str, version: int) -> None:
+def test_partitions_move_once_their_owner_revoked_them(client: RawClient, name: str, group: str, version: int) -> None:
     topic_id = client.create(name, partitions=2)
     first = consumer_member(client, group, name)
     joined = member_heartbeat(client, group, newcomer(), topics=[name], owned={}, version=version)
@@ -117,7 +117,7 @@ def test_a_static_member_comes_back_to_what_it_had(client: RawClient, name: str,
     assert member_heartbeat(client, group, place).error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_regular_expression_finds_topics_of_now_and_later(client: RawClient, name: str, group: str) -> None:
+def test_a_regular_expression_matches_present_and_later_topics(client: RawClient, name: str, group: str) -> None:
     ids = {client.create(f"{name}-{number}") for number in range(2)}
     told = member_heartbeat(
         client,
@@ -149,7 +149,7 @@ def test_a_regular_expression_finds_topics_of_now_and_later(client: RawClient, n
         ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_join_that_makes_no_sense_is_refused(
+def test_an_invalid_join_is_refused(
     client: RawClient, topic: str, group: str, options: dict[str, Any], code: ErrorCode
 ) -> None:
     sound: dict[str, Any] = {"topics": [topic], "owned": {}}
@@ -172,7 +172,7 @@ def test_a_join_that_makes_no_sense_is_refused(
         (Place("somebody", -1), ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_heartbeat_of_nobody_is_refused(
+def test_a_heartbeat_of_an_unknown_member_is_refused(
     client: RawClient, topic: str, group: str, place: Place, code: ErrorCode
 ) -> None:
     consumer_member(client, group, topic)
@@ -180,20 +180,20 @@ def test_a_heartbeat_of_nobody_is_refused(
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_a_member_with_another_epoch_is_fenced(client: RawClient, topic: str, group: str, version: int) -> None:
+def test_a_member_with_a_wrong_epoch_is_fenced(client: RawClient, topic: str, group: str, version: int) -> None:
     place = consumer_member(client, group, topic)
     wrong = place._replace(generation=place.generation + 1)
     told = member_heartbeat(client, group, wrong, version=version)
     assert (told.error_code, assigned(told)) == (ErrorCode.FENCED_MEMBER_EPOCH, None)
 
 
-def test_a_group_needs_a_name(client: RawClient, group: str) -> None:
+def test_an_empty_group_name_is_refused(client: RawClient, group: str) -> None:
     told = member_heartbeat(client, "", newcomer(), topics=["topic"], owned={})
     assert told.error_code == ErrorCode.INVALID_REQUEST
     assert describe(client, "")[0].error_code == ErrorCode.INVALID_GROUP_ID
 
 
-def test_a_member_too_many_is_refused() -> None:
+def test_a_join_beyond_the_limit_of_members_is_refused() -> None:
     with Broker({**SETTINGS, "group.consumer.max.size": "1"}) as broker, RawClient(broker) as client:
         client.create("topic")
         consumer_member(client, "group", "topic")

@@ -1,4 +1,4 @@
-"""Groups as wholes on the wire: FindCoordinator, ListGroups, DeleteGroups, and the topic that groups are kept in."""
+"""Administration of groups on the wire: FindCoordinator, ListGroups, DeleteGroups, and __consumer_offsets."""
 
 from collections.abc import Iterator, Sequence
 from uuid import uuid4
@@ -84,7 +84,7 @@ def test_the_coordinators_of_many_groups_are_found_at_once(broker: Broker, clien
 
 @pytest.mark.parametrize("version", range(1, 7))
 @pytest.mark.parametrize("key_type", [SHARE, 9])
-def test_there_are_no_other_coordinators(client: RawClient, version: int, key_type: int) -> None:
+def test_coordinators_of_other_key_types_are_refused(client: RawClient, version: int, key_type: int) -> None:
     request = FindCoordinatorRequest(key="key", key_type=key_type, coordinator_keys=["key"])
     told = client.ask(request, FindCoordinatorResponse, version)
     found = told if version < 4 else told.coordinators[0]
@@ -146,14 +146,14 @@ def test_groups_are_filtered_by_state_and_type(client: RawClient, topic: str, gr
     assert found(["Stable"], version=4) == {classic}
 
 
-def test_there_are_no_groups_before_anybody_looked_for_a_coordinator() -> None:
+def test_no_groups_are_listed_before_any_coordinator_lookup() -> None:
     with Broker(SETTINGS) as broker, RawClient(broker) as client:
         assert listed(client) == {}
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_groups_are_not_listed_in_part(version: int) -> None:
-    """What a damaged partition holds would look deleted."""
+def test_listing_fails_while_one_shard_is_not_served(version: int) -> None:
+    """A partial list would make the groups of a damaged partition look deleted."""
     with Broker(SETTINGS) as broker, RawClient(broker) as client:
         find(client, "group")
         on_loop(broker, lambda: broker.node.broker.groups.shards[1].drop("it is damaged"))
@@ -189,7 +189,7 @@ def test_groups_without_members_are_deleted_with_their_offsets(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_group_of_the_next_generation_is_deleted(client: RawClient, topic: str, group: str, version: int) -> None:
+def test_an_empty_consumer_group_is_deleted(client: RawClient, topic: str, group: str, version: int) -> None:
     place = consumer_member(client, group, topic)
     commit(client, group, place, topic, 5)
 
@@ -204,12 +204,12 @@ def test_a_group_of_the_next_generation_is_deleted(client: RawClient, topic: str
     assert committed(client, group, topic).committed_offset == -1
 
 
-# -- the topic that groups are kept in
+# -- __consumer_offsets
 
 
 @pytest.fixture(params=[OFFSETS_TOPIC, "__headwater_anything"])
 def internal(request: pytest.FixtureRequest, group: str) -> str:
-    """One that exists and one that does not."""
+    """The name of an internal topic: one that exists and one that does not."""
     return request.param
 
 
@@ -225,7 +225,7 @@ def test_an_internal_topic_cannot_be_deleted(client: RawClient, internal: str) -
     assert told.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_the_topic_of_groups_cannot_be_grown(client: RawClient, group: str) -> None:
+def test_partitions_cannot_be_added_to_consumer_offsets(client: RawClient, group: str) -> None:
     asked = CreatePartitionsTopic(name=OFFSETS_TOPIC, count=99, assignments=None)
     request = CreatePartitionsRequest(topics=[asked], timeout_ms=1000, validate_only=False)
     (told,) = client.ask(request, CreatePartitionsResponse, 3).results
@@ -233,13 +233,13 @@ def test_the_topic_of_groups_cannot_be_grown(client: RawClient, group: str) -> N
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_the_topic_of_groups_cannot_be_written(client: RawClient, group: str, acks: int) -> None:
+def test_consumer_offsets_cannot_be_produced_to(client: RawClient, group: str, acks: int) -> None:
     before = client.offset(OFFSETS_TOPIC)
     assert client.produce(OFFSETS_TOPIC, batch_of(b"forged"), acks=acks).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert client.offset(OFFSETS_TOPIC) == before
 
 
-def test_what_the_topic_of_groups_holds_cannot_be_deleted(client: RawClient, topic: str, group: str) -> None:
+def test_records_of_consumer_offsets_cannot_be_deleted(client: RawClient, topic: str, group: str) -> None:
     commit(client, group, Place(), topic, 5)
     wrong = AlterableConfig(name="cleanup.policy", config_operation=0, value="compact,delete")
     right = AlterableConfig(name="max.compaction.lag.ms", config_operation=0, value="3600000")
@@ -254,27 +254,27 @@ def test_what_the_topic_of_groups_holds_cannot_be_deleted(client: RawClient, top
     assert {each.error_code for each in told.topics[0].partitions} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
-def test_a_group_that_is_named_often_is_described_once(client: RawClient, group: str) -> None:
-    """An answer must not be out of proportion to what was asked."""
+def test_a_group_named_often_in_a_request_is_described_once(client: RawClient, group: str) -> None:
+    """The size of an answer must stay in proportion to the request."""
     only_member(client, group)
     described = client.ask(DescribeGroupsRequest(groups=[group] * 100), DescribeGroupsResponse, 6).groups
     assert [each.group_id for each in described] == [group]
 
 
-def test_a_group_has_a_name_of_reasonable_length(client: RawClient, topic: str, group: str) -> None:
+def test_a_group_name_beyond_the_limit_is_refused(client: RawClient, topic: str, group: str) -> None:
     find(client, group)
     assert commit(client, "g" * 1000, Place(), topic, 5) == 0
     assert commit(client, "g" * 1001, Place(), topic, 5) == ErrorCode.INVALID_GROUP_ID
 
 
 @pytest.mark.parametrize("version", range(1, 14))
-def test_the_topic_of_groups_is_told_to_be_internal(client: RawClient, group: str, version: int) -> None:
+def test_metadata_marks_consumer_offsets_as_internal(client: RawClient, group: str, version: int) -> None:
     topics = client.ask(MetadataRequest(topics=None), MetadataResponse, version).topics
     (told,) = (each for each in topics if each.name == OFFSETS_TOPIC)
     assert (told.is_internal, len(told.partitions)) == (True, 3)
 
 
-def test_what_a_group_did_can_be_read_from_its_topic(client: RawClient, topic: str, group: str) -> None:
+def test_commits_can_be_read_from_consumer_offsets(client: RawClient, topic: str, group: str) -> None:
     commit(client, group, Place(), topic, 5)
     records = [record for index in range(3) for record in client.records(OFFSETS_TOPIC, partition=index)]
     assert any(group.encode() in (record.key or b"") and topic.encode() in (record.key or b"") for record in records)

@@ -59,7 +59,7 @@ def group(client: RawClient) -> str:
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_what_is_committed_is_told(client: RawClient, name: str, group: str, version: int) -> None:
+def test_a_committed_offset_is_fetched(client: RawClient, name: str, group: str, version: int) -> None:
     topic_id = client.create(name, partitions=2)
 
     code = commit(client, group, NOBODY, name, 42, partition=1, topic_id=topic_id, metadata="why", version=version)
@@ -72,7 +72,9 @@ def test_what_is_committed_is_told(client: RawClient, name: str, group: str, ver
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_a_commit_for_what_is_not_there_is_refused(client: RawClient, name: str, group: str, version: int) -> None:
+def test_a_commit_for_an_unknown_topic_or_partition_is_refused(
+    client: RawClient, name: str, group: str, version: int
+) -> None:
     topic_id = client.create(name)
 
     def code(topic: str, partition: int, topic_id: object) -> int:
@@ -88,7 +90,9 @@ def test_a_commit_for_what_is_not_there_is_refused(client: RawClient, name: str,
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_metadata_has_a_limit(client: RawClient, name: str, group: str, version: int) -> None:
+def test_a_commit_with_metadata_beyond_the_limit_is_refused(
+    client: RawClient, name: str, group: str, version: int
+) -> None:
     topic_id = client.create(name)
 
     def code(metadata: str | None) -> int:
@@ -102,7 +106,7 @@ def test_metadata_has_a_limit(client: RawClient, name: str, group: str, version:
 
 
 def test_a_group_without_a_name_may_commit(client: RawClient, topic: str) -> None:
-    """Kafka allows it for clients older than consumer groups."""
+    """Kafka allows this for clients older than consumer groups."""
     find(client, "")
     assert commit(client, "", NOBODY, topic, 3) == 0
     assert committed(client, "", topic).committed_offset == 3
@@ -112,7 +116,7 @@ def test_a_group_without_a_name_may_commit(client: RawClient, topic: str) -> Non
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_offsets_are_told_in_every_version(client: RawClient, name: str, group: str, version: int) -> None:
+def test_offsets_are_fetched_in_every_version(client: RawClient, name: str, group: str, version: int) -> None:
     topic_id = client.create(name, partitions=2)
     commit(client, group, NOBODY, name, 7, metadata="why")
 
@@ -127,7 +131,7 @@ def test_offsets_are_told_in_every_version(client: RawClient, name: str, group: 
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_a_group_that_is_not_there_has_committed_nothing(client: RawClient, name: str, version: int) -> None:
+def test_an_unknown_group_has_no_offsets(client: RawClient, name: str, version: int) -> None:
     topic_id = client.create(name)
     find(client, "anybody")
     told = committed(client, f"nobody-{uuid4()}", name, version=version, topic_id=topic_id)
@@ -135,7 +139,7 @@ def test_a_group_that_is_not_there_has_committed_nothing(client: RawClient, name
 
 
 @pytest.mark.parametrize("version", [version for version in FETCH_VERSIONS if version >= 2])
-def test_all_that_a_group_committed_is_told(client: RawClient, name: str, group: str, version: int) -> None:
+def test_all_offsets_of_a_group_are_fetched(client: RawClient, name: str, group: str, version: int) -> None:
     topic_id = client.create(name, partitions=3)
     for partition in (0, 2):
         commit(client, group, NOBODY, name, partition + 5, partition=partition)
@@ -153,7 +157,7 @@ def test_all_that_a_group_committed_is_told(client: RawClient, name: str, group:
 
 
 @pytest.mark.parametrize("version", [version for version in FETCH_VERSIONS if version >= 8])
-def test_many_groups_are_asked_for_at_once(client: RawClient, name: str, version: int) -> None:
+def test_offsets_of_many_groups_are_fetched_at_once(client: RawClient, name: str, version: int) -> None:
     topic_id = client.create(name)
     groups = [f"group-{uuid4().hex}" for _ in range(5)]
     for number, group in enumerate(groups):
@@ -169,13 +173,15 @@ def test_many_groups_are_asked_for_at_once(client: RawClient, name: str, version
     ]
 
 
-def test_a_topic_that_nobody_knows_by_its_id_is_refused(client: RawClient, group: str) -> None:
+def test_an_unknown_topic_id_is_refused(client: RawClient, group: str) -> None:
     told = committed(client, group, "", version=10, topic_id=uuid4())
     assert (told.error_code, told.committed_offset) == (ErrorCode.UNKNOWN_TOPIC_ID, -1)
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_a_member_that_is_behind_is_not_told_offsets(client: RawClient, name: str, group: str, version: int) -> None:
+def test_a_member_with_a_stale_epoch_may_not_fetch_offsets(
+    client: RawClient, name: str, group: str, version: int
+) -> None:
     topic_id = client.create(name)
     place = consumer_member(client, group, name)
     commit(client, group, place, name, 8)
@@ -197,7 +203,7 @@ def test_a_member_that_is_behind_is_not_told_offsets(client: RawClient, name: st
 
 
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
-def test_offsets_are_not_told_before_a_coordinator_was_looked_for(version: int) -> None:
+def test_offset_fetches_before_any_coordinator_lookup_are_refused(version: int) -> None:
     with Broker(SETTINGS) as broker, RawClient(broker) as client:
         topic_id = client.create("topic")
         topics = [OffsetFetchRequestTopics(name="topic", topic_id=topic_id, partition_indexes=[0])]
@@ -215,7 +221,7 @@ def test_offsets_are_not_told_before_a_coordinator_was_looked_for(version: int) 
         assert code == ErrorCode.NOT_COORDINATOR
 
 
-def test_offsets_of_a_topic_go_with_it(client: RawClient, topic: str, group: str) -> None:
+def test_offsets_of_a_topic_are_deleted_with_it(client: RawClient, topic: str, group: str) -> None:
     commit(client, group, NOBODY, topic, 5)
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=1000)
     assert client.ask(request, DeleteTopicsResponse, 6).responses[0].error_code == 0
@@ -227,7 +233,7 @@ def test_offsets_of_a_topic_go_with_it(client: RawClient, topic: str, group: str
 
 
 def delete(client: RawClient, group: str, topic: str, partitions: Sequence[int] = (0,)) -> tuple[int, list[int]]:
-    """The code of the whole and those of the partitions."""
+    """The error code of the response and those of the partitions."""
     asked = OffsetDeleteRequestTopic(
         name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in partitions]
     )
@@ -247,7 +253,7 @@ def test_offsets_are_deleted(client: RawClient, name: str, group: str) -> None:
     assert [committed(client, group, name, partition=index).committed_offset for index in (0, 1)] == [-1, 5]
 
 
-def test_offsets_of_what_is_not_there_cannot_be_deleted(client: RawClient, topic: str, group: str) -> None:
+def test_offsets_of_unknown_groups_and_topics_cannot_be_deleted(client: RawClient, topic: str, group: str) -> None:
     commit(client, group, NOBODY, topic, 5)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert delete(client, group, "no-such-topic") == (0, [unknown])
@@ -256,7 +262,9 @@ def test_offsets_of_what_is_not_there_cannot_be_deleted(client: RawClient, topic
     assert delete(client, "", topic) == (ErrorCode.INVALID_GROUP_ID, [])
 
 
-def test_offsets_that_classic_members_use_are_not_deleted(client: RawClient, name: str, group: str) -> None:
+def test_offsets_of_topics_that_classic_members_subscribe_to_are_not_deleted(
+    client: RawClient, name: str, group: str
+) -> None:
     client.create(name)
     client.create(f"{name}-idle")
     place = only_member(client, group, topics=[name])
@@ -268,7 +276,7 @@ def test_offsets_that_classic_members_use_are_not_deleted(client: RawClient, nam
     assert committed(client, group, name).committed_offset == 5
 
 
-def test_offsets_that_members_of_the_next_generation_use_are_not_deleted(
+def test_offsets_of_topics_that_consumer_members_subscribe_to_are_not_deleted(
     client: RawClient, topic: str, group: str
 ) -> None:
     place = consumer_member(client, group, topic)

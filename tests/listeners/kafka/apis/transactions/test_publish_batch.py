@@ -1,4 +1,4 @@
-"""PublishBatch on the wire: what becomes visible, what is refused and with which words, and hostile frames."""
+"""PublishBatch on the wire: visibility, refusals with their messages, and hostile frames."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -69,7 +69,7 @@ def publish(
     return client.ask(request_of(application, batch_id, *producers, committed=committed), PublishBatchResponse, 0)
 
 
-def test_it_is_advertised_under_its_own_key(client: RawClient) -> None:
+def test_publish_batch_is_advertised_under_its_own_key(client: RawClient) -> None:
     request = ApiVersionsRequest(client_software_name="raw", client_software_version="1.0")
     offered = client.ask(request, ApiVersionsResponse, 4).api_keys
 
@@ -87,7 +87,7 @@ def test_a_batch_becomes_visible_with_all_of_its_writers(client: RawClient, topi
     assert sorted(markers(client, topic)) == sorted((each.id, each.epoch + 1, True) for each in writers)
 
 
-def test_the_application_is_described_with_its_last_batch(client: RawClient, topic: str, application: str) -> None:
+def test_an_application_is_described_with_its_last_batch(client: RawClient, topic: str, application: str) -> None:
     writer = staged(client, application, "0-0", topic, b"row")
     publish(client, application, 41, writer)
     of_application, of_writer = describe(client, application, writer.transactional_id)
@@ -96,7 +96,7 @@ def test_the_application_is_described_with_its_last_batch(client: RawClient, top
     assert of_writer.published_batch_id == -1
 
 
-def test_a_replay_is_told_from_a_batch_that_is_new(client: RawClient, topic: str, application: str) -> None:
+def test_a_replayed_batch_is_distinguished_from_a_new_one(client: RawClient, topic: str, application: str) -> None:
     publish(client, application, 1, staged(client, application, "0-0", topic, b"once"))
     again = staged(client, application, "0-0", topic, b"again")
 
@@ -123,7 +123,7 @@ def test_refusals_come_with_their_reason(client: RawClient, topic: str, applicat
     assert publish(client, application, 6, writer).error_code == 0
 
 
-def test_an_abort_is_answered_with_what_was_published_before(client: RawClient, topic: str, application: str) -> None:
+def test_an_abort_is_answered_with_the_last_published_batch(client: RawClient, topic: str, application: str) -> None:
     writer = staged(client, application, "0-0", topic, b"never")
 
     assert publish(client, application, 0, writer, committed=False) == PublishBatchResponse()
@@ -162,7 +162,7 @@ def test_a_writer_that_times_out_is_not_published(timed: Broker, clock: ManualCl
         assert f"{TIMEOUT_MS} ms" in (told.error_message or "")
 
 
-def test_a_frame_that_is_cut_off_closes_the_connection(client: RawClient, application: str) -> None:
+def test_a_truncated_frame_closes_the_connection(client: RawClient, application: str) -> None:
     whole = frame(request_of(application, 0, Producer(staging_id(application, "0-0"), 1, 0)), 0)
     cut = bytearray(whole[:-8])
     cut[:4] = (len(cut) - 4).to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""What tools ask about transactions, and the marker that an administrator writes where no coordinator will."""
+"""Requests of tools about transactions, and markers that an administrator writes for hanging ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -89,7 +89,7 @@ def write_markers(
 
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("version", range(1, 3))
-def test_an_administrator_ends_what_hangs(
+def test_an_administrator_ends_a_hanging_transaction(
     client: RawClient, topic: str, producer: Producer, version: int, is_commit: bool
 ) -> None:
     written(client, producer, topic, b"hanging")
@@ -108,7 +108,7 @@ def test_each_partition_has_its_own_outcome(client: RawClient, topic: str, produ
     second = init(client, f"{producer.transactional_id}-2")
     told = write_markers(
         client,
-        # The same partition twice is one marker.
+        # A partition that is listed twice gets one marker.
         marker_of(producer, {topic: [0, 0, 1, -1], "nowhere": [0], "__transaction_state": [0]}),
         marker_of(second, {topic: [0], "__consumer_offsets": [99]}),
         version=version,
@@ -130,21 +130,21 @@ def test_each_partition_has_its_own_outcome(client: RawClient, topic: str, produ
 
 
 @pytest.mark.parametrize("transaction_version", [0, 1, 2])
-def test_a_marker_that_was_overtaken_is_refused(
+def test_a_marker_with_an_older_epoch_is_refused(
     client: RawClient, topic: str, producer: Producer, transaction_version: int
 ) -> None:
     next_one = init(client, producer.transactional_id)
     written(client, next_one, topic, b"a")
     late = marker_of(producer, {topic: [0]}, transaction_version=transaction_version)
     assert write_markers(client, late) == [(producer.id, {(topic, 0): ErrorCode.INVALID_PRODUCER_EPOCH})]
-    # In the second protocol a marker has a higher epoch than the records that it ends.
+    # In protocol 2 a marker has a higher epoch than the records of its transaction.
     same = marker_of(next_one, {topic: [0]}, commit=True, transaction_version=transaction_version)
     code = ErrorCode.INVALID_PRODUCER_EPOCH if transaction_version == 2 else ErrorCode.NONE
     assert write_markers(client, same) == [(producer.id, {(topic, 0): code})]
     assert committed_values(client, topic) == ([] if code else [b"a"])
 
 
-def test_offsets_in_a_transaction_that_hangs_can_be_ended_too(
+def test_an_administrator_ends_hanging_transactions_of_group_offsets(
     client: RawClient, topic: str, producer: Producer
 ) -> None:
     group = f"group-{uuid4().hex}"
@@ -155,7 +155,7 @@ def test_offsets_in_a_transaction_that_hangs_can_be_ended_too(
     assert committed(client, group, topic).committed_offset == 7
 
 
-def test_no_marker_keeps_the_coordinator_from_writing_its_own(
+def test_an_administrators_marker_does_not_prevent_the_coordinators_own(
     client: RawClient, topic: str, producer: Producer
 ) -> None:
     written(client, producer, topic, b"a")
@@ -163,7 +163,7 @@ def test_no_marker_keeps_the_coordinator_from_writing_its_own(
     assert told == [(producer.id, {(topic, 0): ErrorCode.INVALID_REQUEST})]
     after = ended(client, producer)
     assert committed_values(client, topic) == [b"a"]
-    # And one of an earlier coordinator comes too late.
+    # A marker of an earlier coordinator comes too late.
     written(client, after, topic, b"b")
     told = write_markers(client, marker_of(after, {topic: [0]}, coordinator_epoch=-1))
     assert told == [(producer.id, {(topic, 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED})]
@@ -189,14 +189,14 @@ def test_the_producers_of_a_partition_are_described(client: RawClient, topic: st
     assert (after.producer_epoch, after.current_txn_start_offset, after.coordinator_epoch) == (1, -1, 0)
 
 
-def test_partitions_that_are_not_there_have_no_producers(client: RawClient, topic: str) -> None:
+def test_producers_of_unknown_partitions_are_refused(client: RawClient, topic: str) -> None:
     for where, index in ((topic, 1), (topic, -1), ("nowhere", 0)):
         told = producers(client, where, index)
         assert (told.error_code, told.active_producers) == (UNKNOWN, [])
         assert told.error_message
 
 
-def test_a_partition_that_is_offline_does_not_know_its_producers() -> None:
+def test_producers_of_an_offline_partition_are_refused() -> None:
     disk = FaultyDisk()
     with Broker(SETTINGS, disk=disk) as broker, RawClient(broker) as client:
         client.create("cursed")
@@ -232,7 +232,7 @@ def test_transactions_are_described_from_begin_to_end(timed: Broker, clock: Manu
         assert (told.transaction_state, told.producer_epoch, told.topics) == ("CompleteCommit", 1, [])
 
 
-def test_there_is_nothing_to_describe_before_anybody_looked_for_a_coordinator() -> None:
+def test_no_transaction_is_described_before_any_coordinator_lookup() -> None:
     with Broker(SETTINGS) as broker, RawClient(broker) as client:
         (told,) = describe(client, "first")
         assert told.error_code == ErrorCode.NOT_COORDINATOR
@@ -303,12 +303,12 @@ def test_transactions_are_listed_by_state_producer_duration_and_name(timed: Brok
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_states_that_do_not_exist_are_named(client: RawClient, version: int) -> None:
+def test_unknown_state_filters_are_named(client: RawClient, version: int) -> None:
     told = ask_listed(client, version, states=["Ongoing", "Lost", "Dead"])
     assert (told.error_code, told.unknown_state_filters) == (0, ["Lost"])
     assert ask_listed(client, version, states=["Lost"]).transaction_states == []
 
 
-def test_a_pattern_that_is_none_is_refused(client: RawClient) -> None:
+def test_an_invalid_pattern_is_refused(client: RawClient) -> None:
     told = ask_listed(client, 2, pattern="(open")
     assert (told.error_code, told.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])

@@ -1,4 +1,4 @@
-"""The requests of transactions, in every version, and the codes that each version knows."""
+"""The requests of transactional producers in every version, and the error codes that each version knows."""
 
 from collections.abc import Iterator
 
@@ -58,7 +58,7 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def test_clients_are_told_that_the_second_protocol_is_spoken(client: RawClient) -> None:
+def test_protocol_2_is_advertised_as_a_finalized_feature(client: RawClient) -> None:
     request = ApiVersionsRequest(client_software_name="raw", client_software_version="1.0")
     told = client.ask(request, ApiVersionsResponse, 4)
     levels = {each.name: (each.min_version_level, each.max_version_level) for each in told.finalized_features}
@@ -69,7 +69,7 @@ def test_clients_are_told_that_the_second_protocol_is_spoken(client: RawClient) 
 
 
 def test_supported_features_are_left_out_for_clients_that_cannot_read_a_minimum_of_zero(client: RawClient) -> None:
-    """Java clients 3.3 to 3.7 ask in version 3 and fail on `Expected minValue >= 1, but received 0`."""
+    """Java clients 3.3 to 3.7 send version 3 and fail with `Expected minValue >= 1, but received 0`."""
     request = ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="3.4.0")
     told = client.ask(request, ApiVersionsResponse, 3)
     assert told.supported_features == []
@@ -86,7 +86,7 @@ def test_the_coordinator_of_a_transactional_id_is_found(broker: Broker, client: 
     assert {f"{each.host}:{each.port}" for each in found} == {broker.bootstrap_servers}
 
 
-def test_who_looks_for_a_coordinator_has_the_topic_made_or_is_told_why_not() -> None:
+def test_a_coordinator_lookup_creates_the_topic_or_reports_the_disk_error() -> None:
     disk = FaultyDisk()
     disk.cursed, disk.create_error = "__transaction_state", FULL
     request = FindCoordinatorRequest(key="one", key_type=TRANSACTION)
@@ -105,7 +105,7 @@ def test_who_looks_for_a_coordinator_has_the_topic_made_or_is_told_why_not() -> 
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_each_start_with_an_id_raises_its_epoch(client: RawClient, transactional_id: str, version: int) -> None:
+def test_each_initialization_of_an_id_raises_its_epoch(client: RawClient, transactional_id: str, version: int) -> None:
     first = init(client, transactional_id, version=version)
     assert first.epoch == 0
     assert init(client, transactional_id, version=version) == first._replace(epoch=1)
@@ -114,7 +114,7 @@ def test_each_start_with_an_id_raises_its_epoch(client: RawClient, transactional
 
 
 @pytest.mark.parametrize("version", range(3, 6))
-def test_a_producer_that_goes_on_says_who_it_was_and_is_fenced_if_replaced(
+def test_a_producer_that_names_its_identity_continues_or_is_fenced(
     client: RawClient, producer: Producer, version: int
 ) -> None:
     expected = (producer.id, producer.epoch)
@@ -130,7 +130,7 @@ def test_a_producer_that_goes_on_says_who_it_was_and_is_fenced_if_replaced(
 @pytest.mark.parametrize("version", range(3, 6))
 @pytest.mark.parametrize("expected", [(-1, 0), (7, -1)])
 @pytest.mark.parametrize("has_id", [True, False])
-def test_who_a_producer_was_is_said_in_whole(
+def test_an_incomplete_producer_identity_is_refused(
     client: RawClient, transactional_id: str, version: int, expected: tuple[int, int], has_id: bool
 ) -> None:
     told = ask_init(client, transactional_id if has_id else None, expected=expected, version=version)
@@ -138,7 +138,7 @@ def test_who_a_producer_was_is_said_in_whole(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_an_id_has_a_name_and_a_time_limit_within_bounds(
+def test_an_empty_id_or_a_time_out_outside_the_bounds_is_refused(
     client: RawClient, transactional_id: str, version: int
 ) -> None:
     assert ask_init(client, "", version=version).error_code == ErrorCode.INVALID_REQUEST
@@ -149,12 +149,14 @@ def test_an_id_has_a_name_and_a_time_limit_within_bounds(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_successor_aborts_what_was_left_open(client: RawClient, topic: str, producer: Producer, version: int) -> None:
+def test_a_successor_aborts_the_open_transaction(
+    client: RawClient, topic: str, producer: Producer, version: int
+) -> None:
     written(client, producer, topic, b"open")
     told = ask_init(client, producer.transactional_id, version=version)
     assert told.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     successor = init(client, producer.transactional_id, version=version)
-    # One epoch fences who was there, the next is the successor's.
+    # One epoch fences the predecessor, the next belongs to the successor.
     assert successor == producer._replace(epoch=2)
     assert markers(client, topic) == [(producer.id, 1, False)]
     assert committed_values(client, topic) == []
@@ -164,7 +166,7 @@ def test_a_successor_aborts_what_was_left_open(client: RawClient, topic: str, pr
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_partitions_are_added_and_adding_them_again_is_fine(
+def test_adding_partitions_is_idempotent(
     client: RawClient, name: str, topic: str, producer: Producer, version: int
 ) -> None:
     other = f"{name}-other"
@@ -188,9 +190,7 @@ def test_partitions_are_added_all_or_none(client: RawClient, topic: str, produce
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_no_client_makes_the_broker_write_to_its_own_topics(
-    client: RawClient, topic: str, producer: Producer, version: int
-) -> None:
+def test_internal_topics_cannot_be_added(client: RawClient, topic: str, producer: Producer, version: int) -> None:
     find(client, "group")
     own = ("__transaction_state", "__consumer_offsets")[: 2 if version < 4 else 1]
     for name in own:
@@ -199,13 +199,13 @@ def test_no_client_makes_the_broker_write_to_its_own_topics(
             (topic, 0): ErrorCode.OPERATION_NOT_ATTEMPTED,
         }
     if version >= 4:
-        # Another broker may ask on behalf of a group.
+        # Another broker may send this request on behalf of a group.
         told = add_many(client, producer, {"__consumer_offsets": [0]}, version=version)
         assert told == {("__consumer_offsets", 0): 0}
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_partitions_are_added_by_the_owner_of_the_id_alone(
+def test_only_the_owner_of_an_id_adds_partitions(
     client: RawClient, topic: str, producer: Producer, version: int
 ) -> None:
     init(client, producer.transactional_id)
@@ -216,7 +216,7 @@ def test_partitions_are_added_by_the_owner_of_the_id_alone(
 
 
 @pytest.mark.parametrize("version", range(4, 6))
-def test_many_transactions_are_asked_about_at_once(
+def test_partitions_of_many_transactions_are_verified_at_once(
     client: RawClient, topic: str, name: str, producer: Producer, version: int
 ) -> None:
     other = f"{name}-other"
@@ -243,7 +243,7 @@ def test_many_transactions_are_asked_about_at_once(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_transaction_has_so_many_partitions_and_no_more(version: int) -> None:
+def test_the_number_of_partitions_of_a_transaction_is_bounded(version: int) -> None:
     with (
         Broker({**SETTINGS, "headwater.transaction.partitions.max": "2"}) as broker,
         RawClient(broker) as client,
@@ -257,7 +257,7 @@ def test_a_transaction_has_so_many_partitions_and_no_more(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_versions_that_only_newer_brokers_send_are_of_the_second_protocol(
+def test_versions_above_the_clients_belong_to_protocol_2(
     broker: Broker, client: RawClient, topic: str, producer: Producer, version: int
 ) -> None:
     assert add(client, producer, topic, version=version) == 0
@@ -278,7 +278,7 @@ def test_versions_that_only_newer_brokers_send_are_of_the_second_protocol(
 
 
 @pytest.mark.parametrize("version", range(3, PRODUCE_2))
-def test_in_the_first_protocol_records_follow_the_partitions(
+def test_in_protocol_1_partitions_are_added_before_their_records(
     client: RawClient, topic: str, producer: Producer, version: int
 ) -> None:
     refused = write(client, producer, topic, b"a", version=version)
@@ -291,7 +291,7 @@ def test_in_the_first_protocol_records_follow_the_partitions(
 
 
 @pytest.mark.parametrize("version", range(PRODUCE_2, 14))
-def test_in_the_second_protocol_records_bring_their_partitions(
+def test_in_protocol_2_records_add_their_partitions(
     client: RawClient, name: str, producer: Producer, version: int
 ) -> None:
     topic_id = client.create(name)
@@ -309,7 +309,7 @@ def test_in_the_second_protocol_records_bring_their_partitions(
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_a_transactional_batch_and_a_transactional_id_come_together(
+def test_a_transactional_batch_without_a_transactional_id_or_the_reverse_is_refused(
     client: RawClient, topic: str, producer: Producer, version: int
 ) -> None:
     without_id = produce_request({topic: {0: transactional_batch(producer, b"a")}})
@@ -341,7 +341,7 @@ def test_a_batch_without_a_producer_or_without_a_header_enters_no_transaction(
 
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("version", range(6))
-def test_a_transaction_ends_as_its_producer_says(
+def test_a_transaction_is_committed_or_aborted_as_requested(
     client: RawClient, topic: str, producer: Producer, version: int, is_commit: bool
 ) -> None:
     written(client, producer, topic, b"a", b"b")
@@ -350,7 +350,7 @@ def test_a_transaction_ends_as_its_producer_says(
     assert markers(client, topic) == [(producer.id, after.epoch, is_commit)]
     assert committed_values(client, topic) == ([b"a", b"b"] if is_commit else [])
     assert values(client, topic) == [b"a", b"b"]
-    # Its answer was lost: it asks again.
+    # Its answer was lost: the client repeats the request.
     again = end(client, producer, commit=is_commit, version=version)
     assert again.error_code == 0
     if version >= END_2:
@@ -372,7 +372,7 @@ def test_only_the_owner_of_an_id_ends_its_transaction(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_without_a_transaction_there_is_nothing_to_commit(client: RawClient, producer: Producer, version: int) -> None:
+def test_a_commit_without_a_transaction_is_refused(client: RawClient, producer: Producer, version: int) -> None:
     assert end(client, producer, version=version).error_code == ErrorCode.INVALID_TXN_STATE
     aborted = end(client, producer, commit=False, version=version)
     if version < END_2:

@@ -1,5 +1,5 @@
-"""Requests that come too late, too early, from zombies or all at once: none decides or enters a transaction that is not
-its own, and none overtakes another."""
+"""Requests that are late, early, concurrent or from zombies: none decides or enters a transaction that is not its own,
+and none overtakes another."""
 
 import threading
 from collections.abc import Iterator
@@ -58,21 +58,21 @@ def producer(client: RawClient) -> Producer:
 
 
 def begin(client: RawClient, producer: Producer, topic: str, *values: bytes, protocol: int, sequence: int = 0) -> None:
-    """The first records of a transaction."""
+    """Writes the first records of a transaction."""
     if protocol == 1:
         assert add(client, producer, topic) == 0
     written(client, producer, topic, *values, sequence=sequence, version=PRODUCE_1 if protocol == 1 else PRODUCE_2)
 
 
-# -- an end that was held back
+# -- a delayed end
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_in_the_second_protocol_a_late_end_cannot_decide_a_later_transaction(
+def test_in_protocol_2_a_late_end_cannot_decide_a_later_transaction(
     broker: Broker, client: RawClient, topic: str, producer: Producer, is_commit: bool
 ) -> None:
     begin(client, producer, topic, b"first", protocol=2)
-    # The client loses patience, sends its request again over another connection, and goes on.
+    # The client times out, repeats the request over another connection, and continues.
     held_back = end_request(producer, commit=is_commit)
     following = ended(client, producer, commit=is_commit)
     begin(client, following, topic, b"second", protocol=2)
@@ -86,7 +86,7 @@ def test_in_the_second_protocol_a_late_end_cannot_decide_a_later_transaction(
     assert committed_values(client, topic) == [b"first" if is_commit else b"second"]
 
 
-def test_in_the_second_protocol_a_late_end_is_harmless_before_the_next_transaction_begins(
+def test_in_protocol_2_a_late_end_is_harmless_before_the_next_transaction_begins(
     client: RawClient, topic: str, producer: Producer
 ) -> None:
     begin(client, producer, topic, b"first", protocol=2)
@@ -97,7 +97,7 @@ def test_in_the_second_protocol_a_late_end_is_harmless_before_the_next_transacti
     assert committed_values(client, topic) == [b"first"]
 
 
-def test_in_the_first_protocol_a_late_end_decides_the_transaction_that_is_open(
+def test_in_protocol_1_a_late_end_decides_the_open_transaction(
     broker: Broker, client: RawClient, topic: str, producer: Producer
 ) -> None:
     """The limit of that protocol (KIP-890): nothing in the request says which transaction it is for."""
@@ -112,11 +112,11 @@ def test_in_the_first_protocol_a_late_end_decides_the_transaction_that_is_open(
     assert committed_values(client, topic) == [b"first", b"second"]
 
 
-# -- records that were held back
+# -- delayed records
 
 
 @pytest.mark.parametrize("version", [9, PRODUCE_1])
-def test_in_the_first_protocol_records_that_come_after_the_abort_are_refused(
+def test_in_protocol_1_records_after_the_abort_are_refused(
     broker: Broker, client: RawClient, topic: str, producer: Producer, version: int
 ) -> None:
     begin(client, producer, topic, b"first", protocol=1)
@@ -128,7 +128,7 @@ def test_in_the_first_protocol_records_that_come_after_the_abort_are_refused(
     assert stable_offset(client, topic) == 2, "nothing hangs"
 
 
-def test_in_the_second_protocol_records_that_come_after_the_end_are_refused(
+def test_in_protocol_2_records_after_the_end_are_refused(
     broker: Broker, client: RawClient, topic: str, name: str, producer: Producer
 ) -> None:
     other = f"{name}-other"
@@ -139,7 +139,7 @@ def test_in_the_second_protocol_records_that_come_after_the_end_are_refused(
         for where in (topic, other):
             assert write(late, producer, where, b"late", sequence=1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         begin(client, following, topic, b"second", protocol=2)
-        # Also inside the next transaction.
+        # They are refused inside the next transaction as well.
         for where in (topic, other):
             assert write(late, producer, where, b"late", sequence=1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     ended(client, following)
@@ -147,7 +147,9 @@ def test_in_the_second_protocol_records_that_come_after_the_end_are_refused(
     assert (values(client, topic), values(client, other)) == ([b"first", b"second"], [])
 
 
-def test_records_that_come_twice_are_acknowledged_once(client: RawClient, topic: str, producer: Producer) -> None:
+def test_retried_records_are_acknowledged_again_and_written_once(
+    client: RawClient, topic: str, producer: Producer
+) -> None:
     first = write(client, producer, topic, b"a")
     again = write(client, producer, topic, b"a")
     assert (first.error_code, first.base_offset) == (again.error_code, again.base_offset) == (0, 0)
@@ -155,10 +157,10 @@ def test_records_that_come_twice_are_acknowledged_once(client: RawClient, topic:
     assert committed_values(client, topic) == [b"a"]
 
 
-def test_in_the_second_protocol_the_records_of_an_epoch_begin_at_the_beginning(
+def test_in_protocol_2_the_sequences_of_an_epoch_begin_at_zero(
     client: RawClient, topic: str, producer: Producer
 ) -> None:
-    """Otherwise records whose predecessors were refused would open the transaction in their stead."""
+    """Otherwise later records would open the transaction although the records before them were refused."""
     told = write(client, producer, topic, b"second", sequence=1)
     assert told.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     written(client, producer, topic, b"first")
@@ -167,10 +169,10 @@ def test_in_the_second_protocol_the_records_of_an_epoch_begin_at_the_beginning(
     assert committed_values(client, topic) == [b"first", b"second"]
 
 
-# -- partitions that were not announced
+# -- partitions that were not added
 
 
-def test_without_verification_the_first_protocol_takes_records_that_were_not_announced() -> None:
+def test_without_verification_protocol_1_accepts_records_of_partitions_that_were_not_added() -> None:
     with (
         Broker({**SETTINGS, "transaction.partition.verification.enable": "false"}) as broker,
         RawClient(broker) as client,
@@ -182,8 +184,8 @@ def test_without_verification_the_first_protocol_takes_records_that_were_not_ann
         assert stable_offset(client, "topic") == 0, "what verification is there to prevent"
 
 
-def test_without_verification_the_second_protocol_still_adds_partitions() -> None:
-    """Nobody else would: the client relies on it."""
+def test_without_verification_protocol_2_still_adds_partitions() -> None:
+    """No other request adds them: the client relies on the broker."""
     with (
         Broker({**SETTINGS, "transaction.partition.verification.enable": "false"}) as broker,
         RawClient(broker) as client,
@@ -200,7 +202,7 @@ def test_without_verification_the_second_protocol_still_adds_partitions() -> Non
 
 
 @PROTOCOLS
-def test_a_zombie_can_do_nothing(client: RawClient, topic: str, producer: Producer, protocol: int) -> None:
+def test_every_request_of_a_zombie_is_refused(client: RawClient, topic: str, producer: Producer, protocol: int) -> None:
     group = f"group-{uuid4().hex}"
     find(client, group)
     begin(client, producer, topic, b"zombie", protocol=protocol)
@@ -224,7 +226,7 @@ def test_a_zombie_can_do_nothing(client: RawClient, topic: str, producer: Produc
 
 
 @PROTOCOLS
-def test_two_producers_in_one_partition_end_by_themselves(
+def test_transactions_of_two_producers_in_one_partition_end_separately(
     client: RawClient, topic: str, producer: Producer, protocol: int
 ) -> None:
     version = END_1 if protocol == 1 else END_2
@@ -238,7 +240,7 @@ def test_two_producers_in_one_partition_end_by_themselves(
     assert committed_values(client, topic) == [b"committed", b"plain"]
 
 
-def test_clients_of_both_protocols_may_follow_one_another(client: RawClient, topic: str, producer: Producer) -> None:
+def test_clients_of_both_protocols_may_use_an_id_in_turn(client: RawClient, topic: str, producer: Producer) -> None:
     begin(client, producer, topic, b"one", protocol=1)
     ended(client, producer, version=END_1)
     begin(client, producer, topic, b"two", protocol=2, sequence=1)
@@ -274,11 +276,11 @@ def test_the_last_epoch_of_a_producer_id_is_followed_by_another_id(
     assert committed_values(client, topic) == [b"0", b"1"]
 
 
-# -- all at once
+# -- concurrency
 
 
 class Gate(threading.Event):
-    """Lets through one flush for each time that it is told to, until it is set."""
+    """An event that lets one flush through per release, and all of them once it is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -297,7 +299,7 @@ class Gate(threading.Event):
 
 @pytest.fixture
 def gated() -> Iterator[tuple[Broker, FaultyDisk, Gate]]:
-    """A broker with one coordinator whose decisions reach the disk when the test says so."""
+    """A broker with one coordinator shard; the test decides when its decisions reach the disk."""
     disk, gate = FaultyDisk(), Gate()
     gate.set()
     disk.cursed, disk.sync_allowed = STATE_TOPIC, gate
@@ -316,7 +318,7 @@ def close(disk: FaultyDisk, gate: Gate) -> None:
 
 def send_all(client: RawClient, producer: Producer, sequences: range, version: int) -> None:
     for sequence in sequences:
-        # Flushed they would wait for their turn at the disk, which the test holds up.
+        # With acks=all they would wait for a flush of the disk, which the test blocks.
         request = write_request(producer, "topic", b"%d" % sequence, sequence=sequence, acks=1)
         client.send(request, version)
 
@@ -336,7 +338,7 @@ def numbers(client: RawClient) -> list[int]:
 
 
 def await_joining(broker: Broker, count: int) -> None:
-    """So many batches wait for the coordinator."""
+    """Waits until this many batches wait for the coordinator."""
     transactions = broker.node.broker.transactions
     eventually(broker, lambda: transactions._joining.total() == count)
 
@@ -353,7 +355,7 @@ def test_records_in_flight_while_their_transaction_begins_keep_their_order(
         if protocol == 1:
             assert add(client, producer, "topic") == 0
         close(disk, gate)
-        # In the first protocol what is asked waits for what others decide.
+        # In protocol 1 a verification waits for the decisions before it.
         adding.send(write_request(other, "topic", b"other"), PRODUCE_2)
         assert disk.sync_started.wait(TIMEOUT_S)
         send_all(client, producer, range(5), version)
@@ -367,7 +369,7 @@ def test_records_in_flight_while_their_transaction_begins_keep_their_order(
         assert numbers(client) == list(range(5))
 
 
-def test_records_never_overtake_those_that_still_wait_for_the_coordinator(
+def test_records_never_overtake_records_that_wait_for_the_coordinator(
     gated: tuple[Broker, FaultyDisk, Gate],
 ) -> None:
     broker, disk, gate = gated
@@ -377,14 +379,14 @@ def test_records_never_overtake_those_that_still_wait_for_the_coordinator(
         close(disk, gate)
         send_all(client, producer, range(1), PRODUCE_2)
         assert disk.sync_started.wait(TIMEOUT_S)
-        # What another decides meanwhile waits for the flush after, and with it the answer to whoever asks now.
+        # A later decision waits for the next flush, and so do the answers to requests that follow it.
         other_client.send(write_request(other, "topic", b"other"), PRODUCE_2)
         await_joining(broker, 2)
         send_all(client, producer, range(1, 2), PRODUCE_2)
         await_joining(broker, 3)
         gate.let_one_through()
         assert receive_offsets(client, 1, PRODUCE_2) == [0]
-        # The transaction is open in the partition, and yet these have to wait.
+        # The transaction is open in the partition, and yet these batches have to wait.
         send_all(client, producer, range(2, 4), PRODUCE_2)
         await_joining(broker, 4)
         gate.set()

@@ -1,4 +1,4 @@
-"""What clients see of transactions when the broker is restarted at the worst moment, or when their time is over."""
+"""Transactions over restarts of the broker at the worst moments, and their time-outs, as clients see them."""
 
 from pathlib import Path
 
@@ -53,14 +53,14 @@ def begin(client: RawClient, topic: str, *, version: int) -> Producer:
 
 
 def await_loaded(client: RawClient) -> None:
-    """A client waits as long as its coordinator is being loaded."""
+    """Retries while the coordinator is being loaded, as clients do."""
     while ask_init(client, "another").error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         pass
 
 
 @PROTOCOLS
 @ENDS
-def test_the_coordinator_is_restarted_between_the_records_and_their_end(
+def test_a_restart_between_records_and_their_end_keeps_the_transaction(
     tmp_path: Path, version: int, is_commit: bool
 ) -> None:
     with Broker(SETTINGS, data_directory=tmp_path) as broker, RawClient(broker) as client:
@@ -74,7 +74,7 @@ def test_the_coordinator_is_restarted_between_the_records_and_their_end(
         assert committed_values(client, "topic") == ([b"first", b"second"] if is_commit else [])
 
 
-def test_the_coordinator_is_restarted_between_the_partitions_and_the_records(tmp_path: Path) -> None:
+def test_a_restart_between_partitions_and_records_keeps_the_transaction(tmp_path: Path) -> None:
     with Broker(SETTINGS, data_directory=tmp_path) as broker, RawClient(broker) as client:
         client.create("topic")
         producer = init(client, "tx")
@@ -92,7 +92,7 @@ def await_state_after_load(client: RawClient, wanted: str) -> None:
 
 @PROTOCOLS
 @ENDS
-def test_the_coordinator_is_restarted_between_the_decision_and_the_last_marker(
+def test_a_restart_between_decision_and_last_marker_completes_the_transaction(
     tmp_path: Path, version: int, is_commit: bool
 ) -> None:
     disk = FaultyDisk()
@@ -101,7 +101,7 @@ def test_the_coordinator_is_restarted_between_the_decision_and_the_last_marker(
         disk.write_error = FULL
         assert end(client, producer, commit=is_commit, version=version).error_code == 0
         assert state(client, "tx") == ("PrepareCommit" if is_commit else "PrepareAbort")
-        # Its answer was lost: the client asks again, and is told to wait.
+        # Its answer was lost: the client repeats the request, and is told to wait.
         again_told = end(client, producer, commit=is_commit, version=version)
         assert again_told.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
         assert stable_offset(client, "cursed") == 0
@@ -128,7 +128,7 @@ def test_aborted_transactions_stay_aborted_after_a_restart(tmp_path: Path) -> No
         assert init(client, "tx").epoch == producer.epoch + 2
 
 
-def test_a_producer_without_a_coordinator_yet_is_told_to_try_again() -> None:
+def test_a_producer_is_told_to_retry_while_its_coordinator_loads() -> None:
     disk = FaultyDisk()
     with Broker(SETTINGS, disk=disk) as broker, RawClient(broker) as client:
         find(client, "group")
@@ -136,7 +136,7 @@ def test_a_producer_without_a_coordinator_yet_is_told_to_try_again() -> None:
         producer = begin(client, "cursed", version=END_1)
         disk.write_error = FULL
         assert end(client, producer, version=END_1).error_code == 0
-        # The transaction before is not at its end: in the first protocol these codes are the ones to come back on.
+        # The previous transaction has not ended yet: in protocol 1 clients retry on these codes.
         told = client.ask(write_request(producer, "healthy", b"a"), ProduceResponse, PRODUCE_1)
         assert told.responses[0].partition_responses[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert add_offsets(client, producer, "group") == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -149,7 +149,7 @@ def test_a_producer_without_a_coordinator_yet_is_told_to_try_again() -> None:
         await_state(client, "tx", "CompleteCommit")
 
 
-# -- time
+# -- time-outs
 
 
 def pass_time(broker: Broker, clock: ManualClock, milliseconds: int) -> None:
@@ -163,9 +163,7 @@ def pass_time(broker: Broker, clock: ManualClock, milliseconds: int) -> None:
 
 
 @PROTOCOLS
-def test_a_transaction_that_is_left_open_is_aborted_when_its_time_is_over(
-    timed: Broker, clock: ManualClock, version: int
-) -> None:
+def test_a_transaction_left_open_is_aborted_after_its_time_out(timed: Broker, clock: ManualClock, version: int) -> None:
     with RawClient(timed) as client:
         producer = begin(client, "topic", version=version)
         client.produce("topic", batch_of(b"plain"))
@@ -180,7 +178,7 @@ def test_a_transaction_that_is_left_open_is_aborted_when_its_time_is_over(
         assert code == (ErrorCode.PRODUCER_FENCED if version == END_1 else ErrorCode.INVALID_TXN_STATE)
         told = write(client, producer, "topic", b"late", sequence=1)
         assert told.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-        # It says who it was, and goes on.
+        # The producer names its old identity and continues.
         following = init(client, "tx", expected=(producer.id, producer.epoch))
         written(client, following, "topic", b"next")
         ended(client, following, version=version)
@@ -200,7 +198,7 @@ def test_offsets_of_a_transaction_that_timed_out_do_not_count(timed: Broker, clo
         assert code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_an_id_that_nobody_uses_is_forgotten_and_its_producer_starts_anew(timed: Broker, clock: ManualClock) -> None:
+def test_an_unused_id_expires_and_its_producer_starts_anew(timed: Broker, clock: ManualClock) -> None:
     with RawClient(timed) as client:
         producer = begin(client, "topic", version=END_2)
         following = ended(client, producer)

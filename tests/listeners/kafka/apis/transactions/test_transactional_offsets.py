@@ -34,9 +34,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_offsets_of_a_group_are_announced_by_the_owner_of_the_id_alone(
-    client: RawClient, producer: Producer, version: int
-) -> None:
+def test_only_the_owner_of_an_id_adds_group_offsets(client: RawClient, producer: Producer, version: int) -> None:
     group = f"group-{uuid4().hex}"
     assert add_offsets(client, producer, group, version=version) == 0
     assert add_offsets(client, producer, group, version=version) == 0
@@ -47,7 +45,7 @@ def test_offsets_of_a_group_are_announced_by_the_owner_of_the_id_alone(
 
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("version", range(6))
-def test_offsets_count_when_their_transaction_is_committed(
+def test_offsets_take_effect_when_their_transaction_commits(
     client: RawClient, topic: str, producer: Producer, version: int, is_commit: bool
 ) -> None:
     group = f"group-{uuid4().hex}"
@@ -63,7 +61,7 @@ def test_offsets_count_when_their_transaction_is_committed(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_offsets_are_committed_by_the_owner_of_the_id_for_partitions_that_exist(
+def test_offsets_of_unknown_partitions_or_a_fenced_producer_are_refused(
     client: RawClient, topic: str, producer: Producer, version: int
 ) -> None:
     group = f"group-{uuid4().hex}"
@@ -77,7 +75,7 @@ def test_offsets_are_committed_by_the_owner_of_the_id_for_partitions_that_exist(
     assert commit_offset(client, producer, group, topic, 7, version=version) == 0
 
 
-def test_offsets_need_a_topic_that_can_be_made() -> None:
+def test_adding_offsets_is_refused_when_the_offsets_topic_cannot_be_created() -> None:
     disk = FaultyDisk()
     disk.cursed, disk.create_error = "__consumer_offsets", FULL
     with Broker(SETTINGS, disk=disk) as broker, RawClient(broker) as client:
@@ -90,7 +88,7 @@ def test_offsets_need_a_topic_that_can_be_made() -> None:
 
 
 @pytest.mark.parametrize("is_of_group", [True, False])
-def test_a_producer_of_offsets_comes_back_to_a_coordinator_that_is_being_loaded(is_of_group: bool) -> None:
+def test_an_offset_commit_is_told_to_retry_while_its_coordinator_loads(is_of_group: bool) -> None:
     with Broker(SETTINGS) as broker, RawClient(broker) as client:
         client.create("topic")
         producer = init(client, "tx")
@@ -105,7 +103,7 @@ def test_a_producer_of_offsets_comes_back_to_a_coordinator_that_is_being_loaded(
 
         on_loop(broker, unload)
         for version in range(6):
-            # Before version 2 clients do not know the other code (KAFKA-7296).
+            # Clients before version 2 do not know COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
             is_known = is_of_group and version >= 2
             expected = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_known else ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert commit_offset(client, producer, "group", "topic", 7, version=version) == expected
@@ -113,7 +111,7 @@ def test_a_producer_of_offsets_comes_back_to_a_coordinator_that_is_being_loaded(
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_whoever_wants_stable_offsets_waits_for_the_end_of_the_transaction(
+def test_a_fetch_of_stable_offsets_is_refused_until_the_transaction_ends(
     client: RawClient, name: str, producer: Producer, version: int, is_commit: bool
 ) -> None:
     group, topic, topic_id = f"group-{uuid4().hex}", name, client.create(name)
@@ -125,7 +123,7 @@ def test_whoever_wants_stable_offsets_waits_for_the_end_of_the_transaction(
         found = committed(client, group, topic, version=version, topic_id=topic_id, require_stable=stable)
         return found.committed_offset, found.error_code
 
-    # Older versions cannot ask for it.
+    # Older versions have no `require_stable`.
     unstable = (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT) if version >= 7 else (3, 0)
     assert (told(stable=False), told(stable=True)) == ((3, 0), unstable)
     ended(client, producer, commit=is_commit)
@@ -133,7 +131,7 @@ def test_whoever_wants_stable_offsets_waits_for_the_end_of_the_transaction(
 
 
 @pytest.mark.parametrize("version", range(3, 6))
-def test_a_member_of_a_group_commits_under_its_generation(
+def test_a_member_commits_offsets_under_its_generation(
     client: RawClient, topic: str, producer: Producer, version: int
 ) -> None:
     group = f"group-{uuid4().hex}"

@@ -1,4 +1,4 @@
-"""Batches of many writers: one write decides over all of them, and what a crash leaves of it is carried out."""
+"""Batches of many writers: one write decides all of them, and a decision that survives a crash is carried out."""
 
 import asyncio
 from pathlib import Path
@@ -65,7 +65,7 @@ def decided(broker: Broker, transactional_ids: list[TransactionalId]) -> set[Tra
     return {state(broker, each) for each in transactional_ids}
 
 
-async def test_an_application_and_its_writers_are_kept_by_one_machine(tmp_path: Path) -> None:
+async def test_an_application_and_its_writers_belong_to_one_shard(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         partition = await create(broker, "sink")
         await publish(broker, 0, await staged(broker, partition, *WRITERS))
@@ -74,7 +74,7 @@ async def test_an_application_and_its_writers_are_kept_by_one_machine(tmp_path: 
         assert machine.transactions.keys() == {APP, *WRITERS}
 
 
-async def test_the_decision_over_all_writers_is_one_batch_of_the_log(tmp_path: Path) -> None:
+async def test_the_decision_for_all_writers_is_one_batch_of_the_log(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         partition = await create(broker, "sink")
         writers = await staged(broker, partition, *WRITERS)
@@ -96,7 +96,7 @@ async def test_the_decision_over_all_writers_is_one_batch_of_the_log(tmp_path: P
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-async def test_whoever_is_told_of_a_publication_reads_it(
+async def test_the_reply_to_a_publication_waits_until_its_markers_are_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_commit: bool
 ) -> None:
     monkeypatch.setattr(transactions_module, "MARKERS_TIMEOUT_S", TIMEOUT_S)
@@ -140,7 +140,7 @@ async def test_markers_that_a_crash_prevented_are_written_after_it(tmp_path: Pat
         assert await publish(again, 3, writers[:4]) == PublishResult(is_replay=True, published_batch_id=3)
 
 
-async def test_a_batch_that_the_log_did_not_take_was_never_published(tmp_path: Path) -> None:
+async def test_a_decision_that_cannot_be_written_publishes_nothing(tmp_path: Path) -> None:
     disk = FaultyDisk()
     disk.cursed = TRANSACTIONS_TOPIC
     async with running(tmp_path, SETTINGS, disk=disk) as broker:
@@ -156,7 +156,7 @@ async def test_a_batch_that_the_log_did_not_take_was_never_published(tmp_path: P
         assert await publish(broker, 0, writers) == PublishResult(is_replay=False, published_batch_id=0)
 
 
-async def test_what_is_open_after_a_restart_is_still_known_as_the_applications(tmp_path: Path) -> None:
+async def test_open_writers_still_belong_to_their_application_after_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path, SETTINGS) as broker:
         await run(broker.transactions.prepare())
         await publish(broker, 4, [])
@@ -178,7 +178,7 @@ async def test_an_abort_takes_no_producer_id_and_leaves_no_application(tmp_path:
         assert state(broker, APP) is None
 
 
-async def test_applications_expire_by_a_time_of_their_own(tmp_path: Path) -> None:
+async def test_applications_expire_by_their_own_setting(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     expiring = {"headwater.application.id.expiration.ms": "5000", "transactional.id.expiration.ms": "1000"}
     async with running(tmp_path, {**SETTINGS, **expiring}, clock=clock) as broker:
@@ -192,7 +192,7 @@ async def test_applications_expire_by_a_time_of_their_own(tmp_path: Path) -> Non
         assert state(broker, APP) is None
 
 
-def test_the_batch_that_was_published_last_survives_its_stored_form() -> None:
+def test_the_last_published_batch_survives_a_round_trip() -> None:
     transaction = TransactionStored(
         APP, ProducerId(7), 0, 60_000, TransactionState.EMPTY, frozenset(), -1, NOW_MS, published_batch_id=2**63 - 1
     )

@@ -1,4 +1,4 @@
-"""Syncs handed to the kernel end, each with its own outcome."""
+"""Syncs that are submitted to the kernel complete, each with its own outcome."""
 
 import platform
 from pathlib import Path
@@ -24,7 +24,7 @@ def written(path: Path) -> File:
     return file
 
 
-def test_every_sync_ends_once_with_its_own_token(tmp_path: Path) -> None:
+def test_every_sync_completes_once_with_its_own_token(tmp_path: Path) -> None:
     kernel = KernelSync(256)
     files = [written(tmp_path / str(number)) for number in range(100)]
     try:
@@ -37,7 +37,7 @@ def test_every_sync_ends_once_with_its_own_token(tmp_path: Path) -> None:
         kernel.close()
 
 
-def test_a_file_that_is_not_open_is_refused_and_nothing_is_begun(tmp_path: Path) -> None:
+def test_a_file_that_is_not_open_is_refused_without_a_submission(tmp_path: Path) -> None:
     kernel = KernelSync(8)
     file = written(tmp_path / "closed")
     file.close()
@@ -49,8 +49,8 @@ def test_a_file_that_is_not_open_is_refused_and_nothing_is_begun(tmp_path: Path)
         kernel.close()
 
 
-def test_what_cannot_be_synced_ends_with_the_reason(tmp_path: Path) -> None:
-    """A pipe has no disk behind it; what is told at once and what is told later must both be an error."""
+def test_a_file_that_cannot_be_synced_completes_with_an_error(tmp_path: Path) -> None:
+    """/dev/null has no disk behind it; the error may come at submission or at completion."""
     kernel = KernelSync(8)
     random = Disk().open(Path("/dev/null"))
     try:
@@ -65,13 +65,13 @@ def test_what_cannot_be_synced_ends_with_the_reason(tmp_path: Path) -> None:
         kernel.close()
 
 
-def test_closing_waits_for_what_is_under_way(tmp_path: Path) -> None:
+def test_close_waits_for_syncs_in_flight(tmp_path: Path) -> None:
     kernel = KernelSync(8)
     kernel.submit(written(tmp_path / "file"), 1)
     kernel.close()
 
 
-def test_a_machine_that_is_not_known_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_machine_type_has_no_kernel_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "abacus")
     with pytest.raises(OSError, match="this machine"):
         KernelSync(8)

@@ -14,7 +14,7 @@ def sizes(reads: list[PartitionRead]) -> list[int]:
     return [len(read.records) if read.records is not None else 0 for read in reads]
 
 
-async def test_what_is_there_is_given_at_once(tmp_path: Path) -> None:
+async def test_available_records_are_returned_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         first = await create(broker, "t", 2)
         second = broker.partition("t", 1)
@@ -32,7 +32,7 @@ async def test_what_is_there_is_given_at_once(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_fetch_that_need_not_wait_does_not(tmp_path: Path) -> None:
+async def test_a_fetch_without_a_minimum_or_a_wait_returns_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         assert fetch(broker, (partition, 0), wait_ms=0).is_done
@@ -59,7 +59,7 @@ async def test_a_fetch_is_woken_by_any_of_its_partitions_once_there_is_enough(tm
         assert not second.watchers
 
 
-async def test_records_that_are_not_durable_yet_wake_nobody(tmp_path: Path) -> None:
+async def test_records_that_are_not_durable_yet_wake_no_fetch(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -77,14 +77,14 @@ async def test_records_that_are_not_durable_yet_wake_nobody(tmp_path: Path) -> N
         assert sizes(await outcome(pending)) == [len(batch_of(b"v"))]
 
 
-async def test_time_ends_a_wait(tmp_path: Path) -> None:
+async def test_a_fetch_ends_when_its_wait_expires(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         assert sizes(await outcome(fetch(broker, (partition, 0), wait_ms=1))) == [0]
         assert not partition.watchers
 
 
-async def test_a_stopping_broker_ends_every_wait(tmp_path: Path) -> None:
+async def test_a_stopping_broker_ends_waiting_fetches(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         pending = [fetch(broker, (partition, 0)) for _ in range(3)]
@@ -93,7 +93,7 @@ async def test_a_stopping_broker_ends_every_wait(tmp_path: Path) -> None:
         pending[0].expire()
 
 
-async def test_a_fetch_that_nobody_wants_any_more_is_never_answered(tmp_path: Path) -> None:
+async def test_an_abandoned_fetch_is_never_answered(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         pending = fetch(broker, (partition, 0))
@@ -107,7 +107,7 @@ async def test_a_fetch_that_nobody_wants_any_more_is_never_answered(tmp_path: Pa
         assert not pending.is_done
 
 
-async def test_a_partition_that_goes_ends_the_wait_with_its_error(tmp_path: Path) -> None:
+async def test_deleting_a_partition_ends_waiting_fetches_with_its_error(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "gone")
         other = await create(broker, "stays")
@@ -120,7 +120,7 @@ async def test_a_partition_that_goes_ends_the_wait_with_its_error(tmp_path: Path
         assert not other.watchers
 
 
-async def test_a_partition_that_breaks_ends_the_wait_with_its_error(tmp_path: Path) -> None:
+async def test_a_failing_partition_ends_waiting_fetches_with_its_error(tmp_path: Path) -> None:
     disk = FaultyDisk()
     async with running(tmp_path, disk=disk) as broker:
         partition = await create(broker, "cursed")
@@ -131,7 +131,7 @@ async def test_a_partition_that_breaks_ends_the_wait_with_its_error(tmp_path: Pa
         assert (read.error, read.high_watermark, read.records) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, None)
 
 
-async def test_a_segment_that_cannot_be_opened_is_its_partitions_trouble_alone(tmp_path: Path) -> None:
+async def test_a_segment_that_cannot_be_opened_fails_only_its_own_partition(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         damaged = await create(broker, "damaged", segment_bytes="100")
         healthy = await create(broker, "healthy")
@@ -148,7 +148,7 @@ async def test_a_segment_that_cannot_be_opened_is_its_partitions_trouble_alone(t
         assert sizes([fine]) != [0]
 
 
-async def test_a_reader_keeps_the_bytes_of_a_topic_that_is_deleted_under_it(tmp_path: Path) -> None:
+async def test_a_fetched_range_stays_readable_after_its_topic_is_deleted(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "gone")
         batch = batch_of(b"v")
@@ -162,17 +162,17 @@ async def test_a_reader_keeps_the_bytes_of_a_topic_that_is_deleted_under_it(tmp_
         assert read.records.read()[61:] == batch[61:]
 
 
-async def test_an_offset_out_of_range_is_told_at_once(tmp_path: Path) -> None:
+async def test_an_offset_out_of_range_is_answered_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         partition = await create(broker, "t")
         (read,) = await outcome(fetch(broker, (partition, 5)))
         assert read.error is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-# -- what an earlier process wrote
+# -- records of an earlier process
 
 
-async def test_what_an_earlier_process_wrote_is_verified_first_however_short_the_wait(tmp_path: Path) -> None:
+async def test_records_of_an_earlier_process_are_verified_first_however_short_the_wait(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await produce(broker, await create(broker, "t"), batch_of(b"old"))
     async with running(tmp_path) as broker:
@@ -188,7 +188,7 @@ async def test_what_an_earlier_process_wrote_is_verified_first_however_short_the
         assert not old.watchers
 
 
-async def test_what_rotted_on_the_disk_is_refused(tmp_path: Path) -> None:
+async def test_records_that_rotted_on_disk_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await produce(broker, await create(broker, "t"), batch_of(b"value"))
     (path,) = (tmp_path / "t-0").glob("*.log")
@@ -203,7 +203,7 @@ async def test_what_rotted_on_the_disk_is_refused(tmp_path: Path) -> None:
         assert sizes(await outcome(fetch(broker, (partition, 1)))) == [len(batch_of(b"goes on"))]
 
 
-async def test_a_client_that_leaves_while_something_is_verified_is_not_answered(tmp_path: Path) -> None:
+async def test_a_fetch_abandoned_during_verification_is_not_answered(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await produce(broker, await create(broker, "t"), batch_of(b"old"))
     async with running(tmp_path) as broker:

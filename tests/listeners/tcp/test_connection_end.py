@@ -1,4 +1,4 @@
-"""Clients that leave, files that do not keep what they promised, brokers that stop."""
+"""Connections that end: clients leave, files fail during a send, brokers stop."""
 
 import errno
 import socket
@@ -37,7 +37,7 @@ BATCH = batch_of(b"value")
 # -- clients that leave
 
 
-def test_a_client_that_has_said_all_still_gets_its_answers(broker: Broker, client: RawClient, topic: str) -> None:
+def test_a_half_closed_client_still_gets_its_replies(broker: Broker, client: RawClient, topic: str) -> None:
     with RawClient(broker) as half:
         half.send(produce_request({topic: {0: BATCH}}), 9)
         half.send(MetadataRequest(topics=[]), 9)
@@ -49,7 +49,7 @@ def test_a_client_that_has_said_all_still_gets_its_answers(broker: Broker, clien
     assert client.offset(topic) == 1
 
 
-def test_a_connection_that_is_reset_is_forgotten(broker: Broker, client: RawClient, topic: str) -> None:
+def test_a_reset_connection_is_forgotten(broker: Broker, client: RawClient, topic: str) -> None:
     gone = RawClient(broker)
     gone.send(fetch_request({topic: {0: 0}}, wait_ms=LONG_MS), 12)
     connection = connection_of(broker, gone)
@@ -63,7 +63,7 @@ def test_a_connection_that_is_reset_is_forgotten(broker: Broker, client: RawClie
     assert client.produce(topic, BATCH).error_code == 0
 
 
-def test_nothing_waits_for_a_client_that_is_gone(broker: Broker, client: RawClient, topic: str) -> None:
+def test_a_long_poll_ends_when_its_client_disconnects(broker: Broker, client: RawClient, topic: str) -> None:
     partition = broker.node.broker.partition(topic, 0)
     with RawClient(broker) as gone:
         gone.send(fetch_request({topic: {0: 0}}, wait_ms=LONG_MS), 12)
@@ -73,10 +73,10 @@ def test_nothing_waits_for_a_client_that_is_gone(broker: Broker, client: RawClie
     assert client.produce(topic, BATCH).error_code == 0
 
 
-def test_a_connection_does_not_outlive_its_client_because_a_group_rebalances(
+def test_a_waiting_join_does_not_keep_a_disconnected_clients_connection(
     broker: Broker, client: RawClient, name: str
 ) -> None:
-    """A rebalance may take minutes, and it goes on without the one that asked for it."""
+    """A rebalance may take minutes; the connection closes at once, and the rebalance continues without that client."""
     place = raw_groups.only_member(client, name)
     with RawClient(broker) as gone:
         connection = connection_of(broker, gone)
@@ -87,7 +87,7 @@ def test_a_connection_does_not_outlive_its_client_because_a_group_rebalances(
     assert raw_groups.heartbeat(client, name, place) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_records_sent_without_wish_for_an_answer_outlive_their_sender(
+def test_records_with_acks_0_are_written_after_their_client_disconnected(
     broker: Broker, client: RawClient, topic: str
 ) -> None:
     with RawClient(broker) as hasty:
@@ -97,7 +97,7 @@ def test_records_sent_without_wish_for_an_answer_outlive_their_sender(
     eventually(broker, lambda: partition.high_watermark == 20)
 
 
-def test_a_client_that_leaves_while_its_topic_is_created_leaves_a_whole_topic(
+def test_a_topic_is_created_completely_although_its_client_disconnects(
     broker: Broker, client: RawClient, name: str
 ) -> None:
     metadata = broker.node.broker.metadata
@@ -114,7 +114,7 @@ def test_a_client_that_leaves_while_its_topic_is_created_leaves_a_whole_topic(
     assert len(described[name].partitions) == 3
 
 
-def test_metadata_is_told_while_topics_come_and_go(broker: Broker, name: str) -> None:
+def test_metadata_is_consistent_while_topics_are_created_and_deleted(broker: Broker, name: str) -> None:
     stop = threading.Event()
 
     def watch() -> int:
@@ -142,7 +142,7 @@ def test_metadata_is_told_while_topics_come_and_go(broker: Broker, name: str) ->
 
 
 class ColdFile(File):
-    """A file of which nothing is ever known to be in memory."""
+    """A file whose bytes never count as resident in the page cache."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ class BrokenDisk(Disk):
     file_type = BrokenFile
 
 
-def test_records_that_are_not_in_memory_are_fetched_all_the_same(name: str) -> None:
+def test_records_outside_the_page_cache_are_fetched(name: str) -> None:
     with Broker(disk=ColdDisk()) as broker, RawClient(broker) as client:
         client.create(name, partitions=3)
         for partition in range(3):
@@ -181,7 +181,7 @@ def test_records_that_are_not_in_memory_are_fetched_all_the_same(name: str) -> N
         assert len(large.records or b"") > 12 * (MIB - 200)
 
 
-def test_a_file_that_cannot_be_read_costs_one_connection(name: str) -> None:
+def test_a_file_that_cannot_be_read_closes_only_its_connection(name: str) -> None:
     with Broker(disk=BrokenDisk()) as broker, RawClient(broker) as client, RawClient(broker) as other:
         client.create(name)
         client.produce(name, BATCH)
@@ -192,7 +192,9 @@ def test_a_file_that_cannot_be_read_costs_one_connection(name: str) -> None:
         assert other.offset(name) == 1
 
 
-def test_a_file_cut_short_behind_our_back_costs_one_connection(broker: Broker, client: RawClient, topic: str) -> None:
+def test_a_file_truncated_by_another_process_closes_only_its_connection(
+    broker: Broker, client: RawClient, topic: str
+) -> None:
     client.produce(topic, batch_of(bytes(500_000)))
     with (broker.data_directory / f"{topic}-0" / f"{0:020}.log").open("r+b") as file:
         file.truncate(1000)
@@ -206,7 +208,7 @@ def test_a_file_cut_short_behind_our_back_costs_one_connection(broker: Broker, c
 # -- start and stop
 
 
-def test_a_stopping_broker_answers_what_is_under_way_and_ends_long_polls(tmp_path: Path, name: str) -> None:
+def test_a_stopping_broker_answers_requests_in_progress_and_ends_long_polls(tmp_path: Path, name: str) -> None:
     broker = Broker({"headwater.shutdown.timeout.ms": "20000"}, data_directory=tmp_path).start()
     with RawClient(broker) as client, RawClient(broker) as waiting, RawClient(broker) as idle:
         client.create(name)
@@ -226,7 +228,7 @@ def test_a_stopping_broker_answers_what_is_under_way_and_ends_long_polls(tmp_pat
         assert client.offset(name) == 2
 
 
-def test_a_client_that_takes_no_reply_does_not_keep_a_broker_from_stopping(name: str) -> None:
+def test_a_client_that_reads_no_reply_does_not_prevent_a_stop(name: str) -> None:
     with Broker({"headwater.shutdown.timeout.ms": "50"}) as broker, RawClient(broker) as client:
         client.create(name)
         fill(client, name, 16)
@@ -238,7 +240,7 @@ def test_a_client_that_takes_no_reply_does_not_keep_a_broker_from_stopping(name:
     deaf.socket.close()
 
 
-def test_a_stopping_broker_takes_no_more_clients() -> None:
+def test_a_stopping_broker_accepts_no_more_clients() -> None:
     with Broker() as broker:
         with RawClient(broker) as client:
             on_loop(broker, lambda: stop_accepting(broker))
@@ -248,14 +250,14 @@ def test_a_stopping_broker_takes_no_more_clients() -> None:
         on_loop(broker, acceptor_of(broker)._accept_again)
 
 
-def test_an_address_in_use_is_told_and_nothing_is_left_behind(broker: Broker, tmp_path: Path) -> None:
+def test_an_address_in_use_stops_the_start_without_a_trace(broker: Broker, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="ddress already in use"):
         Broker({"listeners": broker.bootstrap_servers}, data_directory=tmp_path).start()
     with Broker(data_directory=tmp_path) as second:
         assert second.bootstrap_servers != broker.bootstrap_servers
 
 
-def test_a_broker_listens_on_ipv6_and_tells_what_it_is_told_to_tell() -> None:
+def test_a_broker_listens_on_ipv6_and_returns_its_advertised_address() -> None:
     settings = {"listeners": "[::1]:0", "advertised.listeners": "broker.example.org:9092"}
     with Broker(settings) as broker:
         assert broker.bootstrap_servers.startswith("[::1]:")
@@ -264,7 +266,7 @@ def test_a_broker_listens_on_ipv6_and_tells_what_it_is_told_to_tell() -> None:
             assert b"broker.example.org" in plain.recv(65536)
 
 
-def test_a_connection_that_is_gone_before_it_is_admitted_is_forgotten(timed: Broker) -> None:
+def test_a_connection_closed_before_its_admission_is_forgotten(timed: Broker) -> None:
     gone = socket.socket()
 
     on_loop(timed, lambda: timed.node.connections.admit(gone, "127.0.0.1", acceptor_of(timed)._converse))

@@ -54,9 +54,9 @@ def main(
         scale = replace(scale, rounds=rounds)
     try:
         cases, cases_left_out = available(select(patterns, scale))
-        # A system that runs none of the cases is not spoken of.
-        systems, systems_left_out = selected(system_names or [each for each in SYSTEMS if _is_of_use(each, cases)])
-        systems = [system for system in systems if _is_of_use(system.name, cases)]
+        # Systems that run none of the chosen cases are not mentioned.
+        systems, systems_left_out = selected(system_names or [each for each in SYSTEMS if _runs_any(each, cases)])
+        systems = [system for system in systems if _runs_any(system.name, cases)]
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from error
     left_out = {**systems_left_out, **cases_left_out}
@@ -64,7 +64,7 @@ def main(
         _say(f"{what} is left out: {why}")
     if not systems or not cases:
         raise click.ClickException("there is nothing to measure")
-    # Whoever ends this process also ends the brokers that it started.
+    # Ending this process also ends the brokers that it started.
     signal.signal(signal.SIGTERM, _end)
     started = datetime.now(UTC)
     described = machine.describe(Path(__file__).parent)
@@ -93,7 +93,7 @@ def _print_list() -> None:
         click.echo(f"  {case.name:20} {case.about}{only}{f'; left out here: {why}' if why else ''}")
 
 
-def _is_of_use(system: str, cases: Sequence[Case]) -> bool:
+def _runs_any(system: str, cases: Sequence[Case]) -> bool:
     return any(case.is_for(SYSTEMS[system]) for case in cases)
 
 

@@ -1,6 +1,6 @@
 """Apache Kafka's own server: one node that is broker and controller (KRaft), on loopback, from archives of Maven.
 
-Whoever starts it says where the archives are, which listeners it has, and what else differs from Kafka's defaults.
+The caller supplies the archives, the listeners, and any other settings that differ from Kafka's defaults.
 """
 
 import os
@@ -15,7 +15,7 @@ from benchmarks.broker_process import START_TIMEOUT_S, BrokerProcess
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ClientError
 
-# Any 16 bytes in base64 for URLs: what matters is that a directory keeps the one that it was formatted with.
+# Any 16 bytes in URL-safe base64. A data directory must keep the id that it was formatted with.
 CLUSTER_ID = "aGVhZHdhdGVyLWthZmthMQ"
 PLAINTEXT = "PLAINTEXT"
 JAVA_RELEASE_MIN = 17
@@ -24,7 +24,7 @@ _FORMATTED = "meta.properties"
 _FORMAT_TIMEOUT_S = 120
 _PAUSE_S = 0.02
 _LOG_OPTIONS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
-# One node has no others to keep replicas on.
+# A single node has no other brokers for replicas.
 _ONE_NODE = {
     "node.id": "1",
     "process.roles": "broker,controller",
@@ -49,7 +49,7 @@ def start(
     format_options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> BrokerProcess:
-    """A server that keeps its data in `directory`, new or from an earlier start, and answers requests.
+    """Start a server on `directory`, which may hold data of an earlier start, and wait until it answers requests.
 
     `java` is the command up to the class path, with the options of the virtual machine. `ports` has one for each
     listener, named as its protocol is; PLAINTEXT must be among them, for brokers talk to themselves there.
@@ -80,12 +80,12 @@ def java_missing() -> str:
 
 def java_version() -> str:
     done = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=True)
-    # Options that the environment gives to every Java are told before it.
+    # Java first prints the options that the environment sets for every Java.
     return next((line for line in done.stderr.splitlines() if " version " in line), "java of an unknown version")
 
 
 def java_release() -> int:
-    """0 if it cannot be told. Before 9 a release was named 1.8 and the like."""
+    """The major release, 0 if unknown. Before Java 9 releases were named 1.8 and so on."""
     found = re.search(r'version "(\d+)', java_version())
     return int(found[1]) if found else 0
 
@@ -124,7 +124,7 @@ def _format(tool: Sequence[str], file: Path, options: Sequence[str], environment
 
 
 def _wait_until_ready(process: BrokerProcess) -> None:
-    """Until it knows itself as a broker of the cluster, as every client asks first."""
+    """Wait until the server lists itself in the cluster's metadata, which every client asks for first."""
     deadline = process.started + START_TIMEOUT_S
     while True:
         try:

@@ -1,6 +1,6 @@
 """Class paths of Java programs, whose archives come from Maven and stay in its own directory.
 
-What Maven says names hosts, so it goes to a file and not to the terminal.
+The output of Maven contains host names, so it goes to a file and not to the terminal.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ _TIMEOUT_S = 600
 
 
 class ArchivesMissing(Exception):
-    """They cannot be had here; the message says why."""
+    """The archives cannot be resolved; the message says why."""
 
 
 def class_path(pom: Path, work: Path, properties: Mapping[str, str] | None = None) -> str:
@@ -32,7 +32,7 @@ def class_path(pom: Path, work: Path, properties: Mapping[str, str] | None = Non
 
 @contextmanager
 def one_at_a_time(work: Path) -> Generator[None]:
-    """Processes that run side by side share the directory."""
+    """A lock between processes, which share the directory."""
     work.mkdir(exist_ok=True)
     with (work / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

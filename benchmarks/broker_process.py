@@ -14,7 +14,7 @@ STOP_TIMEOUT_S = 120.0
 
 
 class BrokerProcess:
-    """A broker that was started and is to be stopped. What it prints goes to a file beside its data."""
+    """A started broker, to be stopped by the caller. Its output goes to a file beside its data."""
 
     stop_signal = signal.SIGTERM
 
@@ -37,7 +37,7 @@ class BrokerProcess:
         return self._process.poll() is None
 
     def wait_for_line(self, start: str) -> str:
-        """The first line that begins so, however soon or late the broker prints it."""
+        """Wait for the first line of output that begins with this text."""
         deadline = self.started + START_TIMEOUT_S
         while time.monotonic() < deadline:
             for line in self.output.read_text(errors="replace").splitlines(keepends=True):
@@ -45,20 +45,20 @@ class BrokerProcess:
                     return line.rstrip("\n")
             if self._process.poll() is not None:
                 break
-            # Short beside what is measured: a start takes a hundred milliseconds at best.
+            # Short compared to a start, which takes at least a hundred milliseconds.
             time.sleep(0.001)
         said = self.output.read_text(errors="replace")[-2000:]
         self.kill()
         raise RuntimeError(f"the broker did not start; it said:\n{said}")
 
     def stop(self) -> None:
-        """As an administrator stops it; a broker that does not go is killed, and that is an error."""
+        """Stop the broker cleanly. One that does not end in time is killed, and that is an error."""
         if self._process.poll() is None:
             self._process.send_signal(self.stop_signal)
         try:
             code = self._process.wait(STOP_TIMEOUT_S)
         except BaseException:
-            # Nobody is left to wait for it.
+            # The caller will not wait again, so end the process here.
             self.kill()
             raise
         if code not in (0, 128 + signal.SIGTERM):

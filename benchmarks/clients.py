@@ -39,7 +39,7 @@ class Timed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a load of many records did."""
+    """Records and bytes that a bulk load moved, and in what time."""
 
     seconds: float
     records: int
@@ -67,13 +67,13 @@ class Run(Generic[T_co]):
 
 
 def run(broker: BrokerProcess, *loads: Load[T], timeout_s: float = LOAD_TIMEOUT_S) -> Run[T]:
-    """All loads at once; the broker's CPU time is that between their common start and the end of the last."""
+    """Run all loads at once; the broker's CPU time is counted from their common start to the end of the last."""
     barrier = PROCESSES.Barrier(len(loads) + 1)
     receivers: list[Connection] = []
     for load in loads:
         receiver, sender = PROCESSES.Pipe(duplex=False)
         PROCESSES.Process(target=_child, args=(load, barrier, sender), daemon=True).start()
-        # The child's copy is the only one, so that its death is seen as the end of the pipe.
+        # Close our copy: the child's is then the only one, so that its death shows as end of file.
         sender.close()
         receivers.append(receiver)
     try:
@@ -96,7 +96,7 @@ def run(broker: BrokerProcess, *loads: Load[T], timeout_s: float = LOAD_TIMEOUT_
 
 
 def explained(run: Run[Timed], name: str, unit: str, value: float) -> Figure:
-    """A figure that says what kept it from being better, and what the run took of the machine."""
+    """A figure with its limiting side and the resources that the run used."""
     seconds = max(outcome.seconds for outcome in run.outcomes)
     client_s = sum(outcome.client.total_s for outcome in run.outcomes)
     shares = Shares(

@@ -11,7 +11,7 @@ from benchmarks.systems import HEADWATER, PEER
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Headwater to a peer, round by round: what the machine does meanwhile falls on both."""
+    """Headwater relative to a peer, round by round, so that other load of the machine affects both alike."""
 
     samples: Sequence[float]
 
@@ -30,18 +30,18 @@ class Comparison:
 
     @property
     def is_more_better(self) -> bool:
-        """Rates are to be high; times, costs and sizes are to be low."""
+        """Higher is better for rates; lower is better for times, costs and sizes."""
         return self.unit.endswith("/s")
 
     @property
     def ratios(self) -> Mapping[str, Ratio]:
-        """By the name of the peer; one whose samples are too small to divide by has none."""
+        """Ratios by peer name; a peer whose samples are zero has none."""
         ours = self.series.get(HEADWATER.name)
         if ours is None:
             return {}
         found: dict[str, Ratio] = {}
         for name, theirs in self.series.items():
-            # A system that failed has fewer rounds, and they are the first ones.
+            # A system that failed has only the first rounds.
             pairs = zip(ours.samples, theirs.samples, strict=False)
             samples = [mine / other for mine, other in pairs if other > 0]
             if theirs is not ours and samples:
@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def goal(self) -> Goal | None:
-        """For the ratio to the peer, where there is one and a goal is set."""
+        """The goal of the ratio to the peer, if there are both."""
         return ratio_goal(self.case, self.name) if PEER in self.ratios else None
 
     @property

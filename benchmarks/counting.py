@@ -1,4 +1,4 @@
-"""What a piece of work costs, counted instead of timed: the same on every machine, however busy it is.
+"""The cost of a piece of work, counted instead of timed: the same on every machine, however busy it is.
 
 Instructions are those of Python's bytecode, in the thread that does the work; what runs in C counts as one. Allocations
 are blocks of memory that are still there when the work is done and its result is kept.
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Instructions:
-    """Counts between `begin` and `end`, in the thread that calls both, in functions that are called in between."""
+    """Counts instructions between `begin` and `end`, in the calling thread and in functions called in between."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -36,7 +36,7 @@ class Instructions:
 
 
 def instructions(work: Callable[[], object], times: int = 5) -> int:
-    """The least of some times: the first may compile or load what the others find."""
+    """The minimum over several runs, because the first may compile or import modules."""
     counter = Instructions()
     counts: list[int] = []
     for _ in range(times):
@@ -48,7 +48,7 @@ def instructions(work: Callable[[], object], times: int = 5) -> int:
 
 
 def allocations(work: Callable[[], object], times: int = 5) -> int:
-    """The least of some times."""
+    """The minimum over several runs."""
     counts: list[int] = []
     for _ in range(times):
         gc.collect()

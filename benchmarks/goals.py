@@ -1,4 +1,4 @@
-"""What is to be reached, beside the case and figure that measures it.
+"""Goals by case and figure.
 
 Absolute goals are the figures of design section 7, which a small broker without features reached on another machine;
 those of groups, transactions and Spark, which it lacked, are what was set out to be reached. Goals of ratios say how
@@ -56,7 +56,7 @@ _BULK = (
     *("sizes", "partitions", "codecs", "acks", "produce-raw", "fetch-raw", "fan-out", "catch-up", "cold-read"),
     *("java-produce", "java-consume"),
 )
-# The first pattern that matches a figure decides; None is for figures of which nothing is asked.
+# The first pattern that matches a figure decides; None is for figures without a goal.
 RATIO_GOALS: tuple[tuple[tuple[str, ...], str, Goal | None], ...] = (
     (_BULK, "*client CPU", None),
     (_BULK, "*broker CPU in user space", None),

@@ -1,16 +1,16 @@
-"""What kept a figure from being better: the client, the broker, the cores that they share, or somebody else.
+"""The limit of a figure: the client, the broker, the cores that they share, or other processes.
 
 A figure that the client limits says what the client can do, not what the broker can.
 """
 
 from dataclasses import dataclass
 
-# A thread, or a side that may use every core, that is at work for this share of the time is taken to be at its limit.
+# A thread, or a side that may use every core, is taken to be at its limit if it is busy for this share of the time.
 BOUND_SHARE = 0.85
-# A broker that uses less of one core than this could do more, whatever its threads wait for.
+# A broker that uses less of one core than this could do more, no matter what its threads wait for.
 SPARE_SHARE = 0.7
 MACHINE_SHARE = 0.9
-# What the kernel does for nobody in particular is less than this.
+# Kernel work that belongs to no process stays below this.
 OTHERS_SHARE = 0.15
 
 
@@ -27,7 +27,7 @@ class Shares:
 
     @property
     def others(self) -> float:
-        """What neither of the two used."""
+        """Cores used by neither side."""
         return max(0.0, self.machine - self.client - self.broker)
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Shares:
 
 
 def limited_by(shares: Shares) -> str:
-    """`client`, `broker`, `cores` that both share, `others` that took them, or nothing if all had time to spare."""
+    """`client`, `broker`, the shared `cores`, `others` that took them, or empty if all had time to spare."""
     is_client_busy = shares.client_busiest_thread >= BOUND_SHARE or shares.client >= BOUND_SHARE * shares.cores
     if is_client_busy and shares.broker < SPARE_SHARE:
         return "client"

@@ -1,4 +1,4 @@
-"""The page cache: memory for it that is there before the clock runs, and files that it lets go of.
+"""The page cache: getting its memory from the host before the clock runs, and dropping files from it.
 
 A virtual machine may have given its free memory back to the host. Each page then costs a trip to the host when it is
 first used, ten times what it costs to write to it: that is the host's speed, not the broker's.
@@ -12,7 +12,7 @@ from benchmarks.scale import MIB
 
 
 def prepare(directory: Path, bytes_wanted: int) -> None:
-    """What is written and deleted here is what the kernel hands out next."""
+    """Write and delete a file: the kernel hands out its memory next."""
     path = directory / "page-cache"
     block = bytes(MIB)
     with path.open("wb", buffering=0) as file:
@@ -22,7 +22,7 @@ def prepare(directory: Path, bytes_wanted: int) -> None:
 
 
 def drop(directory: Path) -> None:
-    """Whatever the files below it have in the cache goes to the disk and is forgotten; a broker may go on meanwhile."""
+    """Write cached pages of all files below a directory to the disk and drop them; a broker may run meanwhile."""
     for path in directory.rglob("*"):
         # A broker may rename or delete its files at any time.
         with suppress(FileNotFoundError):
@@ -33,7 +33,7 @@ def drop(directory: Path) -> None:
 def _drop(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        # Only what is clean can be dropped.
+        # Only clean pages can be dropped.
         os.fdatasync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:

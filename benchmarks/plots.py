@@ -26,7 +26,7 @@ DOTS_PER_INCH = 110
 
 
 def draw(report: Report, directory: Path, prefix: str) -> dict[str, str]:
-    """Gives the file name of each case that has a picture, and under no name that of the ratios."""
+    """Returns the picture's file name by case; the key for the picture of all ratios is the empty name."""
     mpl.use("agg")
     directory.mkdir(parents=True, exist_ok=True)
     drawn: dict[str, str] = {}

@@ -9,7 +9,7 @@ PLOTS = "plots"
 
 
 def write(result: Report, directory: Path, name: str) -> Path:
-    # Whoever only measures does without the library for plots.
+    # Imported here because measuring alone does not need the plot library.
     from benchmarks import plots  # noqa: PLC0415
 
     drawn = plots.draw(result, directory / PLOTS, name)

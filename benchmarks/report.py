@@ -1,4 +1,4 @@
-"""A result as text for the terminal and as JSON for whoever compares it later."""
+"""A result as text for the terminal and as JSON for later comparison."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ def table(report: Report) -> str:
 
 
 def notices(report: Report) -> list[str]:
-    """What is not in the figures."""
+    """Lines about failures and skipped systems, which have no figures."""
     missing = [f"{name} was left out: {why}" for name, why in report.left_out.items()]
     failed = [f"{each.case} FAILED with {each.system} in round {each.round}: {each.reason}" for each in report.failures]
     return missing + failed
@@ -116,7 +116,7 @@ def save(result: Mapping[str, object], path: Path) -> None:
 
 
 def number(value: float) -> str:
-    """Three digits that mean something, and no exponent."""
+    """Three significant digits, without exponent."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

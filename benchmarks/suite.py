@@ -1,5 +1,5 @@
-"""All cases, and the order in which rounds run: every case and system once per round, so that what the machine does
-meanwhile falls on all of them alike.
+"""All cases, and the order in which rounds run: every case and system once per round, so that other load of the
+machine affects all of them alike.
 """
 
 import shutil
@@ -76,9 +76,9 @@ CASES = (
     PEERS,
     FLOOR,
 )
-# What a quick run is content with, unless it is told which cases: one of each kind, in ten minutes.
+# The default cases of a quick run: one of each kind, in ten minutes.
 QUICK_CASES = (SIZES, REQUESTS_OS, LATENCY_LIBRDKAFKA, MEMORY, START)
-# Beyond the data of one case: what is deleted may take a moment to be free.
+# Spare disk space beyond the data of one case, because deleted files may take a moment to be freed.
 DISK_RESERVE_BYTES = 2 * 1024**3
 # The most that one case holds at a time, in bytes of a bulk load: the cases of partitions and transactions.
 BULK_LOADS_MAX = 6
@@ -86,7 +86,7 @@ BULK_LOADS_MAX = 6
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A case that a system did not get through: the rounds before it count, and it is not tried again."""
+    """A case that failed on a system: its earlier rounds count, and it is not tried again."""
 
     case: str
     system: str
@@ -106,7 +106,7 @@ def select(patterns: Sequence[str], scale: Scale) -> list[Case]:
 
 
 def available(cases: Sequence[Case]) -> tuple[list[Case], dict[str, str]]:
-    """Those that can be measured here; and the others by name, with the reason."""
+    """The systems that can be measured here, and the reasons for the others by name."""
     reasons = {case.name: case.missing() for case in cases}
     return [case for case in cases if not reasons[case.name]], {name: why for name, why in reasons.items() if why}
 
@@ -129,7 +129,7 @@ def measure(
             with tempfile.TemporaryDirectory(dir=WORK, prefix=f"{case.name}-") as directory:
                 figures = list(case.measure(system, Path(directory), scale))
         except Exception as error:
-            # An hour of other cases is not to be lost with this one.
+            # A failure must not lose the results of other cases, which may have taken an hour.
             reason = f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
             failure = Failure(case.name, system.name, number, reason, traceback.format_exc())
             failures[case.name, system.name] = failure

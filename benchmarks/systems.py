@@ -148,7 +148,7 @@ class ApacheKafka:
 
     def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
         with ExitStack() as reserved:
-            # Nobody else is given these ports until the server has them.
+            # The ports stay reserved until the server has them.
             port, controller_port = (port_of(reserved.enter_context(reserved_port())) for _ in range(2))
             return apache_kafka.start(
                 ["java", *self._java_options, "-cp", self._class_path],
@@ -200,12 +200,12 @@ NATS, REDIS, RABBITMQ = Nats(), Redis(), Rabbitmq()
 SYSTEMS: dict[str, System] = {
     each.name: each for each in (HEADWATER, BASELINE, KAFKA, KAFKA_TUNED, NATS, REDIS, RABBITMQ)
 }
-# What all others are compared with.
+# The system that all others are compared with.
 PEER = KAFKA.name
 
 
 def selected(names: Iterable[str]) -> tuple[list[System], dict[str, str]]:
-    """The systems of these names, or all; and those which cannot be measured here, with the reason."""
+    """The systems of these names, or all, and the reasons for those that cannot be measured here."""
     wanted = set(names) or set(SYSTEMS)
     if unknown := wanted - set(SYSTEMS):
         raise LookupError(f"--system {', '.join(sorted(unknown))}: the systems are {', '.join(SYSTEMS)}")

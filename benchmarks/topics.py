@@ -1,4 +1,4 @@
-"""What a case needs of a broker before and after its load: a topic, and how far its partitions reach."""
+"""Requests of a case before and after its load: creating a topic, and the offsets of its partitions."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -40,12 +40,12 @@ def create_topic(address: str, name: str, partitions: int, settings: Mapping[str
         response = connection.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
     for result in response.topics:
         check(result.error_code, f"topic {name}", result.error_message)
-    # A broker may answer before it leads the partitions, and refuse what comes too early.
+    # A broker may answer before it leads the partitions, and would refuse early requests.
     retrying(lambda: record_count(address, name, partitions), CREATE_TIMEOUT_S)
 
 
 def retrying(action: Callable[[], T], timeout_s: float) -> T:
-    """Again and again while a broker refuses for reasons that pass, as every client does."""
+    """Retry while a broker refuses with retriable errors, as every client does."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -69,8 +69,8 @@ def record_count(address: str, topic: str, partitions: int) -> int:
 
 
 def check_record_count(address: str, topic: str, partitions: int, expected: int, wait_s: float = 0.0) -> None:
-    """A speed counts only if the broker has every record that it acknowledged, and none twice. Records that nobody
-    waited for may take a while to arrive."""
+    """A rate counts only if the broker has every record that it acknowledged, and none twice. Unacknowledged records
+    may take a while to arrive."""
     deadline = time.monotonic() + wait_s
     while (found := record_count(address, topic, partitions)) < expected and time.monotonic() < deadline:
         time.sleep(RETRY_PAUSE_S)

@@ -1,4 +1,4 @@
-"""Where a run keeps what nobody needs after it: data directories, archives, bytecode."""
+"""The directory for files that are not needed after a run: data directories, archives, bytecode."""
 
 from pathlib import Path
 

@@ -18,10 +18,10 @@ from benchmarks.topics import check_record_count, create_topic
 
 PARTITIONS = 6
 RECORD_BYTES = KIB
-# A batch with one record of 1 MiB is larger than that.
+# Large enough for a batch with one record of 1 MiB, which is larger than 1 MiB.
 MESSAGE_BYTES_MAX = str(2 * MIB)
 WARM_UP_TOPIC = "warm-up"
-# What is sent with acks=0 arrives a moment after its producer is done.
+# Records sent with acks=0 may arrive a moment after their producer has finished.
 ARRIVAL_TIMEOUT_S = 30.0
 
 
@@ -78,7 +78,7 @@ def produce_and_consume(system: System, broker: BrokerProcess, workload: Workloa
 
 
 def figures(measured: Run[Outcome], name: str) -> Iterator[Figure]:
-    """What every bulk case tells of all its loads together."""
+    """The figures that every bulk case reports over all its loads together."""
     seconds = max(outcome.seconds for outcome in measured.outcomes)
     gigabytes = sum(outcome.bytes for outcome in measured.outcomes) / 1e9
     records = sum(outcome.records for outcome in measured.outcomes)

@@ -1,4 +1,4 @@
-"""Catch-up: a consumer reads what is there from the start while a producer goes on writing to the same topic."""
+"""Catch-up: a consumer reads a topic from its start while a producer goes on writing to it."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""Disk use: what records and empty partitions take on the disk, clean shutdown included."""
+"""Disk use of records and of empty partitions, including the files of a clean shutdown."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ KINDS = {
 
 
 def used_bytes(directory: Path) -> int:
-    """What is allocated: holes in a file are not."""
+    """Allocated bytes: holes in a file do not count."""
     return sum(path.lstat().st_blocks for path in directory.rglob("*")) * BLOCK_BYTES
 
 

@@ -15,7 +15,7 @@ from benchmarks.loads.rebalance import find_coordinator
 from benchmarks.scale import Scale
 from benchmarks.systems import System
 
-# Of the bytes of a bulk case: what the topic holds, as each group reads it.
+# The topic's share of the bytes of a bulk case, because each group reads all of it.
 HELD_SHARE = 4
 
 

@@ -1,4 +1,4 @@
-"""What this machine gives with hardly any broker at all, in the same run: no figure above can be better than this.
+"""The floor: what this machine achieves with hardly any broker, in the same run. No other figure can be better.
 
 The goals stem from another machine. Where the floor itself is above a goal, the goal is out of reach here.
 """
@@ -30,7 +30,7 @@ REQUEST_BYTES, REPLY_BYTES = 250, 60
 
 
 def _in_child(serve: Callable[[socket.socket], None], drive: Callable[[str], float]) -> tuple[float, float]:
-    """Runs `serve` on a listening socket in a process of its own; gives what `drive` measures and the child's CPU."""
+    """Run `serve` on a listening socket in a child process; returns the result of `drive` and the child's CPU time."""
     context = multiprocessing.get_context("fork")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         used = context.Value("d", 0.0)

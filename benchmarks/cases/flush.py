@@ -1,4 +1,4 @@
-"""Flush policies: what it costs that an acknowledged record is on the disk, now or soon."""
+"""Flush policies: the cost of having an acknowledged record on the disk, at once or soon after."""
 
 from collections.abc import Iterator
 from functools import partial

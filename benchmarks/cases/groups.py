@@ -1,4 +1,4 @@
-"""Groups at work: how fast they commit and show that they are alive, and how soon a broker has them again."""
+"""Groups at work: the rate of commits and heartbeats, and how soon a restarted broker has loaded them."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from benchmarks.topics import create_topic
 TOPIC = "groups"
 CONNECTIONS = 64
 PARTITIONS_PER_GROUP = 10
-# Each overwrites what the one before it committed, so that most of the log is of the past.
+# Each commit overwrites the one before, so that most of the log is superseded.
 COMMITS_PER_PARTITION = 5
 RELOAD_TIMEOUT_S = 60.0
 INITIAL_DELAY = {"group.initial.rebalance.delay.ms": "0"}
@@ -78,7 +78,7 @@ def _commit(address: str, names: Sequence[str]) -> None:
 
 
 def _reloaded(name: str, broker: BrokerProcess, names: Sequence[str]) -> Iterator[Figure]:
-    """From the start of the process until the offsets of every group have been told."""
+    """Time from the start of the process until the offsets of every group have been fetched."""
     ready = time.monotonic()
     with frames.connect(broker.address) as connection:
         found = offsets.fetch_all(connection, names, ready + RELOAD_TIMEOUT_S)

@@ -12,7 +12,7 @@ from benchmarks.cases.sizes import size_name
 from benchmarks.clients import Run, explained, run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import java_tools
-from benchmarks.loads.java_tools import Rate, Told
+from benchmarks.loads.java_tools import Rate, ToolOutput
 from benchmarks.scale import KIB, Scale
 from benchmarks.systems import Flush, System
 from benchmarks.topics import check_record_count, create_topic
@@ -20,12 +20,12 @@ from benchmarks.topics import check_record_count, create_topic
 RECORD_SIZES = (100, KIB)
 ACKS = ("1", "all")
 LATENCY_RECORD_BYTES = 100
-# So many to one of those with which the producer connects and Java compiles. What of these is still on its way when the
-# tool's clock starts lengthens what it measures, so they are few.
+# The number of measured records per warm-up record, during which the producer connects and Java compiles. Warm-up
+# records still in flight when the tool's clock starts lengthen the measurement, so they are few.
 RECORDS_PER_WARM_UP = 20
-# The load ends the tool before.
+# The load ends the tool earlier.
 TIMEOUT_S = java_tools.TIMEOUT_S + 30
-# A group of one member has nobody to wait for.
+# A group of one member need not wait for others to join.
 GROUP_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -70,7 +70,7 @@ def _latency(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
 
 def _produce(
     system: System, broker: BrokerProcess, topic: str, record_bytes: int, acks: str, scale: Scale
-) -> Run[Told[Rate]]:
+) -> Run[ToolOutput[Rate]]:
     warm_up_records, records = _records(record_bytes, scale)
     create_topic(broker.address, topic, PARTITIONS, system.topic_settings(Flush.OS))
     page_cache.prepare(broker.directory, (warm_up_records + records) * record_bytes)
@@ -82,13 +82,13 @@ def _produce(
 
 
 def _records(record_bytes: int, scale: Scale) -> tuple[int, int]:
-    """Those to warm up, and those whose rate counts."""
+    """The numbers of warm-up records and of measured records."""
     records = min(scale.java_records, scale.bulk_bytes // record_bytes)
     return records // RECORDS_PER_WARM_UP, records
 
 
-def _figures(measured: Run[Told[Rate]], name: str, record_bytes: int, scale: Scale) -> Iterator[Figure]:
-    """What every bulk case tells; the rate is the tool's own, and CPU time is that of all records."""
+def _figures(measured: Run[ToolOutput[Rate]], name: str, record_bytes: int, scale: Scale) -> Iterator[Figure]:
+    """The figures of every bulk case. The rate is the tool's own; CPU time covers all records."""
     told = measured.outcomes[0]
     gigabytes = sum(_records(record_bytes, scale)) * record_bytes / 1e9
     yield explained(measured, name, "MB/s", told.result.per_second * record_bytes / 1e6)

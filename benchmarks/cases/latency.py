@@ -15,7 +15,7 @@ from benchmarks.scale import KIB, Scale
 from benchmarks.systems import Flush, System
 from benchmarks.topics import create_topic
 
-# The bulk producer sends at this rate: below what a broker can take, so that what is measured is not a queue.
+# The rate of the bulk producer: below the capacity of a broker, so that latency does not measure a growing queue.
 BULK_BYTES_PER_SECOND = 50_000_000
 
 

@@ -20,14 +20,14 @@ HELLO = ApiVersionsRequest(client_software_name="benchmark", client_software_ver
 def _measure(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
     hello = frames.request_frame(HELLO, API_VERSIONS_VERSION)
     with system.start(directory) as broker:
-        # The first request loads what idle brokers do without.
+        # The first request loads modules that an idle broker does not need.
         with frames.connect(broker.address) as connection:
             frames.exchange(connection, hello)
         idle = resident_bytes(broker.processes)
         yield Figure("idle", "MB", idle / 1e6)
         with ExitStack() as stack:
             for _ in range(CONNECTIONS):
-                # Each says hello, as every client does, so that its buffers have been used.
+                # Each connection sends ApiVersions, as every client does, so that its buffers have been used.
                 frames.exchange(stack.enter_context(frames.connect(broker.address)), hello)
             yield Figure(f"{CONNECTIONS} idle connections", "MB", (resident_bytes(broker.processes) - idle) / 1e6)
         fill(system, broker, scale.retained_bytes)

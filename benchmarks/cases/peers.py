@@ -1,4 +1,4 @@
-"""Brokers of other protocols beside this one, as far as they do the same: append to a stream, and read it again.
+"""Brokers of other protocols beside this one, in the work that they share: appending to a stream and reading it.
 
 Each has one stream without replicas, in files, and acknowledges what the page cache has.
 """
@@ -42,7 +42,7 @@ def _measure(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
         yield Figure("first ack", "ms", (acknowledged - broker.started) * 1000)
         yield Figure("idle", "MB", resident_bytes(broker.processes) / 1e6)
         if system.protocol == HEADWATER.protocol:
-            # Java compiles what is used often; the others are compiled when they start.
+            # Java compiles hot code at run time; the other brokers are compiled ahead of time.
             bulk.prepare(system, broker, scale)
         client.create(broker.address, APPENDED, settings)
         yield from _append(client, broker, scale)
@@ -56,7 +56,7 @@ def _append(client: StreamClient, broker: BrokerProcess, scale: Scale) -> Iterat
     load = partial(client.append, address=broker.address, stream=APPENDED)
     measured = run(broker, partial(load, connections=connections, seconds=scale.seconds))
     outcome = measured.outcomes[0]
-    # A speed counts only if every record that was acknowledged can be read.
+    # A rate counts only if every acknowledged record can be read.
     written = connections + outcome.records
     read = partial(client.consume, address=broker.address, stream=APPENDED)
     run(broker, partial(read, records=written, record_bytes=RECORD_BYTES))

@@ -15,15 +15,15 @@ from benchmarks.systems import Flush, System
 from benchmarks.topics import check_record_count, create_topic
 
 TOPIC = "bulk"
-# What is there is read several times, or it would be done before the clock has moved.
+# The data is read several times, because one read would be too short to measure.
 FETCH_PASSES = 4
 FETCH_BYTES = 8 * MIB
-# More than the page cache may hold before it writes goes at the speed of the disk.
+# Beyond the dirty-page limit of the page cache, writes go at the speed of the disk.
 FILL_TIMEOUT_S = 600.0
 
 
 def fill(system: System, broker: BrokerProcess, bytes_wanted: int, topic: str = TOPIC) -> int:
-    """Gives the number of records that were written, all to one partition."""
+    """Write to one partition; returns the number of records."""
     create_topic(broker.address, topic, 1, system.topic_settings(Flush.OS))
     batches = bulk.batches_in(bytes_wanted)
     produce = partial(bulk.produce, address=broker.address, topic=topic, batches=batches, acks=1)

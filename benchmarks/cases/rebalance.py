@@ -17,12 +17,12 @@ from benchmarks.topics import create_topic
 TOPIC, GROUP = "rebalance", "benchmark"
 PARTITIONS_PER_MEMBER = 2
 PARTITIONS_MIN = 12
-# A thousand heartbeats a second at most: shorter intervals would measure little but those.
+# At most a thousand heartbeats a second: with shorter intervals their cost would dominate.
 INTERVAL_MS_MIN, INTERVAL_MS_PER_MEMBER = 20, 1
 SESSION_MS_MIN, SESSION_MS_PER_MEMBER = 2000, 10
 LIBRDKAFKA_MEMBERS = 10
-# A classic librdkafka consumer that has just joined, and is told to join again, rests up to 2 s before it does. So the
-# first rebalance waits until all are there.
+# A classic librdkafka consumer that has just joined and must join again waits up to 2 s before it does. So the first
+# rebalance waits until all members are there.
 LIBRDKAFKA_DELAY_MS = 300
 
 

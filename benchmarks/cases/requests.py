@@ -1,4 +1,4 @@
-"""One-record synchronous requests: the cost of a request itself, and what group commit makes of many at once."""
+"""Synchronous requests of one record: the cost of a request itself, and the effect of group commit on many at once."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +17,7 @@ ACKS = {"acks=1": 1, "acks=all": -1}
 # Group commit syncs each file: many partitions are its hard case.
 MANY_PARTITIONS = 12
 MANY_CONNECTIONS = 64
-# A broker that syncs for each request takes too long to answer more of them once.
+# With more requests, a broker that syncs for each one would take too long.
 DISK_CONNECTIONS_MAX = 500
 
 

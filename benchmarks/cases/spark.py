@@ -1,6 +1,6 @@
 """Spark on this broker: `format("headwater")` against Spark's own Kafka connector, in turns in one session.
 
-What counts are the ratios, and the CPU time of all of Spark's processes; the broker's is not in it.
+The result is the ratios, and the CPU time of all of Spark's processes without the broker's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from benchmarks.systems import Flush, System
 from benchmarks.topics import create_topic, record_count
 
 PARTITIONS = 2
-# By the size of a value: the share of the bytes of a bulk case that a topic holds.
+# By value size: the topic's share of the bytes of a bulk case.
 HELD_SHARE = {100: 5.0, 1024: 2.5}
 # The sink writes as many rows as this share of a bulk case has bytes of values of 100 B.
 WRITTEN_SHARE = 20
 WARM_UPS, TURNS = 2, 3
-# Java starts, and its code becomes fast, in this time too.
+# Includes the time in which Java starts and compiles its hot code.
 TIMEOUT_S = 1800.0
 NAMES = {THEIRS: "JVM connector", OURS: "headwater", READY: "ready-made Arrow"}
 

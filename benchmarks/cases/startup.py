@@ -1,4 +1,4 @@
-"""Time from the start of the process until it is of use: the first time, with many partitions, and after a kill."""
+"""Time from process start until the broker serves requests: at first, with many partitions, and after a kill."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from benchmarks.scale import Scale
 from benchmarks.systems import Flush, System
 from benchmarks.topics import check_record_count, create_topic
 
-# More than a broker makes in one go before the client loses its patience.
+# More partitions than a broker creates in one request within the client's time-out.
 TOPIC_PARTITIONS_MAX = 1000
 
 

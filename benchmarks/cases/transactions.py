@@ -1,4 +1,4 @@
-"""Transactions: what they cost whoever writes in them, and whoever reads what is left of them.
+"""Transactions: their cost for producers that write in them, and for consumers that read the resulting log.
 
 Both are compared with the same without transactions, in turns on one broker, so that the ratio holds on a busy machine.
 """
@@ -20,14 +20,14 @@ from benchmarks.topics import create_topic, record_count
 TOPIC = "transactions"
 PARTITIONS = 6
 TRANSACTION_RECORDS = 1000
-# What a transaction of a few records leaves behind is mostly markers, and takes long to write.
+# A log of small transactions is mostly markers, and takes long to write.
 SMALL_TRANSACTION_RECORDS = 10
-# Of the bytes of a bulk case: what the topic holds, which is then read over and over.
+# The topic's share of the bytes of a bulk case; it is read over and over.
 HELD_SHARE = {TRANSACTION_RECORDS: 16, SMALL_TRANSACTION_RECORDS: 256}
 READ_PASSES = 2
-# By the size of a record: the share of the bytes of a bulk case that is written at a time.
+# By record size: the share of the bytes of a bulk case that is written per turn.
 WRITTEN_SHARE = {100: 16, 1024: 4}
-# With and without, without and with: what drifts falls on both alike.
+# The order alternates (with, without, without, with), so that drift affects both alike.
 TURNS = (False, True, True, False)
 
 
@@ -72,8 +72,8 @@ def _produce(system: System, directory: Path, scale: Scale) -> Iterator[Figure]:
 def _take_turns(
     system: System, broker: BrokerProcess, record_bytes: int, producers: int, each: int
 ) -> tuple[list[Run[Outcome]], list[Run[Outcome]]]:
-    """`each` is what every producer writes per turn, in transactions' worth of records; gives the turns without and
-    those with transactions."""
+    """`each` is the number of transactions' worth of records that every producer writes per turn. Returns the turns
+    without and those with transactions."""
     topics = {is_transactional: f"{TOPIC}-{is_transactional}" for is_transactional in (False, True)}
     runs: dict[bool, list[Run[Outcome]]] = {False: [], True: []}
     for topic in topics.values():
@@ -91,7 +91,7 @@ def _take_turns(
         runs[is_transactional].append(run(broker, *(partial(produce, transactional_id=one) for one in ids)))
     for is_transactional, topic in topics.items():
         found, expected = record_count(broker.address, topic, PARTITIONS), _record_count(runs[is_transactional])
-        # Besides them there are markers, and what each producer wrote before the clock ran.
+        # The log also holds markers, and the records that each producer wrote before the clock ran.
         if found < expected:
             raise RuntimeError(f"{expected} records of {topic} were acknowledged, and the broker has {found}")
     return runs[False], runs[True]

@@ -1,4 +1,4 @@
-"""Much data with next to no client work: one prebuilt batch over and over, and fetched bytes that nobody looks at.
+"""Bulk data with next to no client work: one prebuilt batch over and over, and fetched bytes that are not parsed.
 
 Law: no byte of a record is touched while the clock runs, so that the broker is the limit.
 """
@@ -12,13 +12,13 @@ from benchmarks.processes import Meter
 
 BATCH_RECORDS = 100
 BATCH_RECORD_BYTES = 1024
-# As many as a client has in flight by default.
+# The default number of requests in flight of a client.
 WINDOW = 5
 RECEIVE_BYTES = 1024 * 1024
 
 
 def batches_in(bytes_wanted: int) -> int:
-    """How many batches hold so many bytes of values, at least."""
+    """How many batches hold at least this many bytes of values."""
     return -(-bytes_wanted // (BATCH_RECORDS * BATCH_RECORD_BYTES))
 
 
@@ -43,7 +43,7 @@ def produce(ready: Callable[[], None], address: str, topic: str, batches: int, a
 
 
 def fetch(ready: Callable[[], None], address: str, topic: str, bytes_wanted: int, bytes_per_fetch: int) -> Outcome:
-    """Reads partition 0, as `produce` filled it, from its start, again and again until it has seen enough."""
+    """Read partition 0, as `produce` filled it, from its start, repeatedly until enough bytes are read."""
     batch_bytes = len(frames.record_batch(BATCH_RECORDS, BATCH_RECORD_BYTES))
     frame = frames.FetchFrame(topic, 0, bytes_max=bytes_per_fetch, wait_ms_max=0)
     buffer = memoryview(bytearray(RECEIVE_BYTES))

@@ -1,4 +1,4 @@
-"""A partition in which the transactions of several producers lie mixed, and those who read it with or without heed.
+"""A partition with interleaved transactions of several producers, read with read_committed and read_uncommitted.
 
 Law: what is fetched is known before the clock runs, so that no byte of it is looked at while it does.
 """
@@ -34,7 +34,7 @@ PRODUCERS = 10
 RECORD_BYTES = 100
 # About what a Java client puts into a batch by default.
 BATCH_RECORDS_MAX = 100
-# Of so many transactions one is aborted.
+# One of this many transactions is aborted.
 ABORTED_EVERY = 10
 TRANSACTION_KEY_TYPE = 1
 TIMEOUT_MS = 60_000
@@ -42,7 +42,7 @@ PRODUCE_VERSION = 12
 COORDINATOR_VERSION = 4
 RETRY_PAUSE_S = 0.001
 RETRY_TIMEOUT_S = 30.0
-# What a consumer asks of a partition by default.
+# The default fetch size of a consumer per partition.
 FETCH_BYTES = 1024 * 1024
 RECEIVE_BYTES = 1024 * 1024
 READ_UNCOMMITTED, READ_COMMITTED = ISOLATION_LEVELS = (0, 1)
@@ -108,7 +108,7 @@ class _Producer:
 
 
 def fill(ready: Callable[[], None], address: str, topic: str, transaction_records: int, bytes_wanted: int) -> int:
-    """Fills partition 0; gives the number of transactions. Each has a batch of every other in between its own."""
+    """Fill partition 0; returns the number of transactions. Batches of all open transactions are interleaved."""
     batch_records = min(transaction_records, BATCH_RECORDS_MAX)
     batches = transaction_records // batch_records
     steps = bytes_wanted // (batch_records * RECORD_BYTES * PRODUCERS)
@@ -124,7 +124,7 @@ def fill(ready: Callable[[], None], address: str, topic: str, transaction_record
         for step in range(max(steps, batches)):
             for number, producer in enumerate(producers):
                 producer.produce(topic)
-                # One after another, so that there is always one that is open, until all are at their end.
+                # They end one after another, so that one is always open until the very end.
                 if (step + number) % batches == batches - 1 or step == max(steps, batches) - 1:
                     ended += 1
                     producer.end(is_commit=ended % ABORTED_EVERY != 0)
@@ -146,7 +146,7 @@ def fetch(
 ) -> Mapping[int, Reading]:
     """Reads partition 0, in which no transaction is open, at both isolation levels until each has seen enough.
 
-    They take turns of a fraction of a second, so that what else the machine does falls on both alike.
+    The levels take turns of a fraction of a second, so that other load of the machine affects both alike.
     """
     buffer = memoryview(bytearray(RECEIVE_BYTES))
     read_bytes = dict.fromkeys(ISOLATION_LEVELS, 0)
@@ -163,7 +163,7 @@ def fetch(
                     _discard(connection, buffer)
                     read_bytes[level] += size
                 broker_s[level] += cpu_seconds(processes) - before_s
-            # Neither is always the one that comes after the other.
+            # The order alternates, so that neither level always comes second.
             order = order[::-1]
     return {level: Reading(read_bytes[level], broker_s[level]) for level in ISOLATION_LEVELS}
 

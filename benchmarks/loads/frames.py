@@ -34,7 +34,7 @@ ResponseT = TypeVar("ResponseT", bound=Response)
 
 SIZE = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
-# Stands for the offset where a fetch is made, and is found again in its bytes.
+# A placeholder for the fetch offset, whose position in the encoded bytes is then found by search.
 _OFFSET_MARK = 0x0123456789ABCDEF
 
 
@@ -47,7 +47,7 @@ def request_frame(request: Request, version: int) -> bytes:
 
 
 def record_batch(records: int, record_bytes: int) -> bytearray:
-    """Records without keys, whose values no codec could shrink; the same bytes in every run."""
+    """Records without keys and with incompressible values; the same bytes in every run."""
     random = Random(1)
     now_ms = time.time_ns() // 1_000_000
     return batch.build([Record(index, now_ms, None, random.randbytes(record_bytes)) for index in range(records)])

@@ -16,7 +16,7 @@ from benchmarks.loads.requests import Client, drive
 
 
 def commit(ready: Callable[[], None], address: str, topic: str, groups: int, seconds: float) -> Outcome:
-    """A connection for each group, and one partition in each request."""
+    """Commit offsets: one connection per group, one partition per request."""
     names = [f"group-{index}" for index in range(groups)]
     find_coordinator(address, names)
     with ExitStack() as stack:
@@ -33,7 +33,7 @@ def commit(ready: Callable[[], None], address: str, topic: str, groups: int, sec
 
 
 def heartbeat(ready: Callable[[], None], plan: GroupPlan, protocol: str, members: int, seconds: float) -> Outcome:
-    """A connection for each member of one group in which nothing else happens."""
+    """Send heartbeats: one connection per member of a stable group."""
     find_coordinator(plan.address, [plan.group_id])
     fleet = Fleet(plan, KINDS[protocol])
     for _ in range(members):
@@ -49,7 +49,7 @@ def heartbeat(ready: Callable[[], None], plan: GroupPlan, protocol: str, members
         )
     ready()
     outcome = drive(clients, seconds)
-    # Who was dropped meanwhile is told so now, and whose group has rebalanced would now say something else.
+    # A member that was dropped meanwhile, or whose group has rebalanced, would get an error now.
     fleet.spread()
     if [member.heartbeat_frame() for member in fleet.members.values()] != [client.frame for client in clients]:
         raise RuntimeError("the group has rebalanced while its heartbeats were counted")

@@ -44,7 +44,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class UnknownOutput(Exception):
-    """A tool has not printed what this version of it prints; the message has what it did print."""
+    """A tool's output is not in the format of its known version; the message quotes the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class RoundTrips:
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[T_co]):
-    """What a tool printed, and the time and CPU time between the lines where it began and ended."""
+class ToolOutput(Generic[T_co]):
+    """The output of a tool, and the time and CPU time between the lines where it began and ended."""
 
     result: T_co
     seconds: float
@@ -95,28 +95,28 @@ def produce(
     warm_up_records: int,
     record_bytes: int,
     acks: str,
-) -> Told[Rate]:
+) -> ToolOutput[Rate]:
     """The rate is that of `records`, CPU time also that of those before them, which get the producer going."""
     command = [
         *_tool(archives, "ProducerPerformance", address, topic, warm_up_records + records),
         *("--warmup-records", str(warm_up_records), "--record-size", str(record_bytes), "--throughput", "-1"),
         *("--command-property", f"acks={acks}"),
-        # Or else it ends its threads before it prints the result, and what they used could not be seen.
+        # Without this the tool ends its threads before it prints the result, and their CPU time would be lost.
         "--print-metrics",
     ]
     return _complete(_run(ready, command, "Warmup first ", _STEADY, parse_produced), records)
 
 
-def consume(ready: Callable[[], None], archives: str, address: str, topic: str, records: int) -> Told[Rate]:
-    """As the only member of a group; the time until it has joined is not in the rate."""
+def consume(ready: Callable[[], None], archives: str, address: str, topic: str, records: int) -> ToolOutput[Rate]:
+    """Consume as the only member of a group; the rate excludes the time until it has joined."""
     command = _tool(archives, "ConsumerPerformance", address, topic, records)
     return _complete(_run(ready, command, "start.time, ", _CONSUMED, parse_consumed), records)
 
 
 def produce_and_consume(
     ready: Callable[[], None], archives: str, address: str, topic: str, records: int, record_bytes: int, acks: str
-) -> Told[RoundTrips]:
-    """One record at a time, which is sent when the one before was read."""
+) -> ToolOutput[RoundTrips]:
+    """One record at a time: each is sent once the one before has been read."""
     command = [
         *_tool(archives, "EndToEndLatency", address, topic, records),
         *("--producer-acks", acks, "--record-size", str(record_bytes)),
@@ -150,7 +150,7 @@ def _find(pattern: re.Pattern[str], output: str) -> re.Match[str]:
     return found
 
 
-def _complete(told: Told[Rate], records: int) -> Told[Rate]:
+def _complete(told: ToolOutput[Rate], records: int) -> ToolOutput[Rate]:
     if told.result.records != records:
         raise RuntimeError(f"the tool counted {told.result.records} of {records} records")
     return told
@@ -167,7 +167,7 @@ def _run(
     first: str,
     last: re.Pattern[str],
     parse: Callable[[str], T],
-) -> Told[T]:
+) -> ToolOutput[T]:
     """`first` begins the line after which CPU time counts, `last` matches the output up to the line that ends it."""
     lines = deque[str](maxlen=_LINES_MAX)
     with _running(command) as process:
@@ -189,17 +189,17 @@ def _run(
         # The process is still there to be read, even if it has ended: nobody has waited for it.
         used = meter.read()
         result = parse("".join(lines))
-        # All that it has yet to say, or it would wait for a reader for ever.
+        # Read the remaining output, because the tool would block on a full pipe for ever.
         for line in process.stdout:
             lines.append(line)
         if code := process.wait():
             raise RuntimeError(f"the tool ended with code {code} and said:\n{''.join(lines)}")
-    return Told(result, seconds, used)
+    return ToolOutput(result, seconds, used)
 
 
 @contextmanager
 def _running(command: Sequence[str]) -> Generator[subprocess.Popen[str]]:
-    """Ended in any case: a tool whose broker is gone would try again for ever."""
+    """A running tool, which is always ended: without its broker it would retry for ever."""
     # Java would print numbers as the user's language has them.
     environment = {**os.environ, "LC_ALL": "C"}
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -18,7 +18,7 @@ from headwater.protocol.batches import batch
 RECORD_BYTES = 100
 FETCH_BYTES = 1024 * 1024
 RECEIVE_BYTES = 64 * 1024
-# As a client has it by default: what is due while so many are on their way goes into the next request together.
+# A client's default. Records that are due while this many requests are in flight share the next request.
 IN_FLIGHT_MAX = 5
 BATCH_RECORDS_MAX = 64
 SECOND_NS = 1_000_000_000

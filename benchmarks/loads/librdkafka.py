@@ -1,4 +1,4 @@
-"""The C client that most languages use, through confluent-kafka; its settings are its defaults but for those here."""
+"""The C client that most languages use, through confluent-kafka, with its default settings except for those here."""
 
 import struct
 import time
@@ -18,7 +18,7 @@ PRODUCER = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbyt
 # Offsets are not committed and groups are not used. A consumer that has fetched more than the application takes rests
 # for a second by default, in which the application runs dry.
 CONSUMER = {"group.id": "benchmark", "enable.auto.commit": False, "fetch.queue.backoff.ms": 1}
-# What one call hands over: as many as are worth a call, and no more than a queue of bytes takes well.
+# Records per call: enough to amortize the call, and few enough for a queue that is bounded by bytes.
 CALL_RECORDS, CALL_BYTES = 5000, 16 * MIB
 STEPS_PER_SECOND = 100
 DEADLINE_S = 120.0
@@ -65,7 +65,7 @@ def consume(
     record_bytes: int,
     group: str | None = None,
 ) -> Outcome:
-    """From the first record on; with a group, as its only member, which joins while the clock runs."""
+    """Consume from the first record; with a group, as its only member, which joins while the clock runs."""
     settings = {"bootstrap.servers": address, **CONSUMER, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings if group is None else {**settings, "group.id": group})
     consumer.list_topics(topic, timeout=10)

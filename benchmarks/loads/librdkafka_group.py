@@ -1,7 +1,7 @@
-"""A group of librdkafka consumers in one process: from a member's coming or going until all have their partitions.
+"""A group of librdkafka consumers in one process: time from a membership change until all have their partitions.
 
 In the classic protocol librdkafka sends a heartbeat every 100 to 500 ms however short the interval is, and that shows.
-There is no death here: when a killed client sent its last heartbeat, nobody outside of it can tell.
+Killed members are not measured, because the time of a killed client's last heartbeat is unknown outside of it.
 """
 
 import time
@@ -77,7 +77,7 @@ def rebalance(ready: Callable[[], None], plan: GroupPlan, protocol: str, members
 
 
 def _settle(group: list[_Member], plan: GroupPlan) -> float:
-    """Polls them all until each has its partitions; gives the time."""
+    """Poll all members until each has its partitions; returns the time."""
     deadline = time.monotonic() + PHASE_TIMEOUT_S
     while time.monotonic() < deadline:
         _poll(group)

@@ -1,4 +1,4 @@
-"""Members of a group in either protocol, reduced to what they say to the broker and the partitions that it gives them.
+"""Members of a group in either protocol, reduced to their requests and the partitions that they are assigned.
 
 Law: one request at a time; its answer decides what comes next, and a fleet says when a heartbeat is due.
 """
@@ -52,11 +52,11 @@ class Member(ABC):
     def __init__(self, plan: GroupPlan) -> None:
         self.plan = plan
         self.connection = frames.connect(plan.address)
-        # A fleet reads only what is there, and the time-out would cost a system call each time.
+        # A fleet reads only readable sockets, and a time-out would cost a system call each time.
         self.connection.setblocking(True)
         self.id = ""
         self.owned: frozenset[int] = frozenset()
-        # When the next heartbeat is to leave; never, while a request is under way.
+        # When the next heartbeat is due; infinite while a request is in flight.
         self.due = NEVER
         self.sent = self.answered = time.monotonic()
         # Since `begin`: what it had to give up, the longest time without an answer, and how long it merely waited for
@@ -76,7 +76,7 @@ class Member(ABC):
 
     @abstractmethod
     def heartbeat_frame(self) -> bytes:
-        """What it says while nothing changes."""
+        """The heartbeat request of a member in a stable group."""
 
     @abstractmethod
     def leave(self) -> None: ...
@@ -91,14 +91,14 @@ class Member(ABC):
         return self._rested < NEVER
 
     def begin(self, began: float) -> None:
-        """From here on it is looked at."""
+        """Start measuring this member."""
         self.lost.clear()
         self.longest_gap_s = self.waited_s = 0.0
         if self.is_resting:
             self._rested = began
 
     def receive(self) -> None:
-        """Takes what has arrived; an answer that is complete is acted upon."""
+        """Receive the available bytes, and handle a complete response."""
         chunk = self.connection.recv(RECEIVE_BYTES)
         if not chunk:
             raise ConnectionError("the broker closed the connection of a member")
@@ -163,7 +163,7 @@ class ClassicMember(Member):
 
     @staticmethod
     def group_waited_s(members: Iterable[Member], last: Member) -> float:
-        """Nobody gets anything before everyone has heard of the rebalance and joined again."""
+        """No member gets partitions before every member has learned of the rebalance and joined again."""
         del last
         return max(member.waited_s for member in members)
 
@@ -246,7 +246,7 @@ class ConsumerMember(Member):
         self._send(self.heartbeat_frame(), self._heard)
 
     def heartbeat_frame(self, owned: list[TopicPartitions] | None = None) -> bytes:
-        """Says what it owns only where that has changed."""
+        """A heartbeat that lists the owned partitions only if they have changed."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.plan.group_id, member_id=self.id, member_epoch=self._epoch, topic_partitions=owned
         )
@@ -260,7 +260,7 @@ class ConsumerMember(Member):
 
     @staticmethod
     def group_waited_s(members: Iterable[Member], last: Member) -> float:
-        """No request ever waits in the broker: the last member was either on its way or at rest."""
+        """No request ever waits in the broker, so only the last member's own rest counts."""
         del members
         return last.waited_s
 

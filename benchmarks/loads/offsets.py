@@ -26,12 +26,12 @@ WINDOW = 50
 LOADING = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
-# A broker that is asked without end has less time to load.
+# A broker that is polled too often has less time to load.
 RETRY_PAUSE_S = 0.01
 
 
 def commit_frame(group_id: str, topic: str, partitions: Iterable[int], offset: int) -> bytes:
-    """As one commits who is no member."""
+    """A commit by a client that is not a member."""
     asked = [OffsetCommitRequestPartition(partition_index=index, committed_offset=offset) for index in partitions]
     request = OffsetCommitRequest(group_id=group_id, topics=[OffsetCommitRequestTopic(name=topic, partitions=asked)])
     return frames.request_frame(request, COMMIT_VERSION)

@@ -1,4 +1,4 @@
-"""A group of many members in one thread: how long it takes, after one has come or gone, until all have their new
+"""A group of many members in one thread: how long it takes after a membership change until all have their new
 partitions.
 """
 
@@ -41,7 +41,7 @@ class Fleet:
         self._plan = plan
         self._kind = kind
         self._poll = select.epoll()
-        # Heartbeats to come. One that its member does not expect any more is passed over.
+        # Scheduled heartbeats. Entries that are out of date are skipped.
         self._due: list[tuple[float, int]] = []
         self._owned_count = 0
         self._last: Member | None = None
@@ -53,14 +53,14 @@ class Fleet:
         return member
 
     def remove(self, member: Member) -> None:
-        """Its connection is dropped, and nothing is said."""
+        """Drop the member's connection without LeaveGroup."""
         self._owned_count -= len(member.owned)
         del self.members[member.connection.fileno()]
         self._poll.unregister(member.connection)
         member.connection.close()
 
     def dismiss(self, member: Member) -> None:
-        """It leaves, as a consumer that is closed does."""
+        """Let the member leave, as a closed consumer does."""
         member.leave()
         self.run(lambda: not member.owned)
         self.remove(member)
@@ -76,7 +76,7 @@ class Fleet:
         self._poll.close()
 
     def run(self, is_over: Callable[[], bool], until: float = NEVER) -> None:
-        """Plays all members until it is over, or until the time has come."""
+        """Run all members until the rebalance is over, or until the deadline."""
         deadline = time.monotonic() + PHASE_TIMEOUT_S
         while not is_over():
             now = time.monotonic()
@@ -139,7 +139,7 @@ class Fleet:
 
 
 def is_settled(owned: Sequence[frozenset[int]], partitions: int) -> bool:
-    """Every partition has one owner, and no member has two more than another."""
+    """Whether every partition has one owner and the members' shares differ by at most one."""
     sizes = [len(each) for each in owned]
     return (
         sum(sizes) == partitions
@@ -149,7 +149,7 @@ def is_settled(owned: Sequence[frozenset[int]], partitions: int) -> bool:
 
 
 def find_coordinator(address: str, group_ids: Iterable[str]) -> None:
-    """As every client does first; a broker may make room for its groups only then, and this waits until it has."""
+    """Find the coordinator, as every client does first. A broker may create its groups topic only then."""
     names = list(group_ids)
     frame = frames.request_frame(FindCoordinatorRequest(coordinator_keys=names), FIND_COORDINATOR_VERSION)
     with frames.connect(address) as connection:

@@ -15,13 +15,13 @@ from benchmarks.loads.latency import SECOND_NS, Latency, percentile_ms, summariz
 from benchmarks.processes import Meter
 
 RECORD_BYTES = 100
-# Enough for the only response that can be there.
+# Enough for the only response in flight.
 RECEIVE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Answers(Outcome):
-    """What the requests of one load did, and how long their clients waited."""
+    """The number of answered requests of a load, and how long their clients waited."""
 
     p50_ms: float
     p99_ms: float
@@ -63,8 +63,8 @@ def produce(
 def produce_at_rate(
     ready: Callable[[], None], address: str, topic: str, connections: int, rate: int, seconds: float
 ) -> Latency:
-    """Requests are due at a fixed rate, whatever the broker does, and each goes over a connection that is idle. What
-    waits for one waits from the moment at which it was due."""
+    """Open loop: requests are due at a fixed rate, and each goes over an idle connection. If none is idle, the wait
+    counts from the moment at which the request was due."""
     with _connected(address, topic, 1, connections, -1) as clients:
         ready()
         meter = Meter.of_this_process()

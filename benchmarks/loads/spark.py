@@ -30,10 +30,10 @@ T = TypeVar("T")
 OURS, THEIRS, READY = "headwater", "kafka", "ready"
 CALL_RECORDS = 5000
 KEYS = 1000
-# So many micro-batches share what a stream reads.
+# The number of micro-batches over which a stream's input is spread.
 STREAM_BATCHES = 4
 FLOOR_BATCHES, FLOOR_BATCH_RECORDS = 20, 10
-# As large as those that ours gives.
+# The size of the batches that our connector yields.
 READY_BATCH_ROWS, READY_BATCH_BYTES = 32_768, 2 * 1024 * 1024
 QUERY_TIMEOUT_S = 300
 START_ATTEMPTS = 5
@@ -149,13 +149,13 @@ def _take_turns(plan: Plan, loads: Mapping[str, Callable[[], Pass]]) -> Passes:
             measured = _patiently(loads[name])
             if number >= plan.warm_ups:
                 passes[name].append(measured)
-        # Nobody is always the one that comes after the same other.
+        # The order changes, so that no connector always follows the same other one.
         order.reverse()
     return passes
 
 
 def _patiently(load: Callable[[], T]) -> T:
-    """On a busy machine a Python process may take longer to start than the ten seconds that Spark gives it."""
+    """Retry: on a busy machine a Python process may take longer to start than the ten seconds that Spark allows."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415
 
     for _ in range(START_ATTEMPTS - 1):

@@ -1,4 +1,4 @@
-"""What a client of each protocol does for the case `peers`, and the loops that they share.
+"""The operations of each protocol's client for the case `peers`, and the loops that they share.
 
 Like the loads of plain sockets: whatever is sent was made before the clock runs, and of what comes back only as much is
 looked at as tells how many records it stands for. A client in pure Python would be all that is measured.
@@ -14,7 +14,7 @@ from benchmarks.loads.requests import RECEIVE_BYTES, Answers, Client
 from benchmarks.processes import Meter
 from benchmarks.scale import MIB
 
-# What one block holds, and how many are in flight: as many as a Kafka client has requests by default.
+# Records per block, and blocks in flight: as many as a Kafka client has requests in flight by default.
 BLOCK_RECORDS = 500
 WINDOW = 5
 DEADLINE_S = 120.0

@@ -38,7 +38,7 @@ class Rabbitmq(Package):
 
     def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
         with ExitStack() as reserved:
-            # Nobody else is given these ports until the server has them.
+            # The ports stay reserved until the server has them.
             port, mapper, node = (port_of(reserved.enter_context(reserved_port())) for _ in range(3))
             broker = _Node(directory, mapper, _environment(directory, mapper, node, _settings(port, settings)))
             wait_until_listening(broker, f"127.0.0.1:{port}")

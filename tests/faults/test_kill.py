@@ -19,7 +19,7 @@ DEADLINE_S = 30
 
 
 class Load:
-    """Produces numbered records without pause and remembers each one that was acknowledged, and where."""
+    """Produces numbered records without pause, and remembers the partition and offset of each acknowledged one."""
 
     def __init__(self, bootstrap_servers: str, topic: str, acks: str, *, idempotent: bool) -> None:
         self.topic = topic
@@ -98,8 +98,8 @@ def read_everything(bootstrap_servers: str, topic: str) -> dict[int, list[tuple[
 
 
 @pytest.mark.parametrize("flush", ["ack", "os"])
-def test_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path: Path, flush: str) -> None:
-    """kill -9 takes the process, not the page cache: acks=1 and acks=all must both survive it under every policy."""
+def test_kills_under_load_lose_no_acknowledged_record(tmp_path: Path, flush: str) -> None:
+    """kill -9 ends the process but not the page cache: acks=1 and acks=all must survive it under every flush policy."""
     settings = {"headwater.flush": flush, "log.segment.bytes": "65536"}
     with BrokerProcess(tmp_path / "data", settings) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

@@ -1,4 +1,4 @@
-"""Holds a broker against what it promised its clients, while none of them is at work."""
+"""Compares a broker's data with its promises to clients, while the clients are paused."""
 
 import time
 from collections import Counter
@@ -56,7 +56,7 @@ def _check_trimmed(raw: RawClient, count: int, deleted_before: int) -> None:
 
 
 def _check_compacted(raw: RawClient, count: int) -> None:
-    """Records may be missing, but of each key not the last. What is there is where it was."""
+    """Records may be missing, except the last one of each key. Remaining records keep their offsets."""
     records = [record for header, record in _records(raw, "compacted", 0, is_dense=False) if not header.is_control]
     assert [int(record.value or b"") for record in records] == [record.offset for record in records]
     found = {record.offset for record in records}
@@ -64,7 +64,7 @@ def _check_compacted(raw: RawClient, count: int) -> None:
 
 
 class _Overtaken(Exception):
-    """Retention was faster than the reader."""
+    """Retention removed records before the reader got to them."""
 
 
 def _numbers(raw: RawClient, topic: str, partition: int = 0) -> list[int]:
@@ -74,7 +74,7 @@ def _numbers(raw: RawClient, topic: str, partition: int = 0) -> list[int]:
 def _records(
     raw: RawClient, topic: str, partition: int, *, is_dense: bool = True
 ) -> Iterator[tuple[batches.BatchHeader, Record]]:
-    """Each as it was written, in batches without a hole between them, up to the very end."""
+    """All records, each as it was written, in batches without a gap up to the end."""
     offset = raw.offset(topic, EARLIEST, partition=partition)
     end = raw.offset(topic, partition=partition)
     while offset < end:
@@ -110,14 +110,14 @@ def _brief_topics(raw: RawClient) -> set[str | None]:
 
 
 def _check_transactions(broker: Reachable, raw: RawClient, transacting: Transacting) -> None:
-    """Whoever is told that a transaction is committed may have to wait for its markers."""
+    """A producer hears of a commit before the markers are written, so this may have to wait for them."""
     visible = [number for number, is_committed in enumerate(transacting.outcomes) if is_committed]
     for partition in range(LEDGER_PARTITIONS):
         _until(
             lambda partition=partition: raw.fetch("ledger", 0, partition=partition, isolation_level=_READ_COMMITTED),
             lambda told: told.last_stable_offset == told.high_watermark,
         )
-        # Those of transactions that were aborted are there as well, and the markers of all.
+        # The log also has the records of aborted transactions, and all markers.
         assert all(_records(raw, "ledger", partition))
     for partition, copies in read(broker, "ledger", LEDGER_PARTITIONS).items():
         found = [int(copy.value) for copy in copies]

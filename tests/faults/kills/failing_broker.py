@@ -1,4 +1,4 @@
-"""`python -m tests.faults.kills.failing_broker NAME N serve …`: a broker that kills itself when it comes to the
+"""`python -m tests.faults.kills.failing_broker NAME N serve …`: a broker that kills itself when it reaches the
 failpoint of that name for the N-th time."""
 
 import os
@@ -14,7 +14,7 @@ from tests.faults.kills.passages import Passage, watch_disk
 def die_at(name: str, number: int) -> None:
     failpoint = FAILPOINTS[name]
     passages = 0
-    # Flushes and clean-ups come from threads.
+    # Threads reach failpoints too, for flushes and clean-ups.
     lock = threading.Lock()
 
     def watch(passage: Passage) -> None:

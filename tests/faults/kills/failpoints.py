@@ -1,4 +1,4 @@
-"""Where a broker can be made to kill itself: an operation on a file whose name tells what is going on."""
+"""Failpoints at which a broker can be made to kill itself: each is an operation on files with certain names."""
 
 from fnmatch import fnmatch
 from typing import NamedTuple
@@ -9,9 +9,9 @@ from tests.faults.kills.passages import Moment, Operation, Passage
 class Failpoint(NamedTuple):
     operation: Operation
     moment: Moment
-    # Of the file and its directory, as a shell matches it.
+    # A shell pattern for directory and file name.
     pattern: str
-    # How often a broker comes by in a second of load or so. It dies at one of these times.
+    # About how often a broker under load reaches the point in a second. It dies at one of these times.
     passages_max: int
 
     def is_at(self, passage: Passage) -> bool:
@@ -19,7 +19,7 @@ class Failpoint(NamedTuple):
         return passage[:2] == self[:2] and fnmatch(name, self.pattern)
 
 
-# What a broker is at when it dies there.
+# The activity of the broker at each failpoint.
 FAILPOINTS_BY_WORK = {
     "acknowledging records": {
         "mid-write": Failpoint("write", "amid", "numbers-*/*.log", 40),
@@ -34,7 +34,7 @@ FAILPOINTS_BY_WORK = {
         "mid-time-index": Failpoint("write", "amid", "*/*.timeindex", 6),
         "mid-transaction-index": Failpoint("write", "amid", "*/*.txnindex", 2),
     },
-    # Its work, the step that decides, the exchange, the end of it.
+    # The cleaner: its work, the deciding step, the swap of files, the end.
     "compacting": {
         "mid-compaction": Failpoint("write", "amid", "compacted-*/*.log.cleaned", 2),
         "before-swap": Failpoint("rename", "before", "compacted-*/*.log.swap", 2),
@@ -45,7 +45,7 @@ FAILPOINTS_BY_WORK = {
         "mid-decision": Failpoint("write", "amid", "__transaction_state-*/*.log", 12),
         "after-decision": Failpoint("write", "after", "__transaction_state-*/*.log", 12),
     },
-    # One for each partition that has a part in the transaction.
+    # One marker for each partition of the transaction.
     "writing markers": {
         "before-marker": Failpoint("mark", "before", "*/*.log", 6),
         "mid-marker": Failpoint("mark", "amid", "*/*.log", 6),

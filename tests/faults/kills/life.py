@@ -1,4 +1,4 @@
-"""A broker under load that dies again and again, and is held against its promises after each death."""
+"""A broker under load that is killed repeatedly, and whose promises are checked after each death."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from tests.faults.kills.loads import COUNTED, DEADLINE_S, LEDGER_PARTITIONS, Loa
 from tests.support.broker.processes import PLAIN, BrokerProcess
 from tests.support.kafka.raw_client import RawClient
 
-# Everything that a broker does once in a while, it does all the time. Segments are small, so that there are many.
+# Periodic work of the broker runs all the time, and segments are small, so that there are many.
 SETTINGS = {
     "log.segment.bytes": "8192",
     "log.index.interval.bytes": "256",
@@ -57,8 +57,8 @@ class Life:
             self.broker.__exit__(None, None, None)
 
     def die_at(self, failpoint: str, number: int) -> int:
-        """Kills it right now, if it is alive, and has its successor kill itself when it comes to the failpoint for that
-        time. How many kills these are."""
+        """Kill the broker now if it is alive, and let its successor kill itself when it reaches the failpoint for the
+        n-th time. Returns the number of kills."""
         kills = 1
         if self.broker.is_running:
             self.broker.kill()
@@ -72,12 +72,12 @@ class Life:
         return kills
 
     def recover(self) -> None:
-        """Is started without failpoints. Everything is as promised, and it goes on."""
+        """Start the broker without failpoints, check that all promises hold, and let the clients go on."""
         self.broker.start()
         self.check()
 
     def check(self) -> None:
-        """Lets all clients come to the end of what they are at before it looks."""
+        """Let all clients finish their current step, then check the promises."""
         self.loads.settle()
         check(self.broker, self.loads)
         self.loads.run()

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from tests.faults.kills.failpoints import FAILPOINTS
 from tests.faults.kills.life import Life
 
-# Each check reads all that there is, so that a life must not last for ever.
+# Each check reads all data, so a life must be short.
 _FAILPOINTS_A_LIFE = 10
-# Of all deaths, those that are followed by another before it is let recover.
+# The share of deaths that are followed by another one during recovery.
 _AGAIN_SHARE = 0.3
 
 
@@ -22,8 +22,8 @@ class Kills(NamedTuple):
 
 
 def run(directory: Path, *, seed: int, deadline: float = float("inf"), kills_max: int | None = None) -> Kills:
-    """Until the deadline on the monotonic clock, or until so many kills. An AssertionError names the seed of the life,
-    which a run from that seed begins with."""
+    """Run until the deadline on the monotonic clock, or for this many kills. An AssertionError names the seed of the
+    life; a run from that seed begins with that life."""
     lives = kills = 0
     for life_seed in count(seed):
         if time.monotonic() >= deadline or (kills_max is not None and kills >= kills_max):
@@ -45,7 +45,7 @@ def _live(directory: Path, chance: random.Random, deadline: float, kills_max: in
             name = chance.choice(list(FAILPOINTS))
             kills += life.die_at(name, chance.randint(1, FAILPOINTS[name].passages_max))
             while chance.random() < _AGAIN_SHARE and kills_max is None:
-                # It dies of the next failpoint as it recovers from this one, or soon after.
+                # The broker dies at the next failpoint while it recovers from this one, or soon after.
                 name = chance.choice(list(FAILPOINTS))
                 kills += life.die_at(name, 1)
             life.recover()

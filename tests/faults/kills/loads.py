@@ -1,7 +1,7 @@
-"""Clients that keep a broker busy and live through its deaths. Each remembers what it was promised.
+"""Clients that keep a broker busy and survive its deaths. Each remembers the broker's promises to it.
 
-A client goes on step by step, and a step ends when all that it asked for is acknowledged, however often it had to ask.
-So between two steps nothing is unknown.
+A client works step by step. A step ends when all of its requests are acknowledged, after any number of retries, so
+between two steps no outcome is unknown.
 """
 
 import threading
@@ -27,10 +27,10 @@ DEADLINE_S = 60
 # How many partitions each topic has.
 COUNTED = {"numbers": 2, "trimmed": 1, "compacted": 1}
 LEDGER_PARTITIONS = 2
-# Of each transaction.
+# Records of each transaction.
 RECORDS_A_PARTITION = 2
 KEYS = 10
-# Of all transactions each third is aborted.
+# Every third transaction is aborted.
 _ABORTED_EACH = 3
 _NUMBERS_A_STEP = 60
 _KEPT_AT_LEAST = 100
@@ -55,7 +55,7 @@ def connection(broker: Reachable) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 50,
         "retry.backoff.ms": 10,
         "retry.backoff.max.ms": 100,
-        # It will hear of a broker that was killed on purpose.
+        # The client would log errors about a broker that was killed on purpose.
         "log_level": 0,
     }
 
@@ -68,7 +68,7 @@ class Counting:
         self.problems: list[str] = []
         self._producer = Producer(
             connection(broker)
-            # Many small batches, several of them on their way.
+            # Many small batches, several of them in flight.
             | {"enable.idempotence": True, "acks": "all", "linger.ms": 0, "batch.num.messages": 7}
         )
 
@@ -100,7 +100,7 @@ class Counting:
 
 
 def number_at(message: Message) -> int:
-    """What stands at that place of a counted topic."""
+    """The number at this partition and offset of a counted topic."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None
     assert partition is not None
@@ -183,7 +183,7 @@ class Transacting:
         self.outcomes.append(False)
 
     def _new_producer(self) -> Producer:
-        # On a machine that stands still for a minute, a transaction of ours must not be taken for abandoned.
+        # A transaction must not time out even if the machine stalls for a minute.
         return transactional_producer(
             self._broker, "transacting", retry_backoff_ms=10, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
         )
@@ -204,7 +204,7 @@ class Transacting:
 
 
 class Administering:
-    """Creates topics and deletes them again; deletes records of the topic that is trimmed."""
+    """Creates and deletes topics, and deletes records of the trimmed topic."""
 
     def __init__(self, broker: Reachable, counting: Counting) -> None:
         self.topics: list[str] = []
@@ -236,7 +236,7 @@ class Administering:
             self.deleted_before = before
 
     def _ask(self, ask: Callable[[], dict[Any, Any]], done: int = KafkaError.NO_ERROR) -> None:
-        """Who asks twice, because the first answer got lost, may hear that it is `done` already."""
+        """A request that is repeated because its first response was lost may fail with `done`."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
@@ -273,7 +273,7 @@ def _persist(attempt: Callable[[], object], deadline_s: float = DEADLINE_S) -> N
             return
 
 
-# What librdkafka says of a broker that is away, without calling it worth a retry.
+# Errors of librdkafka for an unreachable broker that it does not mark as retriable.
 _PASSING = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -316,7 +316,7 @@ class Loads:
             self._failures.append(failure)
 
     def settle(self) -> None:
-        """Waits until each client has ended its step; whatever went wrong is raised."""
+        """Wait until each client has ended its step; raises the first error of a client."""
         self._stop.set()
         for thread in self._threads:
             thread.join()

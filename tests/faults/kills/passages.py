@@ -1,5 +1,5 @@
-"""Tells of all that a broker does to its disk, before, amid and after it. Only launchers of fault tests call this: the
-product knows nothing of it."""
+"""Reports each disk operation of a broker, before, amid and after it. Only launchers of fault tests install this; the
+product has no hook for it."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -10,7 +10,7 @@ from headwater.protocol.batches.batch import Buffer
 from headwater.storage.disk import Disk, File
 from headwater.storage.flush.kernel_sync import KernelSync
 
-# To mark is to write the end of a transaction.
+# "mark" is the write of a transaction marker.
 Operation = Literal["create", "write", "mark", "sync", "truncate", "rename", "remove"]
 Moment = Literal["before", "amid", "after"]
 
@@ -21,7 +21,7 @@ _IS_CONTROL = 0x20
 class Passage(NamedTuple):
     operation: Operation
     moment: Moment
-    # What it comes to be called, if it is renamed.
+    # The new name of a renamed file.
     path: Path
 
 
@@ -74,7 +74,7 @@ def _watch_syncs(watch: Watch) -> None:
         return [(token, error or told(submitted.pop(token))) for token, error in collect(self)]
 
     def told(path: Path) -> OSError | None:
-        # As the kernel itself tells of trouble: only at the end, as a result.
+        # The kernel reports an asynchronous sync's failure only at its end, as a result.
         try:
             watch(Passage("sync", "after", path))
         except OSError as error:
@@ -113,7 +113,7 @@ def _holds_marker(path: Path, buffers: Sequence[Buffer]) -> bool:
 
 
 def _halves(buffers: Sequence[Buffer]) -> tuple[list[Buffer], list[Buffer]]:
-    """Cut in the middle of a buffer, so that the first half alone is a torn write."""
+    """Split the buffers within one of them, so that the first half alone is a torn write."""
     ends = list(accumulate(map(len, buffers)))
     number = next((number for number, end in enumerate(ends) if end > ends[-1] // 2), 0)
     split = memoryview(buffers[number])

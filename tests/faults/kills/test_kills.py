@@ -1,4 +1,4 @@
-"""Brokers that are killed at the worst moments keep what they acknowledged: once, in order and where it was."""
+"""Brokers killed at the worst moments keep acknowledged records: once, in order and at their offsets."""
 
 import os
 import random
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("work", FAILPOINTS_BY_WORK)
-def test_a_broker_that_dies_at_its_work_keeps_its_promises(tmp_path: Path, work: str) -> None:
-    """It is killed amid whatever it is doing, recovers from that, and kills itself at the failpoint."""
+def test_a_broker_that_dies_at_a_failpoint_keeps_its_promises(tmp_path: Path, work: str) -> None:
+    """The broker is killed at a random moment, recovers, and then kills itself at the failpoint."""
     chance = random.Random(work)
     with Life(tmp_path) as life:
         for name, failpoint in FAILPOINTS_BY_WORK[work].items():
@@ -24,12 +24,12 @@ def test_a_broker_that_dies_at_its_work_keeps_its_promises(tmp_path: Path, work:
             life.recover()
 
 
-def test_the_long_form_comes_by_and_counts(tmp_path: Path) -> None:
+def test_the_long_form_runs_and_counts_kills(tmp_path: Path) -> None:
     assert run(tmp_path, seed=1, kills_max=2) == Kills(lives=1, kills=2)
 
 
 @pytest.mark.parametrize("partition", ["numbers-0", "compacted-0"])
-def test_a_lost_batch_does_not_go_unnoticed(tmp_path: Path, partition: str) -> None:
+def test_the_checks_detect_a_lost_batch(tmp_path: Path, partition: str) -> None:
     with Life(tmp_path) as life:
         life.loads.settle()
         life.broker.kill()

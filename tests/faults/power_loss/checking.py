@@ -1,4 +1,4 @@
-"""Recovers what a crash left, and holds it against what was promised."""
+"""Recovers the data that a crash left, and compares it with the promises to clients."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ READ_BYTES = 1 << 20
 
 
 class Promised(NamedTuple):
-    """`is_kept`: whether what was acknowledged must be there, or may be missing from the end."""
+    """`is_kept`: whether acknowledged records must be there, or may be missing from the end."""
 
     history: History
     step: int
@@ -32,7 +32,7 @@ class Promised(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """What it did to the disk, behind the steps by which everything came to be there."""
+    """The disk steps of a recovery, after the steps that had produced its input."""
 
     first_step: int
     steps: Sequence[Step]
@@ -63,7 +63,7 @@ async def check(broker: Broker, promised: Promised) -> None:
     assert found <= {topic.name for topic in history.topics if topic.may_exist(step)}, "a deleted topic is back"
     for name in found:
         lives = [topic for topic in history.topics if topic.name == name and topic.may_exist(step)]
-        # Between two lives of a name there is only one crash: both may be, and the records tell which it is.
+        # A topic name may belong to its old or its new incarnation after a crash; the records show which.
         problems = [_problem(broker, topic, promised) for topic in lives]
         assert None in problems, f"{name}: {problems}"
     _check_transactions(broker, promised)
@@ -104,7 +104,7 @@ def _check_partition(
 def _check_latest(
     partition: Partition, found: dict[int, Record], history: PartitionHistory, promised: Promised
 ) -> None:
-    """Of each key the last record that was acknowledged is there, or a later one."""
+    """The last acknowledged record of each key is there, or a later one."""
     latest: dict[bytes | None, int] = {}
     for offset, sent in history.sent.items():
         is_counted = sent.transaction is None or sent.transaction.is_committed_by(promised.step)
@@ -116,7 +116,7 @@ def _check_latest(
 
 
 def _records(partition: Partition, *, is_dense: bool) -> list[Record]:
-    """Whole batches, one behind the other, each as it was written."""
+    """All records, in whole consecutive batches, each as it was written."""
     log = partition._log
     found: list[Record] = []
     offset = log.start_offset
@@ -141,7 +141,7 @@ def _check_transactions(broker: Broker, promised: Promised) -> None:
         if not partition.is_internal
     }
     if not promised.is_kept:
-        # Each partition may have lost its end by itself, the marker of an abort too.
+        # Each partition may have lost its end independently, including the marker of an abort.
         return
     for transaction in promised.history.transactions:
         seen = [_is_visible(visible, *where, promised.step) for where in transaction.records]
@@ -157,7 +157,7 @@ def _check_transactions(broker: Broker, promised: Promised) -> None:
 def _is_visible(
     visible: dict[TopicPartition, set[int]], topic: TopicHistory, index: int, offset: int, step: int
 ) -> bool | None:
-    """None where nothing follows: the record was deleted, or replaced by another with its key."""
+    """Whether the record must be visible; None if unknown, because it was deleted or superseded by its key."""
     partition = TopicPartition(topic.name, index)
     is_gone = topic.is_compacted or not topic.must_exist(step) or topic.partitions[index].greatest_start(step) > offset
     return None if is_gone else offset in visible.get(partition, ())
@@ -199,7 +199,7 @@ async def _committed(broker: Broker, group: str, where: TopicPartition) -> int |
 
 
 async def _goes_on(broker: Broker) -> None:
-    """Records are taken and read again."""
+    """Check that the recovered broker accepts records and serves them."""
     for partitions in broker.partitions.by_topic.values():
         for partition in partitions:
             if not partition.is_internal:

@@ -1,4 +1,4 @@
-"""Lives, crashes in them, and crashes in the recoveries from those: all of them, or as many as asked for."""
+"""Explores lives, crashes in them, and crashes in their recoveries: all of them, or a given number."""
 
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -11,20 +11,20 @@ from tests.faults.power_loss.recording import RecordingDisk, Step
 from tests.faults.power_loss.states import LOSSES, Loss, after_crash
 from tests.faults.power_loss.workload import Life
 
-# Of all recoveries, those in which there is another crash.
+# The share of recoveries with another crash.
 TWICE_SHARE = 0.15
 SEED_MAX = 1 << 30
 
 
 class Crash(NamedTuple):
-    """Behind a step of a life, or of the recovery from the crash before."""
+    """A crash after a step of a life, or of the recovery from the previous crash."""
 
     step: int
     loss: Loss
 
 
 class Violation(AssertionError):
-    """Says how to see it again."""
+    """A broken promise; its message says how to reproduce it."""
 
 
 async def explore(
@@ -36,8 +36,8 @@ async def explore(
     crashes: int | None = None,
     disk_type: type[RecordingDisk] = RecordingDisk,
 ) -> AsyncIterator[Crash]:
-    """Each crash that was survived. `operations` is how many there are, or which; without a number of crashes they come
-    behind every step, in every way."""
+    """Yield each survived crash. `operations` is a number of operations or their names; without a number of crashes,
+    crashes come after every step in every way."""
     chance = random.Random(seed)
     life = Life(directory / "life", flush, seed, disk_type)
     try:

@@ -1,6 +1,6 @@
-"""What was asked of a broker, and by when it had promised what: time is the number of steps that its disk had taken.
+"""The requests to a broker, and the time of its promises, counted in steps of its disk.
 
-A crash behind step `n` keeps what was acknowledged by then, and may keep what was asked for before.
+A crash after step `n` keeps everything acknowledged by then, and may keep anything requested before.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ class Span:
 
 @dataclass
 class Sent:
-    """A record, which an offset has got."""
+    """A record that got an offset."""
 
     key: bytes | None
     value: bytes
@@ -45,7 +45,7 @@ class Transaction:
 @dataclass
 class PartitionHistory:
     sent: dict[int, Sent] = field(default_factory=dict)
-    # Up to where records were deleted.
+    # The offset up to which records were deleted.
     deletions: list[tuple[int, Span]] = field(default_factory=list)
 
     def least_start(self, step: int) -> int:

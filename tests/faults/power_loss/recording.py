@@ -22,7 +22,7 @@ CHANGES_OF_NAMES = frozenset({"link", "unlink", "rename"})
 @dataclass(frozen=True, slots=True)
 class Step:
     kind: Kind
-    # The directory whose entry changes, or the file whose content does.
+    # The inode of the directory whose entry changes, or of the file whose content does.
     inode: int
     name: str = ""
     # What the entry leads to ("link"), or the entry's new name ("rename").
@@ -49,7 +49,7 @@ class RecordingFile(File):
             self.disk.steps.append(Step("truncate", self.inode, position=size))
 
     def sync_data(self) -> None:
-        # Written down is enough, and it happens in one instant: no test cuts the power.
+        # Recording the sync is enough, as one instant: no real power is cut.
         with self.disk.lock:
             self.disk.steps.append(Step("sync", self.inode))
 
@@ -60,13 +60,13 @@ class RecordingDisk(Disk):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.steps: list[Step] = []
-        # Flushes and clean-ups come from threads.
+        # Threads call too, for flushes and clean-ups.
         self.lock = threading.RLock()
         self._entries: dict[int, dict[str, int]] = {ROOT: {}}
         self._inode_count = 1
 
     def adopt(self) -> None:
-        """Takes what is there before the first step for recorded, and synced."""
+        """Record the existing files as synced before the first step."""
         with self.lock:
             for path in sorted(self.root.rglob("*")):
                 self._link(path, is_directory=path.is_dir())

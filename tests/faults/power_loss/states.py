@@ -16,7 +16,7 @@ from typing import Literal
 
 from tests.faults.power_loss.recording import CHANGES_OF_NAMES, ROOT, Step
 
-PAGE_BYTES = (64, 512, 4096)  # The least makes small batches torn, too.
+PAGE_BYTES = (64, 512, 4096)  # The smallest size tears small batches, too.
 KEPT_SHARE = 0.7
 
 Names = Literal["all", "synced", "journalled", "any"]
@@ -25,7 +25,7 @@ Contents = Literal["all", "synced", "torn", "pages", "zeros", "any"]
 
 @dataclass(frozen=True)
 class Loss:
-    """Which of the possible states: a kind for names, one for contents, and what chance decides within them."""
+    """One of the possible states: a kind for names, one for contents, and a seed for the choices within them."""
 
     names: Names
     contents: Contents
@@ -33,7 +33,7 @@ class Loss:
 
     @property
     def is_power_loss(self) -> bool:
-        """A killed process loses nothing that it gave to the system."""
+        """False for a killed process, which loses nothing that it handed to the kernel."""
         return (self.names, self.contents) != ("all", "all")
 
 
@@ -58,14 +58,14 @@ class _Content:
 
 
 class Tree:
-    """What a crash leaves: files by their path, and directories, which may be empty."""
+    """The state after a crash: files by path, and directories, which may be empty."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.directories: list[str] = []
 
     def materialize(self, root: Path) -> None:
-        """Makes `root` this, and nothing else."""
+        """Make `root` hold exactly this tree."""
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
         for directory in self.directories:
@@ -123,7 +123,7 @@ def _applied(data: bytes, steps: Sequence[Step]) -> bytes:
 def _entries(
     steps: Sequence[Step], names: Names, chance: random.Random
 ) -> tuple[Mapping[int, Mapping[str, int]], set[int]]:
-    """Which names lead where, and which inodes are directories."""
+    """The directory entries after the crash, and the inodes that are directories."""
     changes: dict[int, list[int]] = defaultdict(list)
     synced_at: dict[int, int] = defaultdict(int)
     for index, step in enumerate(steps):
@@ -158,13 +158,13 @@ def _until(
     names: Names,
     chance: random.Random,
 ) -> Callable[[int], int]:
-    """By directory: the step before which its changes are there."""
+    """By directory: the step up to which its changes survive."""
     if names == "all":
         return lambda _directory: end
     if names == "synced":
         return lambda directory: synced_at[directory]
     if names == "journalled":
-        # One journal for all directories: what a sync brings to disk, it brings with all that went before.
+        # One journal for all directories: a sync also persists all earlier changes of other directories.
         cut = chance.randint(max(synced_at.values(), default=0), end)
         return lambda _directory: cut
 
@@ -199,7 +199,7 @@ def _half(step: Step) -> Step:
 
 
 def _zeroed(step: Step, synced_bytes: int) -> Step:
-    """Of what the file grew by, the length is there and the data is not: it was never given its place on the disk."""
+    """The file's new length survives but its data reads as zeros, because the blocks were never allocated."""
     if step.kind == "truncate":
         return step
     kept = max(synced_bytes - step.position, 0)

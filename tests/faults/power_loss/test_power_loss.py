@@ -1,4 +1,4 @@
-"""Whole brokers that lose power at random steps, and again while they recover: nothing is lost that they promised."""
+"""Whole brokers that lose power at random steps, and again during recovery, keep all their promises."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ CRASHES = 200
 
 @pytest.mark.parametrize("flush", ["ack", "os"])
 @pytest.mark.parametrize("seed", range(5))
-async def test_what_was_promised_is_there_after_a_power_failure(tmp_path: Path, seed: int, flush: str) -> None:
+async def test_a_broker_keeps_its_promises_after_a_power_failure(tmp_path: Path, seed: int, flush: str) -> None:
     survived = explore(tmp_path, seed=seed, flush=flush, operations=OPERATIONS, crashes=CRASHES)
     assert len([crash async for crash in survived]) >= CRASHES
 
@@ -30,7 +30,9 @@ async def test_what_was_promised_is_there_after_a_power_failure(tmp_path: Path, 
     ],
     ids=" ".join,
 )
-async def test_a_short_life_may_end_anywhere_in_any_way(tmp_path: Path, operations: tuple[str, ...]) -> None:
+async def test_a_short_life_survives_a_crash_after_every_step_in_every_way(
+    tmp_path: Path, operations: tuple[str, ...]
+) -> None:
     survived = explore(tmp_path, seed=1, flush="ack", operations=operations)
     assert len([crash async for crash in survived]) > 50
 
@@ -43,7 +45,7 @@ class UnsyncedFile(RecordingFile):
 
 
 class DiskThatSyncsNoFiles(RecordingDisk):
-    """As a drive with a cache that ignores what it is told, or a broker that forgot to say it."""
+    """Like a drive that ignores cache flushes, or a broker that forgot to sync."""
 
     file_type = UnsyncedFile
 
@@ -54,7 +56,7 @@ class DiskThatSyncsNoNames(RecordingDisk):
 
 
 @pytest.mark.parametrize("disk_type", [DiskThatSyncsNoFiles, DiskThatSyncsNoNames])
-async def test_a_missing_sync_does_not_go_unnoticed(tmp_path: Path, disk_type: type[RecordingDisk]) -> None:
+async def test_the_checks_detect_a_missing_sync(tmp_path: Path, disk_type: type[RecordingDisk]) -> None:
     survived = explore(tmp_path, seed=1, flush="ack", operations=20, crashes=100, disk_type=disk_type)
     with pytest.raises(Violation):
         _ = [crash async for crash in survived]

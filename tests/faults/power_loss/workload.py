@@ -1,4 +1,4 @@
-"""A broker's life on a recording disk: operations that a seed chooses, one after the other, and what each promised."""
+"""A broker's life on a recording disk: a sequence of operations chosen by a seed, and the promises of each."""
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ SETTINGS = {
     "log.index.interval.bytes": "100",
 }
 SEGMENT_BYTES = 700
-# Is never deleted: what groups commit goes with the topic.
+# This topic is never deleted, because committed offsets are deleted with their topic.
 KEPT = "kept"
 KEYS = 4
 TRANSACTIONAL_ID = TransactionalId("transactional")
@@ -53,7 +53,7 @@ class Life:
         self._sequences: dict[tuple[TopicHistory, int], int] = {}
         self._open: Transaction | None = None
         self.broker: Broker = start(root, self.settings, clock=self._clock, disk=self.disk)
-        # Since when a crash must leave what was promised: a first start that is cut short promises nothing.
+        # The first step after which promises hold: a first start that is cut short promises nothing.
         self.first_step = len(self.disk.steps)
 
     @property
@@ -61,11 +61,11 @@ class Life:
         return len(self.disk.steps)
 
     async def begin(self) -> None:
-        """What every life has."""
+        """Create the topics that every life has."""
         await self._create(KEPT, is_compacted=False, partitions=1)
 
     async def live(self, operations: int | Sequence[str]) -> None:
-        """As many as chance chooses, or those of these names."""
+        """Run this many random operations, or the operations of these names."""
         if isinstance(operations, int):
             operations = self._chance.choices([*OPERATIONS], [*OPERATIONS.values()], k=operations)
         else:
@@ -83,7 +83,7 @@ class Life:
     async def create_topic(self) -> None:
         self._value_count += 1
         is_compacted = self._chance.random() < 0.4
-        # Names come back, in another life of the topic.
+        # Names are reused by later incarnations of a topic.
         name = f"topic-{self._chance.randint(0, 2)}"
         if all(topic.name != name for topic in self._topics()):
             await self._create(name, is_compacted=is_compacted, partitions=self._chance.randint(1, 2))
@@ -158,7 +158,7 @@ class Life:
         outcome = await run(ended.wait())
         assert not isinstance(outcome, HeadwaterError), outcome
         self._producer = outcome
-        # In the second protocol each transaction counts anew.
+        # In the second protocol each transaction has a new epoch, so sequences restart.
         self._sequences.clear()
         transaction.end.acknowledged = self.step
 
@@ -253,7 +253,7 @@ class Life:
         return Span(self.step)
 
 
-# How often each is chosen beside the others.
+# The relative frequency of each operation.
 OPERATIONS = {
     "create_topic": 2,
     "delete_topic": 1,
@@ -273,7 +273,7 @@ OPERATIONS = {
 
 
 async def loaded(broker: Broker) -> None:
-    """Until what its logs say is known, and what they demand is done."""
+    """Wait until the coordinators have loaded their logs and finished pending transactions."""
     for sharding in (broker.groups, broker.transactions):
         if sharding._loading is not None:
             await run(sharding._loading)

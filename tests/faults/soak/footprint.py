@@ -1,9 +1,9 @@
-"""What a broker at rest holds on to: memory and descriptors, over all rounds that one process has seen."""
+"""Memory and descriptors of an idle broker, over all rounds of one process."""
 
 import time
 from pathlib import Path
 
-# Everything that a round made is gone by then. Memory that was used is not all given back to the system.
+# All state of a round is gone by then, but not all freed memory is returned to the system.
 GROWTH_BYTES_MAX = 64 << 20
 RESIDENT_BYTES_MAX = 384 << 20
 GROWTH_DESCRIPTORS_MAX = 16
@@ -25,7 +25,7 @@ class Footprint:
         self._first_bytes = self._first_descriptors = 0
 
     def complaints(self, pid: int) -> list[str]:
-        """What has grown since the same process rested for the first time."""
+        """Growth since the first time that the same process was idle."""
         self.descriptors = settled_descriptors(pid, self._settled_s)
         self.resident_bytes = resident_bytes(pid)
         if pid != self._pid:
@@ -48,7 +48,7 @@ def descriptors(pid: int) -> int:
 
 
 def settled_descriptors(pid: int, settled_s: float) -> int:
-    """Once they have not become fewer for so long."""
+    """The number of descriptors once it has stopped falling."""
     fewest, since = descriptors(pid), time.monotonic()
     deadline = since + SETTLING_S_MAX
     while time.monotonic() < min(since + settled_s, deadline):

@@ -20,7 +20,7 @@ PER_SECOND = 80
 MEMBERS_MAX = 4
 PAUSE_S_MAX = 8.0
 ADMIN_TIMEOUT_S = 30
-# Small, so that each round rolls, removes and compacts many.
+# Small segments, so that each round rolls, removes and compacts many.
 SEGMENT_BYTES = "16384"
 
 
@@ -32,7 +32,7 @@ class Round:
         self._choices = choices
         self._faults = faults
         self._load = Load(broker, history, f"r{number}-")
-        # A group has members of one protocol; which, changes from round to round.
+        # All members of a group use one protocol, which changes from round to round.
         self._protocols = ("classic", "consumer") if number % 2 else ("consumer", "classic")
 
     def run(self, duration_s: float, *, may_restart: bool, operations: Counter[str]) -> list[Violation]:
@@ -101,7 +101,7 @@ class Round:
         self._broker.start()
 
     def _pause(self) -> None:
-        """Sometimes for longer than sessions last."""
+        """Pause the broker, sometimes for longer than the session time-out."""
         os.kill(self._broker.pid, signal.SIGSTOP)
         time.sleep(self._choices.triangular(0, PAUSE_S_MAX, 0))
         os.kill(self._broker.pid, signal.SIGCONT)
@@ -118,7 +118,7 @@ class Round:
             self._load.double(self._choices.choice(members))
 
     def _leave(self) -> None:
-        """The last of a group stays."""
+        """Let a member leave, but never the last one of a group."""
         members = self._members()
         groups = Counter(member.options.get("group") for member in members)
         leaving = [member for member in members if groups[member.options.get("group")] > 1]
@@ -137,6 +137,6 @@ class Round:
         listed = admin.list_consumer_groups(request_timeout=ADMIN_TIMEOUT_S).result()
         if names := [group.group_id for group in listed.valid]:
             for deleted in admin.delete_consumer_groups(names).values():
-                # One whose last member was killed goes when its session is over, with the next round.
+                # A group whose last member was killed can be deleted after its session time-out, in the next round.
                 with suppress(KafkaException):
                     deleted.result(ADMIN_TIMEOUT_S)

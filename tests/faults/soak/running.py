@@ -1,7 +1,7 @@
-"""All kinds of clients and faults for as long as told, on one broker, in rounds that are each checked as a whole.
+"""All kinds of clients and faults for a given time, on one broker, in rounds that are each checked as a whole.
 
-A round has topics of its own, which are gone when it is over: neither history nor data grows with the hours. In the
-second half the broker is not started again, so that what it would leak adds up.
+A round has topics of its own, which are deleted at its end, so that neither history nor data grows over hours. In the
+second half the broker is not restarted, so that leaks would add up.
 """
 
 import random
@@ -27,7 +27,7 @@ BROKER_SETTINGS = {
     "log.retention.check.interval.ms": "1000",
     "log.cleaner.backoff.ms": "500",
     "log.segment.delete.delay.ms": "1000",
-    # Members that are killed are put out of their groups while the round lasts.
+    # Killed members are removed from their groups within the round.
     "group.consumer.session.timeout.ms": "6000",
 }
 
@@ -38,7 +38,7 @@ class Figures:
     rounds: int = 0
     operations: Counter[str] = field(default_factory=Counter[str])
     faults: Counter[str] = field(default_factory=Counter[str])
-    # The largest that the broker was after a round, when everything was over.
+    # The largest resident size of the idle broker after a round.
     resident_bytes: int = 0
     descriptors: int = 0
     # Of the round that was the last then; its history stays in the directory.
@@ -54,7 +54,7 @@ class Figures:
 def soak(
     directory: Path, minutes: float, seed: int, say: Callable[[str], None], *, round_s: float = ROUND_S
 ) -> Figures:
-    """Ends at the first violation, or after the round in which the time is over."""
+    """Run rounds until the first violation, or until the round in which the time is up has ended."""
     figures = Figures(seed)
     begun = time.monotonic()
     half, end = begun + minutes * 30, begun + minutes * 60

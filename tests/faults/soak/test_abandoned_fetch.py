@@ -1,4 +1,5 @@
-"""Found by the soak: a client that left amid its long poll kept deleted topics' files open until the collector ran."""
+"""Regression test of a soak failure: a long poll whose client had left kept files of deleted topics open until the
+garbage collector ran."""
 
 import gc
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a process holds on to is noticed."""
+"""Leaks of memory and descriptors are detected."""
 
 import os
 from contextlib import ExitStack
@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.faults.soak.footprint import GROWTH_BYTES_MAX, GROWTH_DESCRIPTORS_MAX, Footprint
 
 
-def test_descriptors_and_memory_that_a_process_keeps_are_complained_of(tmp_path: Path) -> None:
-    # Whatever else runs in this process.
+def test_leaked_descriptors_and_memory_are_reported(tmp_path: Path) -> None:
+    # Other threads of this process may open descriptors too.
     footprint = Footprint(resident_bytes_max=1 << 62, settled_s=0.1)
     assert footprint.complaints(os.getpid()) == []
 

@@ -103,7 +103,7 @@ def test_records_are_produced_and_consumed(way: Way, topic: str) -> None:
 
 
 @each_way
-def test_groups_consume_are_shown_reset_and_deleted(way: Way, topic: str) -> None:
+def test_groups_consume_and_are_described_reset_and_deleted(way: Way, topic: str) -> None:
     group = f"{topic}.group"
     way("topic", "create", topic, "--partitions", "1")
     way("produce", topic, typed=b"a\nb\nc\n")
@@ -144,7 +144,7 @@ def test_open_transactions_are_shown(way: Way, topic: str, apache_kafka: KafkaSe
 
 
 @pytest.mark.parametrize("access", WAYS, indirect=True)
-def test_every_codec_goes_there_and_back_in_large_batches(access: Access, topic: str) -> None:
+def test_every_codec_survives_the_round_trip_in_large_batches(access: Access, topic: str) -> None:
     values = [b"%06d " % number * 200 for number in range(3000)]
     with access.cluster() as cluster:
         for codec in Codec:
@@ -202,7 +202,7 @@ def test_kafka_offers_no_publishing_of_batches(access: Access) -> None:
         assert not supports_publish(cluster)
 
 
-# -- whom to let in
+# -- authentication
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_kafka_offers_no_publishing_of_batches(access: Access) -> None:
         ("SSL", {"ssl.certificate.location": None, "ssl.key.location": None}, "ssl.certificate.location"),
     ],
 )
-def test_who_is_not_let_in_gets_one_clear_error(
+def test_a_refused_client_gets_one_clear_error(
     apache_kafka: KafkaServer, tmp_path: Path, protocol: str, changes: dict[str, str | None], complaint: str
 ) -> None:
     settings = {**apache_kafka.settings(protocol), **changes}
@@ -240,7 +240,7 @@ def test_who_is_not_let_in_gets_one_clear_error(
         ("PLAINTEXT", "SASL_PLAINTEXT", "asks nobody who they are"),
     ],
 )
-def test_the_wrong_protocol_is_told(
+def test_a_wrong_security_protocol_is_one_clear_error(
     apache_kafka: KafkaServer, tmp_path: Path, listener: str, spoken: str, complaint: str
 ) -> None:
     spoken_there = commands_with(apache_kafka, listener, apache_kafka.settings(spoken), tmp_path)
@@ -252,7 +252,7 @@ def test_the_wrong_protocol_is_told(
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_java_style_settings_let_in_as_well(
+def test_java_style_security_settings_work_too(
     apache_kafka: KafkaServer, tmp_path: Path, topic: str, mechanism: str
 ) -> None:
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"

@@ -78,7 +78,7 @@ def test_a_stream_is_read_and_written(spark: SparkSession, options: Options, top
 
 
 @each_listener
-def test_exactly_once_is_refused_where_it_is_asked_for(spark: SparkSession, options: Options, topic: str) -> None:
+def test_exactly_once_is_refused_if_it_is_asked_for(spark: SparkSession, options: Options, topic: str) -> None:
     write(spark, topic, {**options, "delivery": "at-least-once"})
     with pytest.raises(Exception, match=r"cannot publish a batch exactly once.*at-least-once"):
         write(spark, topic, {**options, "delivery": "exactly-once"})
@@ -87,7 +87,7 @@ def test_exactly_once_is_refused_where_it_is_asked_for(spark: SparkSession, opti
 
 
 @pytest.mark.parametrize("options", ["SASL_SSL"], indirect=True)
-def test_who_is_not_let_in_gets_one_clear_error(spark: SparkSession, options: Options, topic: str) -> None:
+def test_a_refused_client_gets_one_clear_error(spark: SparkSession, options: Options, topic: str) -> None:
     wrong = {**options, "kafka.sasl.password": "wrong word"}
     with pytest.raises(Exception, match="SASL_AUTHENTICATION_FAILED") as raised:
         spark.read.format("headwater").options(**wrong, subscribe=topic).load().collect()
@@ -96,7 +96,7 @@ def test_who_is_not_let_in_gets_one_clear_error(spark: SparkSession, options: Op
 
 
 @each_listener
-def test_a_write_that_falls_back_to_at_least_once_says_so(
+def test_a_write_that_falls_back_to_at_least_once_logs_a_warning(
     options: Options, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]})

@@ -164,7 +164,7 @@ def test_every_index_entry_leads_to_its_batch(dump_log: DumpLog, left: Left, top
     assert any(line.startswith("timestamp: ") for line in entries)
 
 
-def test_what_compaction_leaves_is_whole(dump_log: DumpLog, left: Left) -> None:
+def test_compacted_segments_are_intact(dump_log: DumpLog, left: Left) -> None:
     dump = dump_log(left("compacted", ".log"), "--deep-iteration", "--print-data-log")
 
     assert not dump.complaints

@@ -148,7 +148,9 @@ def test_a_group_with_a_member_is_described(
         assert (member["instance"], member["partitions"]) == ("seat-1", names(topic))
 
 
-def test_groups_that_are_not_there_are_told_apart(admin: GroupAdmin, broker: BrokerProcess, topic: str) -> None:
+def test_missing_groups_and_groups_of_other_types_are_told_apart(
+    admin: GroupAdmin, broker: BrokerProcess, topic: str
+) -> None:
     for ask in (admin.describe, admin.describe_classic, admin.delete):
         with pytest.raises(Refused) as refused:
             ask("nobody")
@@ -179,7 +181,7 @@ def test_offsets_of_several_groups_are_altered_listed_and_deleted(
 
 
 @each_protocol
-def test_what_members_use_is_not_changed_behind_their_backs(
+def test_offsets_and_groups_in_use_by_members_cannot_be_changed(
     admin: GroupAdmin, broker: BrokerProcess, topic: str, group: str, protocol: str
 ) -> None:
     with joined(broker, group, topic, protocol) as consumer:
@@ -206,7 +208,7 @@ def test_members_are_removed_by_the_administrator(
     def members() -> set[tuple[str, int | None]]:
         return {(member["id"], member["epoch"]) for member in admin.describe(group)[group]["members"]}
 
-    # Whoever was removed may be back at once, but not as the same member or in the same epoch.
+    # A removed member may be back at once, but not with the same id or in the same epoch.
     with joined(broker, group, topic, protocol, instance_id="seat-1"):
         before = members()
         with pytest.raises(Refused):

@@ -294,7 +294,7 @@ def test_kafka_would_write_the_same_bytes() -> None:
         assert our_value in values if our_value is not None else not values
 
 
-def test_what_kafka_writes_in_older_versions_is_read() -> None:
+def test_records_of_kafka_in_older_versions_are_read() -> None:
     ours = [FORMAT.encode(COMMITTED), FORMAT.encode(GENERATION)]
 
     (offset_key, offsets), (group_key, generations) = rewritten(INTERNAL, ours)

@@ -1,4 +1,4 @@
-"""What one client writes every other one reads, equal cell by cell, with every compression."""
+"""Records of each client are read by every other client, equal cell by cell, with every compression."""
 
 import hashlib
 import random

@@ -112,7 +112,7 @@ def revenue(broker: BrokerProcess, confluent: Confluent, topic: str) -> Iterator
     revenue.close()
 
 
-def test_a_windowed_pipeline_is_exactly_once_although_a_worker_is_killed(
+def test_a_windowed_pipeline_is_exactly_once_when_a_worker_is_killed(
     broker: BrokerProcess, confluent: Confluent, cluster: Cluster, revenue: Revenue, topic: str, tmp_path: Path
 ) -> None:
     confluent.create_topic(topic, PARTITIONS, {"retention.ms": "-1"})

@@ -28,7 +28,7 @@ def two_hosts(directory: Path) -> Generator[str]:
         yield cluster.url
 
 
-def test_every_row_is_copied_once_with_speculation_whoever_of_twenty_is_killed(tmp_path: Path) -> None:
+def test_every_row_is_copied_once_with_speculation_and_twenty_kills(tmp_path: Path) -> None:
     kills = [
         *[Kill(place, TASK) for place in (TASK_BEGUN, TASK_STAGED) for _ in range(5)],
         *[Kill(place, BROKER) for place in PLACES],

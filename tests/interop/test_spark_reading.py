@@ -93,7 +93,7 @@ def test_transactions_are_seen_alike(
     assert found == (4 * len(RECORDS) + 10 if isolation_level == "read_committed" else 5 * len(RECORDS) + 40)
 
 
-def test_what_is_left_behind_deleted_records_is_equal(connectors: Connectors, confluent: Confluent, topic: str) -> None:
+def test_records_after_deleted_ones_are_equal(connectors: Connectors, confluent: Confluent, topic: str) -> None:
     confluent.create_topic(topic, 2, KEPT)
     for partition in range(2):
         confluent.produce(topic, RECORDS, partition=partition)

@@ -152,7 +152,7 @@ def test_kafka_would_write_the_same_bytes() -> None:
         assert our_value in values if our_value is not None else not values
 
 
-def test_what_kafka_writes_in_the_older_version_is_read() -> None:
+def test_records_of_kafka_in_the_older_version_are_read() -> None:
     ours = [FORMAT.encode(event) for event in OLDER]
 
     for event, (key, values) in zip(OLDER, rewritten(INTERNAL, ours), strict=True):

@@ -42,7 +42,7 @@ def streams_command(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
 
 
 @pytest.mark.parametrize("group_protocol", GROUP_PROTOCOLS)
-def test_java_copies_every_record_once_whoever_is_killed(
+def test_java_copies_every_record_once_although_copiers_and_broker_are_killed(
     broker: BrokerProcess, java_command: Sequence[str], group_protocol: str
 ) -> None:
     with Copiers(broker, group_protocol, "source", "target", [*java_command, "copier"]) as copiers:
@@ -50,7 +50,7 @@ def test_java_copies_every_record_once_whoever_is_killed(
         check_epochs(broker, "target")
 
 
-def test_streams_copies_and_counts_every_record_once_whoever_is_killed(
+def test_streams_copies_and_counts_every_record_once_although_copiers_and_broker_are_killed(
     broker: BrokerProcess, streams_command: Sequence[str], tmp_path: Path
 ) -> None:
     create_topics(broker, "counts")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 Test = Callable[..., None]
-# Failures of a case. `pytest.fail.Exception`, which a `pytest.raises` without an error raises, is no Exception.
+# Failures of a case. pytest's own, raised by `pytest.raises` if nothing was raised, is not an Exception.
 _FAILURES = (Exception, pytest.fail.Exception)
 _SHOWN_MAX = 20
 
@@ -46,5 +46,5 @@ def in_one_test(names: Sequence[str], cases: Iterable[Sequence[Any]]) -> Callabl
 
 
 def _name(case: Sequence[Any]) -> str:
-    """A name like pytest's parameter ids."""
+    """As pytest's ids, or nearly."""
     return "-".join(str(getattr(value, "__name__", None) or getattr(value, "name", None) or value) for value in case)

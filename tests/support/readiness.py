@@ -1,4 +1,4 @@
-"""Whether a file descriptor can be read from without blocking."""
+"""Whether a socket, or another object with a descriptor, can be read from."""
 
 import select
 from typing import Protocol

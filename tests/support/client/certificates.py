@@ -22,7 +22,7 @@ class Identity:
 
 
 class Authority:
-    """Keeps its certificate in `certificate`; whoever trusts that trusts all that it issues."""
+    """Keeps its certificate in `certificate`; a client that trusts it trusts all certificates that it issues."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -137,7 +137,7 @@ class ScriptedBroker(Peer):
 
 
 class Relay(Peer):
-    """Stands between a client and a broker, and hangs up instead of passing on what `drops` is true for."""
+    """A relay between a client and a broker that hangs up instead of passing on responses that `drops` matches."""
 
     def __init__(self) -> None:
         self.target: Endpoint | None = None

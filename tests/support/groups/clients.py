@@ -32,7 +32,7 @@ class Owner(Protocol):
 
 class Client(Protocol):
     def generation(self) -> int:
-        """The generation or member epoch; not positive for whoever is not in its group."""
+        """The generation or member epoch; not positive for a client outside of its group."""
         ...
 
     def poll(self) -> Mapping[int, Sequence[int]]:

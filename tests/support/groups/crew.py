@@ -1,4 +1,4 @@
-"""The members of one group, each in its process, and what they have told so far."""
+"""The members of one group, each in its own process, and their events so far."""
 
 import json
 import signal
@@ -26,7 +26,7 @@ HEARTBEAT_INTERVAL_MS = 200
 DEADLINE_S = 120
 RECORD = bytes(100)
 
-# What the broker under test must allow so that nobody waits for long.
+# Settings of the broker under test that keep waits short.
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",

@@ -1,4 +1,4 @@
-"""What the members of a group wrote down, and whether it adds up to a group that works.
+"""The events that the members of a group recorded, and the checks that they show a working group.
 
 Each member tells what it was given and what it gave up, what it processed and what it committed, each with the
 generation (or member epoch) that it believed in. Times are of one clock for all processes of a machine.
@@ -19,7 +19,7 @@ class Assigned(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """Given up before the broker was told, so that whoever comes next comes later."""
+    """Recorded before the member tells the broker, so that the next owner's event is always later."""
 
     at_ns: int
     generation: int
@@ -117,7 +117,7 @@ def _ended(
 
 
 def complaints(histories: Mapping[str, History], end_offsets: Mapping[int, int]) -> list[str]:
-    """Everything that is wrong with what the members of a group did to a topic that ends there."""
+    """Every violation by the members of a group on a topic with these end offsets."""
     return [
         *never_processed(histories, end_offsets),
         *processed_twice(histories),
@@ -204,7 +204,7 @@ def commits_that_went_back(histories: Mapping[str, History]) -> Iterator[str]:
 
 
 def commits_forgotten(histories: Mapping[str, History]) -> Iterator[str]:
-    """Whoever gets a partition goes on where the last acknowledged commit of all members before that was."""
+    """A member that gets a partition resumes at the last acknowledged commit of all earlier owners."""
     commits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for history in histories.values():
         for event in history:

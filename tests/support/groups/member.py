@@ -39,7 +39,7 @@ class Member:
         self._client.close()
 
     def _stay_awake(self) -> None:
-        """Whoever stood still for a session is out of its group, although its client may have to learn that yet."""
+        """A member suspended for a session time-out is out of its group, even if its client has yet to learn it."""
         with self._lock:
             now_ns = time.monotonic_ns()
             self._has_overslept |= now_ns - self._awake_ns > self._session_ns
@@ -52,7 +52,7 @@ class Member:
             self._stay_awake()
             self._has_overslept = False
             self._see_generation()
-            # A rebalance may end while the client closes; whoever leaves wants nothing any more.
+            # A rebalance may end while the client closes; a leaving member ignores its assignment.
             if not self._is_leaving:
                 self._owned.update(partitions)
                 self._write("assigned", sorted(partitions))
@@ -113,7 +113,7 @@ class Member:
                 del self._uncommitted[partition]
 
     def _write(self, event: str, *fields: object) -> None:
-        # Whoever has been put out of its group still acts in the generation that it was in.
+        # A member removed from its group still acts in its last generation.
         with self._lock:
             sys.stdout.write(json.dumps([event, time.monotonic_ns(), self._generation, *fields]) + "\n")
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The copiers of one topic, each in its process under a transactional id of its own, and what they have told so far."""
+"""The copiers of one topic, each in its own process with its own transactional id, and their events so far."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from tests.support.transactions.copier import Options
 SESSION_TIMEOUT_MS = 1000
 HEARTBEAT_INTERVAL_MS = 200
 
-# What the broker under test must allow so that nobody waits for long.
+# Settings of the broker under test that keep waits short.
 SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),

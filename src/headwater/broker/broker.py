@@ -141,7 +141,7 @@ class Broker:
     def produce(
         self, partition: Partition, records: memoryview, append: Append, *, acks: int, in_transaction: bool = False
     ) -> None:
-        """Check and stage one batch; `append` is told when it is acknowledged. A refusal is raised at once."""
+        """Check and stage one batch; `append` completes when it is acknowledged. A refusal is raised at once."""
         if partition.is_internal:
             check_not_internal(partition.id.topic)
         if acks == ACKS_ALL and partition.config.min_insync_replicas > 1:
@@ -180,7 +180,7 @@ class Broker:
         self, partition: Partition, records: memoryview, append: Append, *, acks: int, membership: TransactionMembership
     ) -> None:
         """As `produce`. The first batch that a transaction writes to a partition waits until the coordinator knows of
-        the partition: otherwise a batch that comes too late would open a transaction there that nobody ends."""
+        the partition: otherwise a batch that comes too late would open a transaction there that no marker ends."""
         header = batches.read_header(records)
         producer = ProducerIdentity(ProducerId(header.producer_id), header.producer_epoch)
         is_open = partition.has_open_transaction(header.producer_id, header.producer_epoch)

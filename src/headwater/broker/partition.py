@@ -154,7 +154,7 @@ class Partition:
         *,
         transaction_version: int = 1,
     ) -> None:
-        """End a producer's transaction in this partition, if it has one; `append` is told when the marker is on
+        """End a producer's transaction in this partition, if it has one; `append` completes when the marker is on
         disk."""
         self.check_marker(producer_id, producer_epoch, marker, transaction_version)
         batch = batches.build_marker(
@@ -252,7 +252,7 @@ class Partition:
             self._write_queue.flush_soon(self)
 
     def flush_failed(self, reason: str) -> None:
-        """Take the partition out of service: nobody knows any more which records are on disk."""
+        """Take the partition out of service: which records are on disk is unknown until the next start."""
         self._log.fail(reason)
         self._fail_waiting(self._in_doubt())
 
@@ -292,7 +292,7 @@ class Partition:
     def read(
         self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool
     ) -> FileRange | UnverifiedRange | None:
-        """Whole batches from the one that holds `offset`; None where there is nothing to read yet.
+        """Whole batches, beginning with the batch that holds `offset`; None if there is nothing to read yet.
 
         An UnverifiedRange must be verified first (`verify`); then the caller reads again.
         """

@@ -64,7 +64,7 @@ class Fetch(Pending[list[PartitionRead]]):
         "_fetches",
         "_has_unverified",
         "_is_expired",
-        "_is_look_scheduled",
+        "_is_read_scheduled",
         "_loop",
         "_timer",
         "committed_only",
@@ -80,7 +80,7 @@ class Fetch(Pending[list[PartitionRead]]):
         self._bytes_min = bytes_min
         self._bytes_max = bytes_max
         self.committed_only = committed_only
-        self._is_look_scheduled = self._is_expired = self._has_unverified = False
+        self._is_read_scheduled = self._is_expired = self._has_unverified = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         reads, enough = self._read()
@@ -92,14 +92,14 @@ class Fetch(Pending[list[PartitionRead]]):
         self._timer = self._loop.call_later(min(max(wait_ms, 0), WAIT_MS_MAX) / 1000, self.expire)
 
     def partition_moved(self, partition: Partition) -> None:  # noqa: ARG002 (all partitions are read anyway)
-        if not self._is_look_scheduled:
-            self._is_look_scheduled = True
-            self._loop.call_soon(self._look)
+        if not self._is_read_scheduled:
+            self._is_read_scheduled = True
+            self._loop.call_soon(self._read_again)
 
     def expire(self) -> None:
         """Stop waiting: reply with what can be read now."""
         self._is_expired = True
-        self._look()
+        self._read_again()
 
     def abandon(self) -> None:
         if self._timer is not None:
@@ -108,8 +108,8 @@ class Fetch(Pending[list[PartitionRead]]):
             for fetch in self._fetches:
                 fetch.partition.watchers.discard(self)
 
-    def _look(self) -> None:
-        self._is_look_scheduled = False
+    def _read_again(self) -> None:
+        self._is_read_scheduled = False
         if self._timer is None:
             return
         reads, enough = self._read()

@@ -1,9 +1,9 @@
 """Drives one machine over one internal partition: decide, apply, append, and reply once everything is on disk.
 
 The events that change the machine live are the same that rebuild it from its log. They are applied at once, so that the
-next command is decided on their outcome. All events of one loop turn are one batch of the log. No reply, not even to a
-query, leaves before everything that it may rest on is on disk. When an append fails, the machine is ahead of its log:
-it is dropped and rebuilt.
+next command is decided on their outcome. All events of one loop turn are one batch of the log (`GroupLog` needs more
+for transactions). No reply, not even to a query, leaves before everything that it may rest on is on disk. When an
+append fails, the machine is ahead of its log: it is dropped and rebuilt.
 """
 
 import asyncio
@@ -271,7 +271,7 @@ class Shard(Generic[MachineT]):
         if decision.answers:
             replies = [*replies, *self._deferred_answers(decision.answers)]
         if decision.effects:
-            assert self._perform is not None, "a machine with effects has somebody to perform them"
+            assert self._perform is not None, "a machine with effects needs a function that performs them"
             replies = [*replies, *(_DeferredEffect(self._perform, effect) for effect in decision.effects)]
         self._send_when_durable(replies)
         self._set_timer(machine)
@@ -311,7 +311,7 @@ class Shard(Generic[MachineT]):
             self._write_soon()
 
     def write_staged(self, now_ms: int) -> None:
-        """End of turn: write the events of the turn as one batch."""
+        """End of turn: append the events of the turn together."""
         self._is_write_due = False
         events, self._unwritten = self._unwritten, []
         replies, self._deferred = self._deferred, []

@@ -29,7 +29,7 @@ class FlushThread:
             try:
                 # One by one: a producer on a fast disk does not wait for a slow one.
                 self._loop.call_soon_threadsafe(self._on_completed, flush, error)
-            except RuntimeError:  # the loop is closed: there is nobody left to tell
+            except RuntimeError:  # the loop is closed: no producer waits any more
                 return
             # The next flush may be long in coming, and references would keep files of deleted topics open until then.
             del flush, error

@@ -28,14 +28,14 @@ class KernelEngine:
         self._thread = thread
         self._loop = asyncio.get_running_loop()
         self._kernel: KernelSync | None = None
-        self._was_tried = False
+        self._was_opened = False
         self._count = 0
         # By token, in the order in which they were submitted.
         self._pending: dict[int, Flush] = {}
         self._late: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
-        # The number of flushes submitted before the last look for late ones.
-        self._count_seen = 0
+        # The number of flushes that were submitted before the last check for late ones.
+        self._count_checked = 0
 
     def begin(self, flush: Flush) -> None:
         if not self._submit(flush):
@@ -47,8 +47,8 @@ class KernelEngine:
         # A subclass of File (a test's faulty or recording disk) has a sync of its own.
         if file is None or type(file) is not File:
             return False
-        if not self._was_tried:
-            self._was_tried = True
+        if not self._was_opened:
+            self._was_opened = True
             self._kernel = self._open()
         if self._kernel is None or self._late:
             return False
@@ -61,7 +61,7 @@ class KernelEngine:
         self._count += 1
         self._pending[self._count] = flush
         if self._timer is None:
-            self._timer = self._loop.call_later(LATE_S, self._look)
+            self._timer = self._loop.call_later(LATE_S, self._repeat_late)
         return True
 
     def _open(self) -> "KernelSync | None":
@@ -82,17 +82,18 @@ class KernelEngine:
             self._late.discard(token)
             self._on_completed(self._pending.pop(token), error)
 
-    def _look(self) -> None:
+    def _repeat_late(self) -> None:
+        """Have the thread repeat the flushes that were already pending at the last check."""
         for token, flush in self._pending.items():
-            if token > self._count_seen:
+            if token > self._count_checked:
                 break
             if token not in self._late:
                 if not self._late:
                     logger.info("the kernel is late with the flush of %s; a thread takes over", flush.partition.id)
                 self._late.add(token)
                 self._thread.begin(flush)
-        self._count_seen = self._count
-        self._timer = self._loop.call_later(LATE_S, self._look) if self._pending else None
+        self._count_checked = self._count
+        self._timer = self._loop.call_later(LATE_S, self._repeat_late) if self._pending else None
 
     def close(self) -> None:
         if self._timer is not None:

@@ -18,7 +18,7 @@ NAME = "kafka"
 def kafka_listeners(broker: Broker, pool: ConnectionPool) -> Iterator[Listener]:
     services = KafkaServices(broker)
     for number, address in enumerate(broker.config.listener_addresses):
-        # The first one is `kafka` for short, whatever its name in the settings.
+        # The first listener is just `kafka`, whatever the settings name it.
         name = f"{NAME}.{address.name}" if number else NAME
         yield _listener(name, address, services, pool)
 

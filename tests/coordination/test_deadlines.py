@@ -1,4 +1,4 @@
-"""Deadlines by key, against a dictionary that is searched."""
+"""Deadlines by key, against a model: a dictionary that is searched."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ KEYS = st.integers(min_value=0, max_value=9)
 TIMES = st.integers(min_value=-5, max_value=30)
 
 
-def test_nothing_is_due_where_there_is_no_deadline() -> None:
+def test_no_key_is_due_without_deadlines() -> None:
     deadlines: Deadlines[str] = Deadlines()
 
     assert deadlines.next_ms() is None
@@ -19,7 +19,7 @@ def test_nothing_is_due_where_there_is_no_deadline() -> None:
     assert len(deadlines) == 0
 
 
-def test_the_earliest_comes_first() -> None:
+def test_the_earliest_deadline_comes_first() -> None:
     deadlines: Deadlines[str] = Deadlines()
     for key, due_ms in (("late", 30), ("early", 10), ("between", 20)):
         deadlines.set(key, due_ms)
@@ -29,7 +29,7 @@ def test_the_earliest_comes_first() -> None:
     assert "never" not in deadlines
 
 
-def test_those_that_are_due_together_come_in_the_order_in_which_they_were_set() -> None:
+def test_equal_deadlines_come_in_the_order_in_which_they_were_set() -> None:
     deadlines: Deadlines[str] = Deadlines()
     for key in ("b", "a", "c"):
         deadlines.set(key, 10)
@@ -38,7 +38,7 @@ def test_those_that_are_due_together_come_in_the_order_in_which_they_were_set() 
 
 
 @pytest.mark.parametrize("moves", [[20], [5], [20, 5], [5, 20], [5, 10], [20, 10, 20], [5, 20, 5, 20]])
-def test_a_deadline_is_where_it_was_last_moved_to(moves: list[int]) -> None:
+def test_a_moved_deadline_is_due_at_its_last_time(moves: list[int]) -> None:
     deadlines: Deadlines[str] = Deadlines()
     deadlines.set("moved", 10)
     for due_ms in moves:
@@ -64,7 +64,7 @@ def test_a_deadline_that_was_cancelled_may_be_set_again(again_ms: int) -> None:
     assert drained(deadlines) == [("key", again_ms)]
 
 
-def test_keys_that_come_and_go_leave_nothing_behind() -> None:
+def test_set_and_cancelled_keys_leave_no_memory_behind() -> None:
     deadlines: Deadlines[int] = Deadlines()
     deadlines.set(-1, 5)
 
@@ -77,7 +77,7 @@ def test_keys_that_come_and_go_leave_nothing_behind() -> None:
     assert drained(deadlines) == [(-1, 5)]
 
 
-def test_a_deadline_that_is_moved_back_and_forth_leaves_nothing_behind() -> None:
+def test_a_deadline_moved_back_and_forth_leaves_no_memory_behind() -> None:
     deadlines: Deadlines[str] = Deadlines()
 
     for round_ in range(10_000):
@@ -87,7 +87,7 @@ def test_a_deadline_that_is_moved_back_and_forth_leaves_nothing_behind() -> None
     assert len(deadlines._heap) <= SWEEP_MIN
 
 
-def test_extending_a_deadline_does_not_touch_the_order() -> None:
+def test_extending_a_deadline_does_not_touch_the_heap() -> None:
     deadlines: Deadlines[int] = Deadlines()
     for key in range(100):
         deadlines.set(key, 10 + key)
@@ -140,7 +140,7 @@ class AgainstADictionary(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        """Not after every step: looking tidies up, and what has piled up before is what may go wrong."""
+        """A rule, no invariant: looking removes stale entries, and the accumulated ones are what may cause errors."""
         key, due_ms = self.deadlines.next_key(), self.deadlines.next_ms()
         assert due_ms == min(self.model.values(), default=None)
         assert (None if key is None else self.model[key]) == due_ms

@@ -1,4 +1,4 @@
-"""Regular expressions of clients: the whole text must match, and what costs too much is refused."""
+"""Regular expressions of clients: they match the whole text, and too costly ones are refused."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_the_whole_text_must_match() -> None:
 @pytest.mark.parametrize(
     "regex", ["(", "a{1000}{1000}{1000}", "(?:[a-z0-9]?){1000}b", "\ud800", "(?=a)", "a" * (LENGTH_MAX + 1)]
 )
-def test_what_cannot_be_matched_in_bounds_is_refused(regex: str) -> None:
+def test_invalid_or_too_costly_patterns_are_refused(regex: str) -> None:
     with pytest.raises(Refusal) as refusal:
         whole_matcher(regex)
     assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -1,4 +1,4 @@
-"""The catalog's machine: what it decides, what it becomes, and that its log alone rebuilds it."""
+"""The catalog's machine: decisions, state, and rebuilding from its log alone."""
 
 import copy
 from typing import Any
@@ -65,7 +65,7 @@ def test_a_topic_is_created_and_deciding_does_not_mutate() -> None:
     assert state(topics) == before
 
 
-def test_what_changes_nothing_is_no_event() -> None:
+def test_a_change_without_effect_creates_no_event() -> None:
     topics = topics_of(ORDERS, BrokerOverrides({"a": "b"}), ANN)
     assert topics.decide_configure("orders", {"retention.ms": "5"}) == []
     assert topics.decide_configure_broker({"a": "b"}) == []
@@ -104,11 +104,13 @@ def test_an_event_holds_its_own_copy_of_the_settings() -> None:
         ("decide_configure_group", ("", {"a": "b"}), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_is_refused_by_kafkas_codes(decide: str, arguments: tuple[object, ...], code: ErrorCode) -> None:
+def test_invalid_changes_are_refused_with_kafkas_codes(
+    decide: str, arguments: tuple[object, ...], code: ErrorCode
+) -> None:
     assert refusal(topics_of(ORDERS), decide, *arguments) is code
 
 
-def test_there_is_room_for_so_many_topics_and_no_more() -> None:
+def test_the_number_of_topics_is_bounded() -> None:
     assert (
         refusal(topics_of(ORDERS, topics_max=1), "decide_create", "new", UUID(int=9), 1, {})
         is ErrorCode.POLICY_VIOLATION
@@ -116,7 +118,7 @@ def test_there_is_room_for_so_many_topics_and_no_more() -> None:
     assert topics_of(ORDERS, partitions_max=4).decide_create("new", UUID(int=9), 1, {})
 
 
-def test_so_many_groups_have_settings_and_no_more() -> None:
+def test_the_number_of_groups_with_settings_is_bounded() -> None:
     full = topics_of(ANN, GroupOverrides(BOB, {"a": "b"}))
     assert refusal(full, "decide_configure_group", "eve", {"a": "b"}) is ErrorCode.POLICY_VIOLATION
     assert full.decide_configure_group(BOB, {"a": "c"})
@@ -124,7 +126,7 @@ def test_so_many_groups_have_settings_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-1", "x" * 249, "...", "__consumer_offsets", "_", "0"])
-def test_names_that_a_topic_may_have(name: str) -> None:
+def test_valid_topic_names_are_accepted(name: str) -> None:
     check_topic_name(name)
 
 
@@ -132,13 +134,13 @@ def test_names_that_a_topic_may_have(name: str) -> None:
     "name",
     ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "a\x00", "Ⅷ", "٣", "__headwater_", "__headwater_catalog"],
 )
-def test_names_that_no_topic_may_have(name: str) -> None:
+def test_invalid_topic_names_are_refused(name: str) -> None:
     with pytest.raises(Refusal) as refused:
         check_topic_name(name)
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_dot_and_underscore_are_one_character() -> None:
+def test_names_that_differ_only_in_dot_and_underscore_collide() -> None:
     topics = topics_of(Topic(TopicName("a.b_c"), TopicId(UUID(int=1)), 1, {}))
     assert refusal(topics, "decide_create", "a_b.c", UUID(int=2), 1, {}) is ErrorCode.INVALID_TOPIC_EXCEPTION
     topics.apply(TopicDeleted(TopicName("a.b_c")))
@@ -158,14 +160,14 @@ def test_a_topic_is_found_by_name_and_by_id_until_it_is_deleted() -> None:
     assert (topics.by_name, topics.by_id, topics.partition_total) == ({"users": USERS}, {USERS.id: USERS}, 1)
 
 
-def test_a_topic_that_comes_again_is_another_one() -> None:
+def test_a_recreated_topic_is_another_topic() -> None:
     again = Topic(ORDERS.name, TopicId(UUID(int=7)), 1, {})
     topics = topics_of(ORDERS, again)
     assert topics.by_id == {again.id: again}
     assert topics.partition_total == 1
 
 
-def test_a_deletion_whose_topic_was_compacted_away_is_nothing() -> None:
+def test_a_deletion_of_a_topic_that_was_compacted_away_is_ignored() -> None:
     topics = topics_of(TopicDeleted(ORDERS.name), USERS)
     assert list(topics.by_name) == ["users"]
 
@@ -206,7 +208,7 @@ settings = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2
 
 
 class Life(RuleBasedStateMachine):
-    """Whatever is asked of a catalog: its log rebuilds it, compacted or not."""
+    """After any commands the log rebuilds the catalog, compacted or not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,7 +280,7 @@ class Life(RuleBasedStateMachine):
             latest.pop(key, None)
             latest[key] = event
         rebuilt, expected = state(topics_of(*latest.values(), topics_max=4, partitions_max=12)), state(self.topics)
-        # It has seen fewer changes, and counts those.
+        # The machine rebuilt from a compacted log has seen fewer changes, so its version is lower.
         assert rebuilt.pop("version") <= expected.pop("version")
         assert rebuilt == expected
 

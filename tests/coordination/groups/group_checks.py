@@ -1,10 +1,10 @@
-"""What holds for every consumer group, and what its clients may be told."""
+"""Invariants of every consumer group, and the refusals that its clients may get."""
 
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import TopicId
 
-# What a client is told that was removed, or replaced.
+# The codes for a client that was removed or replaced.
 LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 

@@ -1,4 +1,4 @@
-"""What holds for every machine of groups, however it came by its state, and what a log must rebuild."""
+"""Invariants of every group machine, and the state that a log must rebuild."""
 
 from itertools import chain
 

@@ -1,4 +1,4 @@
-"""Drives the machine of a shard as the shard does: decides, applies, writes records, answers tickets, moves time.
+"""Drives the machine of a shard as the shard does: decides, applies, writes records, answers tickets, advances time.
 
 Every decision is checked to leave the machine as it was, and every ticket to be answered once. The log is what its
 records say when they are read back.
@@ -67,7 +67,7 @@ class MachineDriver:
         )
         self.now = START
         self.records: list[Record] = []
-        # What requests that waited were told in the end, and those that still wait.
+        # Answers to requests that had waited, and the tickets of those that still wait.
         self.answers: dict[Ticket, Any] = {}
         self.waiting: set[Ticket] = set()
         self._tickets = 0
@@ -100,7 +100,7 @@ class MachineDriver:
         return decision
 
     def request(self, decide: Callable[[Ticket], Decision[ResultT | Waiting]]) -> ResultT | Ticket:
-        """The result, or the ticket under which it will come."""
+        """The result, or the ticket under which the answer will come."""
         self._tickets += 1
         ticket = Ticket(self._tickets)
         result = self.perform(lambda: decide(ticket))
@@ -143,7 +143,7 @@ class MachineDriver:
     # -- time
 
     def pass_time(self, milliseconds: int) -> None:
-        """Moves time, and lets every deadline on the way take effect."""
+        """Advances the clock and processes every deadline on the way."""
         until_ms = self.now.monotonic_ms + milliseconds
         seen: Counter[tuple[DeadlineKey | None, int]] = Counter()
         while (due_ms := self.machine.next_deadline_ms()) is not None and due_ms <= until_ms:
@@ -165,7 +165,7 @@ class MachineDriver:
     # -- restarts
 
     def replayed(self, records: Sequence[Record] | None = None) -> "MachineDriver":
-        """Another machine, which knows what is in the log and no more."""
+        """Another machine, rebuilt from the log alone."""
         other = MachineDriver(self.topics, self.config)
         other.now, other._tickets = self.now, self._tickets
         other.read_on(self.records if records is None else records)
@@ -220,7 +220,7 @@ class MachineDriver:
         fates.update(dict.fromkeys(chain.from_iterable(open_records.values())))
         return fates
 
-    # -- what it knows
+    # -- state
 
     def snapshot(self) -> object:
         groups = {group_id: _everything_of(group) for group_id, group in self.machine.groups.items()}
@@ -238,7 +238,7 @@ class MachineDriver:
         }
 
     def pending(self) -> Mapping[tuple[str, str, int], Sequence[tuple[int, int]]]:
-        """By partition: which producers have what offset in their transactions, in the order of the log."""
+        """By partition: the pending offset of each producer's transaction, in log order."""
         return {
             (group_id, *where): [(producer_id, committed.offset) for producer_id, committed in offsets.items()]
             for group_id, partitions in self.machine.offsets._pending._groups.items()
@@ -246,7 +246,7 @@ class MachineDriver:
         }
 
     def durable(self) -> Mapping[str, object]:
-        """What a log must rebuild of groups, beside those that are no more than their offsets."""
+        """The state of groups that a log must rebuild, without groups that consist only of offsets."""
         views = {group_id: _durable_of(group) for group_id, group in self.machine.groups.items()}
         return {group_id: view for group_id, view in views.items() if view is not None}
 
@@ -267,7 +267,7 @@ def _copied(value: Any) -> object:
 
 
 def _durable_of(group: Group) -> object | None:
-    """None where there is nothing but what a restart may forget."""
+    """The durable state of a group; None if a restart may forget all of it."""
     if isinstance(group, ClassicGroup):
         roster = group.roster
         if roster.state is not GroupState.STABLE:

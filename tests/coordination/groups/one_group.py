@@ -1,4 +1,4 @@
-"""Requests to one group of a driven machine, in one line each, and the states that tests begin with."""
+"""One-line requests to one group of a driven machine, and initial states for tests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -120,7 +120,7 @@ class OneGroup:
         epoch: int = -1,
         require_stable: bool = False,
     ) -> dict[tuple[str, int], int | ErrorCode | None]:
-        """Of all partitions where none is named."""
+        """The committed offsets of the given partitions, or of all."""
         named = [TopicPartition(TopicName(topic), partition) for topic, partition in partitions]
         asked = OffsetQuery(named or None, None if member_id is None else MemberId(member_id), epoch, require_stable)
         found = self.driver.perform(lambda: self.machine.committed(self.group_id, asked))
@@ -133,7 +133,7 @@ class OneGroup:
         named = [TopicPartition(TopicName(topic), partition) for topic, partition in partitions]
         return self.driver.perform(lambda: self.machine.decide_delete_offsets(self.group_id, named))
 
-    # -- what tests begin with
+    # -- initial states
 
     def stable_classic(self, member_id: str = "bob", *, topics: Iterable[str] = ("a",), assigned: bytes = b"") -> None:
         """A group of one member, at generation 1."""

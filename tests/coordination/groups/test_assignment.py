@@ -41,7 +41,7 @@ def test_the_operations_are_those_of_sets(one: Pairs, other: Pairs) -> None:
 
 
 @given(pair_sets, pair_sets)
-def test_the_operations_leave_what_they_are_given_as_it_is(one: Pairs, other: Pairs) -> None:
+def test_the_operations_do_not_mutate_their_operands(one: Pairs, other: Pairs) -> None:
     given_one, given_other = assignment_of(one), assignment_of(other)
     for operation in (union, intersection, difference):
         operation(given_one, given_other)

@@ -1,4 +1,4 @@
-"""Another kind of group fits in: the machine lists, counts, expires and deletes toys, of which it knows nothing."""
+"""Another kind of group fits in: the machine lists, counts, expires and deletes toy groups that it does not know."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -31,7 +31,7 @@ TOYS = GroupId("toys")
 NOW = Now(1_700_000_000_000, 0)
 LEASE = "toy-lease"
 LEASE_MS = 1000
-# What a toy weighs.
+# The memory that a toy group reports.
 TOY_BYTES = 100
 
 
@@ -169,25 +169,25 @@ def take(machine: GroupMachine, decision: Decision[Any]) -> Sequence[object]:
     return decision.events
 
 
-def test_its_first_event_begins_the_group_and_the_machine_lists_it(with_toy: GroupMachine) -> None:
+def test_the_first_event_begins_a_toy_group_and_the_machine_lists_it(with_toy: GroupMachine) -> None:
     assert with_toy.listings() == [GroupListing(TOYS, "toys", GroupState.STABLE, ToyGroup.type)]
     assert with_toy.weight == TOY_BYTES
 
 
 @pytest.mark.parametrize("event", [ToyReturned(TOYS, "bear"), ToysForgotten(TOYS)])
-def test_what_compaction_left_of_an_ended_group_begins_none(machine: GroupMachine, event: object) -> None:
+def test_leftovers_of_an_ended_group_in_a_compacted_log_begin_no_group(machine: GroupMachine, event: object) -> None:
     machine.apply(event)
     assert machine.groups == {}
 
 
-def test_its_deadline_is_due_and_decided_by_it(with_toy: GroupMachine) -> None:
+def test_the_deadline_of_a_toy_group_is_decided_by_the_group(with_toy: GroupMachine) -> None:
     assert with_toy.next_deadline_ms() == LEASE_MS
     assert take(with_toy, with_toy.decide_due(NOW)) == [ToyReturned(TOYS, "bear")]
     assert with_toy.groups[TOYS].state is GroupState.EMPTY
     assert (with_toy.next_deadline_ms(), with_toy.weight) == (None, 0)
 
 
-def test_it_is_deleted_once_it_is_empty(with_toy: GroupMachine) -> None:
+def test_a_toy_group_is_deleted_only_when_empty(with_toy: GroupMachine) -> None:
     with pytest.raises(Refusal) as refused:
         with_toy.decide_delete(TOYS)
     assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
@@ -197,7 +197,7 @@ def test_it_is_deleted_once_it_is_empty(with_toy: GroupMachine) -> None:
     assert with_toy.groups == {}
 
 
-def test_it_expires_once_it_is_empty_and_its_offsets_are_old(with_toy: GroupMachine) -> None:
+def test_a_toy_group_expires_when_empty_with_old_offsets(with_toy: GroupMachine) -> None:
     take(with_toy, with_toy.decide_commit(TOYS, Commit(MemberId(""), None, -1, (offset("b", 0, 7),)), NOW))
     later = NOW._replace(wall_ms=NOW.wall_ms + GroupDefaults().offsets_retention_ms)
     assert len(take(with_toy, with_toy.decide_expire(later))) == 1, "toys are out"
@@ -207,13 +207,13 @@ def test_it_expires_once_it_is_empty_and_its_offsets_are_old(with_toy: GroupMach
     assert with_toy.groups == {}
 
 
-def test_after_a_load_its_deadlines_begin_anew(with_toy: GroupMachine) -> None:
+def test_after_a_load_the_deadlines_of_a_toy_group_start_anew(with_toy: GroupMachine) -> None:
     take(with_toy, with_toy.decide_loaded(Now(NOW.wall_ms, 50_000)))
     assert with_toy.next_deadline_ms() == 50_000 + LEASE_MS
     assert with_toy.weight == TOY_BYTES
 
 
-def test_it_decides_on_requests_of_other_protocols(with_toy: GroupMachine) -> None:
+def test_a_toy_group_decides_on_requests_of_other_protocols(with_toy: GroupMachine) -> None:
     for decide, code in (
         (lambda: with_toy.decide_join(TOYS, join_request(), Ticket(1), NOW), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         (
@@ -230,7 +230,7 @@ def test_it_decides_on_requests_of_other_protocols(with_toy: GroupMachine) -> No
         assert refused.value.code is code
 
 
-def test_it_says_which_offsets_are_in_use(with_toy: GroupMachine) -> None:
+def test_a_toy_group_says_which_offsets_are_in_use(with_toy: GroupMachine) -> None:
     asked = [TopicPartition(TopicName(name), 0) for name in ("a", "b")]
     assert with_toy.decide_delete_offsets(TOYS, asked).result == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
 
@@ -245,7 +245,7 @@ def test_a_group_that_ends_leaves_its_offsets_to_a_classic_one(with_toy: GroupMa
 # -- the kinds that there are
 
 
-def test_an_event_that_no_kind_has_is_refused_and_taken_for_no_other(with_toy: GroupMachine) -> None:
+def test_an_event_of_no_kind_is_refused(with_toy: GroupMachine) -> None:
     without = GroupMachine(
         GroupDefaults(), lambda _: GroupConfig(), Topics(), lambda: True, lambda: 1, (CLASSIC, CONSUMER)
     )

@@ -1,4 +1,4 @@
-"""Which group a command reaches, of which protocol, and when its deadlines are due."""
+"""Routing of commands to groups of both protocols, and the deadlines of all groups."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ def refusal(request: Callable[[], object]) -> ErrorCode:
     return refused.value.code
 
 
-# -- groups that are not there
+# -- unknown groups
 
 MEMBERS_REQUESTS: dict[str, Request] = {
     "sync": lambda group: group.sync("bob", 1),
@@ -55,14 +55,14 @@ MEMBERS_REQUESTS: dict[str, Request] = {
 
 
 @pytest.mark.parametrize("request_", MEMBERS_REQUESTS.values(), ids=MEMBERS_REQUESTS.keys())
-def test_who_is_a_member_of_no_group_is_told_to_join_and_leaves_no_group_behind(
+def test_a_member_of_an_unknown_group_is_refused_and_no_group_begins(
     driver: MachineDriver, group: OneGroup, request_: Request
 ) -> None:
     assert refusal(lambda: request_(group)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.machine.groups == {}
 
 
-def test_everybody_who_leaves_a_group_that_is_not_there_is_unknown(driver: MachineDriver, group: OneGroup) -> None:
+def test_leaving_an_unknown_group_is_refused_for_every_member(driver: MachineDriver, group: OneGroup) -> None:
     assert group.leave(("bob", None), ("", "instance")) == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
     assert driver.machine.groups == {}
 
@@ -77,7 +77,7 @@ def test_everybody_who_leaves_a_group_that_is_not_there_is_unknown(driver: Machi
     ],
     ids=["describe classic", "describe consumer", "delete", "delete offsets"],
 )
-def test_a_group_that_is_not_there_is_not_found(group: OneGroup, ask: Request) -> None:
+def test_an_unknown_group_is_not_found(group: OneGroup, ask: Request) -> None:
     assert refusal(lambda: ask(group)) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -109,16 +109,14 @@ def test_requests_of_classic_members_reach_the_consumer_group(driver: MachineDri
     assert not driver.deadlines
 
 
-def test_a_member_of_the_next_generation_turns_a_classic_group_with_members_into_its_own(group: OneGroup) -> None:
+def test_a_consumer_heartbeat_upgrades_a_classic_group_with_members(group: OneGroup) -> None:
     group.stable_classic(assigned=write_assignment({TopicName("a"): [0, 1]}))
 
     assert group.heartbeat(heartbeat("ann", topics=["a"])).epoch == 2
     assert set(group.consumer.roster.members) == {"bob", "ann"}
 
 
-def test_a_consumer_group_that_only_classic_members_are_left_in_is_classic_again(
-    driver: MachineDriver, group: OneGroup
-) -> None:
+def test_a_consumer_group_with_only_classic_members_left_is_downgraded(driver: MachineDriver, group: OneGroup) -> None:
     group.stable_consumer()
     group.join(join_request(new_member_id="bob"))
     group.heartbeat(heartbeat("ann", LEAVE_EPOCH))
@@ -127,9 +125,7 @@ def test_a_consumer_group_that_only_classic_members_are_left_in_is_classic_again
     assert {kind for _, kind, _ in driver.deadlines} == {"classic-session", "classic-join"}
 
 
-def test_an_empty_consumer_group_is_classic_for_the_classic_client_that_comes_next(
-    driver: MachineDriver, group: OneGroup
-) -> None:
+def test_an_empty_consumer_group_becomes_classic_for_a_classic_client(driver: MachineDriver, group: OneGroup) -> None:
     group.empty_consumer()
     start = len(driver.log)
 
@@ -141,7 +137,7 @@ def test_an_empty_consumer_group_is_classic_for_the_classic_client_that_comes_ne
     assert len(driver.log) > start
 
 
-def test_an_empty_consumer_group_stays_what_it_is_where_the_classic_client_is_refused(
+def test_an_empty_consumer_group_stays_one_when_the_classic_join_is_refused(
     driver: MachineDriver, group: OneGroup
 ) -> None:
     group.empty_consumer()
@@ -151,7 +147,7 @@ def test_an_empty_consumer_group_stays_what_it_is_where_the_classic_client_is_re
     assert len(driver.log) == events
 
 
-def test_an_empty_classic_group_is_a_consumer_group_for_the_next_client_of_that_protocol(
+def test_an_empty_classic_group_becomes_a_consumer_group_for_a_consumer_client(
     driver: MachineDriver, group: OneGroup
 ) -> None:
     group.empty_classic()
@@ -198,7 +194,7 @@ def test_offsets_whose_group_was_lost_between_two_protocols_can_be_deleted_and_e
 # -- questions
 
 
-def test_a_group_is_described_as_what_it_is_and_not_found_as_the_other(driver: MachineDriver) -> None:
+def test_a_group_is_described_under_its_own_protocol_only(driver: MachineDriver) -> None:
     driver.group("classic").stable_classic()
     driver.group("consumer").stable_consumer()
     machine = driver.machine
@@ -252,7 +248,7 @@ def test_deadlines_of_all_groups_come_in_their_order(driver: MachineDriver) -> N
         machine.decide_due(driver.now)
 
 
-def test_two_deadlines_of_the_same_instant_are_decided_one_after_the_other(driver: MachineDriver) -> None:
+def test_two_deadlines_of_the_same_instant_are_decided_in_turn(driver: MachineDriver) -> None:
     for name in ("one", "two"):
         driver.group(name).stable_consumer()
     machine = driver.machine

@@ -1,4 +1,4 @@
-"""How groups end, and what their log brings back or no longer means."""
+"""The ends of groups, and what a restart rebuilds from their log."""
 
 from collections.abc import Callable
 
@@ -78,7 +78,7 @@ def test_a_deleted_consumer_group_takes_its_offsets_first_and_all_else_with_it(
     assert refusal(lambda: driver.delete(NAME)) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_that_is_only_offsets_is_deleted_too(driver: MachineDriver, group: OneGroup) -> None:
+def test_a_group_of_offsets_only_is_deleted_too(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset("a", 0, 1))
     driver.delete(NAME)
     assert driver.machine.groups == driver.offsets() == {}
@@ -96,12 +96,12 @@ def test_a_group_that_is_only_offsets_is_deleted_too(driver: MachineDriver, grou
         OffsetForgotten(PAYMENTS, TopicName("a"), 0),
     ],
 )
-def test_the_end_of_what_compaction_has_removed_begins_nothing(driver: MachineDriver, event: object) -> None:
+def test_tombstones_of_a_compacted_group_begin_no_group(driver: MachineDriver, event: object) -> None:
     driver.machine.apply(event)
     assert driver.machine.groups == {}
 
 
-def test_the_end_of_a_group_does_not_concern_its_successor_of_the_other_protocol(driver: MachineDriver) -> None:
+def test_the_end_of_a_group_does_not_affect_its_successor_of_the_other_protocol(driver: MachineDriver) -> None:
     driver.group("classic").stable_classic()
     driver.group("consumer").stable_consumer()
     before = driver.snapshot()

@@ -1,4 +1,4 @@
-"""How many groups there may be, and how much memory their members may take."""
+"""Limits on the number of groups and on the memory of their members."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def group(driver: MachineDriver) -> OneGroup:
     return driver.group(NAME)
 
 
-# -- how many groups there may be
+# -- number of groups
 
 BEGINNINGS: dict[str, Request] = {
     "join": lambda group: group.join(join_request(new_member_id="bob")),
@@ -41,7 +41,7 @@ BEGINNINGS: dict[str, Request] = {
 
 
 @pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS.keys())
-def test_no_group_begins_beyond_the_limit_but_those_that_are_there_go_on(
+def test_no_group_begins_beyond_the_limit_and_existing_ones_continue(
     driver: MachineDriver, group: OneGroup, begin: Request
 ) -> None:
     begin(group)
@@ -68,7 +68,7 @@ def test_a_group_may_change_its_protocol_at_the_limit(driver: MachineDriver, gro
 # -- memory
 
 
-def test_what_members_take_is_counted_and_given_back(driver: MachineDriver) -> None:
+def test_the_memory_of_members_is_counted_and_released(driver: MachineDriver) -> None:
     """Whatever they bring, hold or wait for, in both protocols, and after they have changed from one to the other."""
     for begin in (OneGroup.stable_classic, OneGroup.stable_consumer):
         group = driver.group(begin.__name__)
@@ -78,7 +78,7 @@ def test_what_members_take_is_counted_and_given_back(driver: MachineDriver) -> N
     assert driver.machine.weight == 0
 
 
-def test_a_group_that_ends_gives_back_what_it_took_with_all_who_were_in_it(driver: MachineDriver) -> None:
+def test_a_group_that_ends_releases_the_memory_of_its_members(driver: MachineDriver) -> None:
     upgraded, deleted = driver.group("upgraded"), driver.group("deleted")
     upgraded.stable_classic(assigned=write_assignment({TopicName("a"): [0]}))
     upgraded.heartbeat(heartbeat("ann", topics=["a"]))
@@ -90,7 +90,7 @@ def test_a_group_that_ends_gives_back_what_it_took_with_all_who_were_in_it(drive
     assert driver.machine.weight == upgraded.consumer.weight
 
 
-def test_members_that_would_take_more_memory_than_there_is_are_refused(driver: MachineDriver, group: OneGroup) -> None:
+def test_joins_beyond_the_memory_limit_are_refused(driver: MachineDriver, group: OneGroup) -> None:
     group.stable_classic()
     driver.bytes_max = driver.machine.weight + 10
 
@@ -109,7 +109,7 @@ def test_members_that_would_take_more_memory_than_there_is_are_refused(driver: M
     group.join(join_request(member_id="bob"))
 
 
-def test_a_group_in_which_nobody_ever_was_leaves_nothing_behind(driver: MachineDriver) -> None:
+def test_a_group_without_any_member_leaves_no_trace(driver: MachineDriver) -> None:
     request = join_request(new_member_id="bob")._replace(is_member_id_required=True)
     told = driver.group("unborn").join(request)
     assert isinstance(told, JoinResult)

@@ -1,4 +1,4 @@
-"""Offsets of groups: who may commit, ask and delete, and when they are forgotten."""
+"""Offsets of groups: permission to commit, fetch and delete, and their expiry."""
 
 from collections.abc import Callable, Sequence
 
@@ -60,7 +60,7 @@ def static(group: OneGroup) -> None:
         (OneGroup.empty_consumer, "", -1),
     ],
 )
-def test_members_commit_and_so_does_everybody_where_there_are_none(
+def test_members_may_commit_and_any_client_where_a_group_has_no_members(
     driver: MachineDriver, group: OneGroup, begin: Begin, member_id: str, generation: int
 ) -> None:
     begin(group)
@@ -91,7 +91,7 @@ def test_members_commit_and_so_does_everybody_where_there_are_none(
         (mixed, "bob", 1, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_whoever_is_behind_or_no_member_may_not_commit(
+def test_stale_members_and_strangers_may_not_commit(
     driver: MachineDriver, group: OneGroup, begin: Begin, member_id: str, generation: int, code: ErrorCode
 ) -> None:
     begin(group)
@@ -102,14 +102,14 @@ def test_whoever_is_behind_or_no_member_may_not_commit(
     assert driver.snapshot() == before
 
 
-def test_a_client_that_knows_no_epochs_learns_that_its_generation_is_over(driver: MachineDriver) -> None:
+def test_a_client_without_epochs_is_told_illegal_generation_for_a_stale_epoch(driver: MachineDriver) -> None:
     commit = Commit(MemberId("bob"), None, 1, [], knows_epochs=False)
     with pytest.raises(Refusal) as refused:
         driver.machine.decide_commit(GroupId(NAME), commit, driver.now)
     assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_offsets_of_a_topic_that_had_the_name_before_are_not_told(driver: MachineDriver, group: OneGroup) -> None:
+def test_offsets_of_a_deleted_namesake_are_not_returned(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset("a", 0, 7, topics=driver.topics))
     driver.topics.delete("a")
     driver.topics.put("a", 1)
@@ -125,7 +125,7 @@ def test_a_static_member_is_fenced_by_the_one_that_took_its_place(driver: Machin
     assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_client_that_cannot_mean_an_epoch_may_not_commit_as_a_member_of_the_next_generation(group: OneGroup) -> None:
+def test_a_client_without_epochs_may_not_commit_as_a_consumer_member(group: OneGroup) -> None:
     mixed(group)
     with pytest.raises(Refusal) as refused:
         group.commit(offset("a", 0, 7), member_id="ann", generation=2, knows_epochs=False)
@@ -133,7 +133,7 @@ def test_a_client_that_cannot_mean_an_epoch_may_not_commit_as_a_member_of_the_ne
     assert group.commit(offset("a", 0, 7), member_id="bob", generation=2, knows_epochs=False) == [ErrorCode.NONE]
 
 
-def test_who_commits_is_alive(driver: MachineDriver, group: OneGroup) -> None:
+def test_a_commit_extends_the_session_of_its_member(driver: MachineDriver, group: OneGroup) -> None:
     group.stable_classic()
     driver.pass_time(CLASSIC_SESSION_TIMEOUT_MS - 1)
     group.commit(offset("a", 0, 7), member_id="bob", generation=1)
@@ -141,24 +141,24 @@ def test_who_commits_is_alive(driver: MachineDriver, group: OneGroup) -> None:
     assert group.state is GroupState.STABLE
 
 
-def test_each_offset_is_accepted_or_refused_for_itself(driver: MachineDriver, group: OneGroup) -> None:
+def test_each_offset_of_a_commit_is_accepted_or_refused_separately(driver: MachineDriver, group: OneGroup) -> None:
     note = "x" * (driver.config.offset_metadata_max_bytes + 1)
     codes = group.commit(offset("a", 0, 1), offset("a", 1, 2, note=note), offset("b", 0, 3))
     assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
     assert group.committed() == {("a", 0): 1, ("b", 0): 3}
 
 
-def test_a_commit_of_which_nothing_is_accepted_begins_no_group(driver: MachineDriver, group: OneGroup) -> None:
+def test_a_commit_without_an_accepted_offset_begins_no_group(driver: MachineDriver, group: OneGroup) -> None:
     note = "x" * (driver.config.offset_metadata_max_bytes + 1)
     assert group.commit(offset("a", 0, 1, note=note)) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
     assert group.commit() == []
     assert driver.machine.groups == {}
 
 
-# -- who may ask
+# -- who may fetch
 
 
-def test_some_or_all_offsets_of_a_group_are_told_and_none_of_another(driver: MachineDriver, group: OneGroup) -> None:
+def test_some_or_all_offsets_of_a_group_are_fetched_and_none_of_another(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset("a", 0, 1), offset("a", 1, 2), offset("b", 0, 3))
     driver.group("another").commit(offset("a", 0, 99))
 
@@ -171,7 +171,7 @@ def test_some_or_all_offsets_of_a_group_are_told_and_none_of_another(driver: Mac
     }
 
 
-def test_who_asks_for_nothing_is_told_nothing(driver: MachineDriver, group: OneGroup) -> None:
+def test_a_fetch_of_no_partitions_returns_no_offsets(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset("a", 0, 1))
     assert driver.group("nobody").committed() == {}
     assert driver.group("nobody").committed(("a", 0)) == {("a", 0): None}
@@ -191,7 +191,7 @@ def test_who_asks_for_nothing_is_told_nothing(driver: MachineDriver, group: OneG
         ("", 2, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_member_of_a_consumer_group_that_asks_learns_that_it_is_behind(
+def test_an_offset_fetch_of_a_stale_consumer_member_is_refused(
     group: OneGroup, member_id: str | None, epoch: int, code: ErrorCode | None
 ) -> None:
     mixed(group)
@@ -204,7 +204,7 @@ def test_a_member_of_a_consumer_group_that_asks_learns_that_it_is_behind(
     assert refused.value.code is code
 
 
-def test_a_member_of_a_classic_group_is_not_asked_who_it_is(group: OneGroup) -> None:
+def test_an_offset_fetch_from_a_classic_group_ignores_the_member_id(group: OneGroup) -> None:
     group.stable_classic()
     group.commit(offset("a", 0, 1), member_id="bob", generation=1)
     assert group.committed(("a", 0), member_id="stranger", epoch=9) == {("a", 0): 1}
@@ -236,7 +236,7 @@ def test_all_offsets_of_a_group_without_members_can_be_deleted(group: OneGroup, 
     assert group.committed() == {}
 
 
-def test_no_offset_is_deleted_while_members_are_there_that_are_no_consumers(group: OneGroup) -> None:
+def test_no_offset_is_deleted_while_members_of_another_protocol_type_exist(group: OneGroup) -> None:
     group.commit(offset("a", 0, 1))
     group.join(join_request(new_member_id="worker", protocol_type="connect"))
     with pytest.raises(Refusal) as refused:
@@ -281,9 +281,7 @@ def test_an_empty_group_without_offsets_vanishes_at_once(driver: MachineDriver, 
     assert driver.machine.groups == driver.restarted().machine.groups == {}
 
 
-def test_a_classic_group_keeps_its_offsets_from_when_its_last_member_left(
-    driver: MachineDriver, group: OneGroup
-) -> None:
+def test_offsets_of_a_classic_group_age_from_when_its_last_member_left(driver: MachineDriver, group: OneGroup) -> None:
     group.stable_classic()
     group.commit(offset("a", 0, 1), member_id="bob", generation=1)
     for _ in range(3):
@@ -311,7 +309,7 @@ def test_offsets_without_members_age_one_by_one_and_the_group_goes_with_the_last
     assert driver.machine.groups == {}
 
 
-def test_an_offset_lives_as_long_as_an_old_client_asked_for(driver: MachineDriver, group: OneGroup) -> None:
+def test_an_offset_with_its_own_retention_expires_by_it(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset("a", 0, 1), retention_ms=5000)
     group.commit(offset("b", 0, 1), retention_ms=RETENTION_MS * 2)
     driver.pass_time(5000)
@@ -335,7 +333,9 @@ def keep_alive_consumer(group: OneGroup) -> None:
         (OneGroup.stable_consumer, keep_alive_consumer, "ann"),
     ],
 )
-def test_what_members_subscribe_to_is_kept_the_rest_expires(begin: Begin, keep_alive: Begin, member_id: str) -> None:
+def test_offsets_of_subscribed_topics_are_kept_and_others_expire(
+    begin: Begin, keep_alive: Begin, member_id: str
+) -> None:
     driver = MachineDriver(
         Topics({"a": 1, "b": 1}), GroupDefaults(offsets_retention_minutes=1, group_initial_rebalance_delay_ms=0)
     )
@@ -351,7 +351,7 @@ def test_what_members_subscribe_to_is_kept_the_rest_expires(begin: Begin, keep_a
     assert group.state is GroupState.STABLE
 
 
-def test_nothing_expires_while_a_group_rebalances_or_its_members_are_no_consumers() -> None:
+def test_no_offset_expires_during_a_rebalance_or_with_members_of_another_protocol_type() -> None:
     driver = MachineDriver(
         Topics({"a": 1}), GroupDefaults(offsets_retention_minutes=1, group_initial_rebalance_delay_ms=0)
     )
@@ -363,7 +363,7 @@ def test_nothing_expires_while_a_group_rebalances_or_its_members_are_no_consumer
     assert driver.expire() == []
 
 
-def test_groups_expire_each_for_itself(driver: MachineDriver) -> None:
+def test_groups_expire_independently(driver: MachineDriver) -> None:
     driver.group("old").commit(offset("a", 0, 1))
     driver.pass_time(RETENTION_MS)
     driver.group("young").commit(offset("a", 0, 2))
@@ -376,7 +376,7 @@ def test_groups_expire_each_for_itself(driver: MachineDriver) -> None:
 # -- topics that are gone
 
 
-def test_offsets_of_a_deleted_topic_go_in_every_group(driver: MachineDriver, group: OneGroup) -> None:
+def test_offsets_of_a_deleted_topic_are_deleted_in_every_group(driver: MachineDriver, group: OneGroup) -> None:
     group.stable_consumer()
     group.commit(offset("a", 0, 1), offset("b", 0, 2), member_id="ann", generation=1)
     driver.group("another").commit(offset("a", 1, 3))
@@ -390,7 +390,7 @@ def test_offsets_of_a_deleted_topic_go_in_every_group(driver: MachineDriver, gro
     assert driver.restarted().offsets() == driver.offsets()
 
 
-def test_after_a_restart_offsets_of_topics_that_are_others_now_are_forgotten(driver: MachineDriver) -> None:
+def test_after_a_restart_offsets_of_recreated_topics_are_deleted(driver: MachineDriver) -> None:
     topics = driver.topics
     group = driver.group(NAME)
     group.commit(*(offset(name, 0, 1, topics=topics) for name in ("a", "b", "c")), offset("b", 1, 1))

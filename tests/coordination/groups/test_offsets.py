@@ -1,4 +1,4 @@
-"""Committed offsets: what is taken, what is forgotten and when, and that events alone rebuild them."""
+"""Committed offsets: commits, deletions and expiry, and their rebuilding from events alone."""
 
 import copy
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def test_a_commit_is_remembered_with_its_time_and_deciding_does_not_mutate() -> 
     assert again.has_offsets(ANN)
 
 
-def test_what_was_never_committed_is_nothing() -> None:
+def test_a_partition_without_a_commit_has_no_offset() -> None:
     offsets = offsets_of(at(ANN, ORDERS, 0, committed(1)))
     assert offsets.committed(ANN, ORDERS, 1) is None
     assert offsets.committed(ANN, USERS, 0) is None
@@ -124,7 +124,7 @@ MANY = (
 )
 
 
-def test_deletions_pass_over_what_is_not_there_and_name_the_rest_once() -> None:
+def test_deletions_skip_unknown_partitions_and_name_each_other_once() -> None:
     wanted = [(ORDERS, 1), (ORDERS, 9), (USERS, 0), (ORDERS, 1)]
     assert offsets_of(*MANY).decide_delete(ANN, wanted) == [
         OffsetForgotten(ANN, ORDERS, 1),
@@ -133,7 +133,7 @@ def test_deletions_pass_over_what_is_not_there_and_name_the_rest_once() -> None:
     assert offsets_of(*MANY).decide_delete(BOB, [(USERS, 0)]) == []
 
 
-def test_a_group_that_is_forgotten_takes_all_of_its_offsets_along_and_no_others() -> None:
+def test_deleting_a_group_deletes_exactly_its_offsets() -> None:
     offsets = offsets_of(*MANY)
     for event in offsets.decide_forget_group(ANN):
         offsets.apply(event)
@@ -149,7 +149,7 @@ def test_a_topic_that_is_deleted_is_forgotten_by_every_group() -> None:
     assert not offsets.has_offsets(BOB)
 
 
-def test_offsets_of_a_topic_whose_name_another_has_now_are_forgotten() -> None:
+def test_offsets_of_a_recreated_topics_namesake_are_deleted() -> None:
     def offset_in(topic_id: TopicId) -> CommittedOffset:
         return CommittedOffset(1, -1, "", NOW.wall_ms, topic_id=topic_id)
 
@@ -164,8 +164,8 @@ def test_offsets_of_a_topic_whose_name_another_has_now_are_forgotten() -> None:
     )
 
 
-def test_forgetting_what_is_not_there_is_nothing() -> None:
-    """A log may be compacted so that the commit is gone and only its end is left."""
+def test_deleting_an_unknown_offset_is_accepted() -> None:
+    """Compaction may remove the commit and leave only its tombstone."""
     offsets = offsets_of(*MANY, OffsetForgotten(BOB, USERS, 0), OffsetForgotten(GroupId("eve"), USERS, 0))
     assert state(offsets) == state(offsets_of(*MANY))
 
@@ -250,7 +250,7 @@ def flattened(offsets: Offsets) -> Model:
 
 
 class Life(RuleBasedStateMachine):
-    """Whatever is asked of the offsets: they are what a plain dictionary of the events would be."""
+    """After any commands the offsets equal a plain dictionary built from the events."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Offsets that are committed inside transactions: who may, when they count, and what becomes of them otherwise."""
+"""Offsets committed inside transactions: permission, when they take effect, and their deletion and expiry."""
 
 from collections.abc import Callable
 from random import Random
@@ -51,17 +51,17 @@ def group(driver: MachineDriver) -> OneGroup:
         (OneGroup.empty_consumer, "", -1),
         (OneGroup.stable_classic, "bob", 1),
         (preparing, "bob", 1),
-        # The commits of a transaction do not wait for the assignment: its producer has consumed before.
+        # Commits in transactions do not wait for the assignment: the producer consumed before the rebalance.
         (completing, "bob", 1),
         (OneGroup.stable_consumer, "ann", 1),
         (mixed, "ann", 2),
         (mixed, "bob", 2),
-        # Producers that do not tell for which member they commit.
+        # Producers that do not name the member for which they commit.
         (OneGroup.stable_classic, "", -1),
         (OneGroup.stable_consumer, "", -1),
     ],
 )
-def test_members_commit_in_transactions_and_so_do_producers_that_name_none(
+def test_members_and_producers_without_a_member_commit_in_transactions(
     driver: MachineDriver, group: OneGroup, begin: Begin, member_id: str, generation: int
 ) -> None:
     begin(group)
@@ -83,13 +83,13 @@ def test_members_commit_in_transactions_and_so_do_producers_that_name_none(
         (OneGroup.empty_classic, "bob", 1, ErrorCode.UNKNOWN_MEMBER_ID),
         (OneGroup.stable_classic, "bob", 0, ErrorCode.ILLEGAL_GENERATION),
         (OneGroup.stable_classic, "stranger", 1, ErrorCode.UNKNOWN_MEMBER_ID),
-        # Producers know no epochs, and are told what they know.
+        # Producers do not know the codes of member epochs, so they get codes that they know.
         (OneGroup.stable_consumer, "ann", 0, ErrorCode.ILLEGAL_GENERATION),
         (OneGroup.stable_consumer, "stranger", 1, ErrorCode.UNKNOWN_MEMBER_ID),
         (mixed, "bob", 1, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_a_producer_whose_consumer_was_replaced_may_not_commit(
+def test_a_commit_for_a_replaced_consumer_is_refused(
     driver: MachineDriver, group: OneGroup, begin: Begin, member_id: str, generation: int, code: ErrorCode
 ) -> None:
     begin(group)
@@ -100,7 +100,7 @@ def test_a_producer_whose_consumer_was_replaced_may_not_commit(
     assert driver.snapshot() == before
 
 
-def test_no_more_groups_begin_than_there_is_room_for(driver: MachineDriver, group: OneGroup) -> None:
+def test_a_commit_beyond_the_limit_of_groups_is_refused(driver: MachineDriver, group: OneGroup) -> None:
     driver.groups_max = 0
     with pytest.raises(Refusal) as refused:
         group.commit_in_transaction(ANN, offset(*HERE, 7))
@@ -117,10 +117,10 @@ def test_metadata_that_is_too_long_keeps_only_its_own_partition_from_being_commi
     assert group.committed() == {THERE: 8}
 
 
-# -- when they count
+# -- when they take effect
 
 
-def test_a_transaction_that_is_aborted_leaves_what_was_before(driver: MachineDriver, group: OneGroup) -> None:
+def test_an_aborted_transaction_leaves_the_previous_offsets(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset(*HERE, 1))
     group.commit_in_transaction(ANN, offset(*HERE, 7), offset(*THERE, 8))
     driver.end_transaction(ANN, is_committed=False)
@@ -146,7 +146,7 @@ def test_the_last_of_two_commits_in_a_transaction_counts(driver: MachineDriver, 
     assert group.committed() == {HERE: 5}
 
 
-def test_an_end_is_in_the_log_also_where_nothing_is_pending(driver: MachineDriver) -> None:
+def test_the_end_of_a_transaction_is_logged_even_without_pending_offsets(driver: MachineDriver) -> None:
     driver.end_transaction(ANN, is_committed=True, epoch=4)
     assert driver.log == [TransactionEnded(ProducerId(ANN), 4, 0, True)]
     assert driver.machine.groups == {}
@@ -172,7 +172,7 @@ def test_of_two_transactions_the_later_commit_counts_whichever_ends_first(
     assert driver.pending() == {}
 
 
-def test_an_aborted_transaction_overtakes_none(driver: MachineDriver, group: OneGroup) -> None:
+def test_an_aborted_transaction_supersedes_no_commit(driver: MachineDriver, group: OneGroup) -> None:
     group.commit_in_transaction(ANN, offset(*HERE, 7))
     group.commit_in_transaction(BOB, offset(*HERE, 8))
     driver.end_transaction(BOB, is_committed=False)
@@ -180,10 +180,10 @@ def test_an_aborted_transaction_overtakes_none(driver: MachineDriver, group: One
     assert group.committed() == {HERE: 7}
 
 
-# -- who asks meanwhile
+# -- fetches while they are pending
 
 
-def test_whoever_wants_a_stable_answer_has_to_ask_again(driver: MachineDriver, group: OneGroup) -> None:
+def test_a_stable_fetch_is_refused_while_an_offset_is_pending(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset(*HERE, 1), offset("b", 0, 2))
     group.commit_in_transaction(ANN, offset(*HERE, 7), offset(*THERE, 8))
 
@@ -196,7 +196,7 @@ def test_whoever_wants_a_stable_answer_has_to_ask_again(driver: MachineDriver, g
     assert group.committed(HERE, THERE, require_stable=True) == {HERE: 7, THERE: 8}
 
 
-def test_an_answer_that_no_transaction_can_change_any_more_is_stable(group: OneGroup) -> None:
+def test_a_stable_fetch_succeeds_once_no_transaction_can_change_the_offset(group: OneGroup) -> None:
     group.commit_in_transaction(ANN, offset(*HERE, 7))
     group.commit(offset(*HERE, 1))
     assert group.committed(HERE, require_stable=True) == {HERE: 1}
@@ -205,7 +205,7 @@ def test_an_answer_that_no_transaction_can_change_any_more_is_stable(group: OneG
 # -- what is deleted and what expires
 
 
-def test_whoever_deletes_an_offset_deletes_what_is_pending_as_well(driver: MachineDriver, group: OneGroup) -> None:
+def test_deleting_an_offset_deletes_its_pending_offsets(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset(*HERE, 1))
     group.commit_in_transaction(ANN, offset(*HERE, 7), offset(*THERE, 8), offset("b", 0, 9))
     assert group.delete_offsets(HERE, THERE) == [ErrorCode.NONE] * 2
@@ -213,7 +213,7 @@ def test_whoever_deletes_an_offset_deletes_what_is_pending_as_well(driver: Machi
     assert group.committed() == {("b", 0): 9}
 
 
-def test_a_group_that_is_deleted_takes_its_pending_offsets_along(driver: MachineDriver, group: OneGroup) -> None:
+def test_deleting_a_group_deletes_its_pending_offsets(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset(*HERE, 1))
     group.commit_in_transaction(ANN, offset(*HERE, 7), offset(*THERE, 8))
     assert driver.delete(NAME) == [
@@ -226,7 +226,7 @@ def test_a_group_that_is_deleted_takes_its_pending_offsets_along(driver: Machine
     assert driver.offsets() == {}
 
 
-def test_a_topic_that_is_deleted_takes_its_pending_offsets_along(driver: MachineDriver, group: OneGroup) -> None:
+def test_deleting_a_topic_deletes_its_pending_offsets(driver: MachineDriver, group: OneGroup) -> None:
     group.commit(offset(*HERE, 1))
     group.commit_in_transaction(ANN, offset(*HERE, 7), offset(*THERE, 8), offset("b", 0, 9))
     group.commit_in_transaction(BOB, offset(*HERE, 6))
@@ -235,7 +235,7 @@ def test_a_topic_that_is_deleted_takes_its_pending_offsets_along(driver: Machine
     assert driver.pending() == {(NAME, "b", 0): [(ANN, 9)]}
 
 
-def test_what_a_transaction_may_change_does_not_expire_nor_does_its_group(
+def test_offsets_with_a_pending_change_do_not_expire_nor_does_their_group(
     driver: MachineDriver, group: OneGroup
 ) -> None:
     group.commit(offset(*HERE, 1), offset(*THERE, 2))
@@ -264,7 +264,7 @@ def test_while_a_group_rebalances_its_pending_offsets_are_kept_too(driver: Machi
     assert driver.pending() == {(NAME, *HERE): [(ANN, 7)]}
 
 
-def test_a_group_that_only_an_aborted_transaction_began_is_gone_with_it(driver: MachineDriver, group: OneGroup) -> None:
+def test_a_group_begun_only_by_an_aborted_transaction_ends_with_it(driver: MachineDriver, group: OneGroup) -> None:
     group.commit_in_transaction(ANN, offset(*HERE, 7))
     assert group.state is GroupState.EMPTY
     assert driver.machine.offsets.has_offsets(PAYMENTS)
@@ -273,16 +273,14 @@ def test_a_group_that_only_an_aborted_transaction_began_is_gone_with_it(driver: 
 
 
 @pytest.mark.parametrize("begin", [OneGroup.empty_classic, OneGroup.stable_classic, OneGroup.stable_consumer])
-def test_a_group_that_was_there_before_an_aborted_transaction_stays(
-    driver: MachineDriver, group: OneGroup, begin: Begin
-) -> None:
+def test_a_group_older_than_an_aborted_transaction_stays(driver: MachineDriver, group: OneGroup, begin: Begin) -> None:
     begin(group)
     group.commit_in_transaction(ANN, offset(*HERE, 7))
     driver.end_transaction(ANN, is_committed=False)
     assert PAYMENTS in driver.machine.groups
 
 
-def test_pending_offsets_keep_a_group_when_its_last_member_goes_before_it_came(
+def test_pending_offsets_keep_a_group_whose_last_member_leaves_before_its_assignment(
     driver: MachineDriver, group: OneGroup
 ) -> None:
     group.commit_in_transaction(ANN, offset(*HERE, 7))
@@ -311,7 +309,7 @@ OLD, NEW = TopicId(UUID(int=1)), TopicId(UUID(int=2))
         (NEW, [OLD], False),
     ],
 )
-def test_pending_offsets_of_a_topic_whose_name_another_has_now_are_forgotten(
+def test_pending_offsets_of_a_recreated_topics_namesake_are_deleted(
     driver: MachineDriver, group: OneGroup, committed: TopicId | None, pending: list[TopicId], is_forgotten: bool
 ) -> None:
     if committed is not None:

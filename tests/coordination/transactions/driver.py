@@ -41,7 +41,7 @@ def producer(producer_id: int, epoch: int) -> ProducerIdentity:
 
 
 def stored(state: TransactionState, producer_id: int = 7, epoch: int = 5, **fields: object) -> TransactionStored:
-    """An id as it is after a while; a transaction that is not over has a partition."""
+    """The stored state of an id in use; an unfinished transaction has one partition."""
     is_idle = state.name.startswith(("EMPTY", "COMPLETE"))
     transaction = TransactionStored(
         ORDERS,
@@ -79,7 +79,7 @@ class Driver:
     # -- deciding
 
     def decide(self, decide: Callable[[], Decision[ResultT]]) -> Decision[ResultT]:
-        """Not applied yet."""
+        """The decision, which is not applied yet."""
         before = self.snapshot()
         try:
             return decide()
@@ -126,7 +126,7 @@ class Driver:
             self.written(markers)
 
     def due(self) -> Sequence[Decision[None]]:
-        """What time has brought about by now."""
+        """Processes all deadlines that are due by now."""
         decisions: list[Decision[None]] = []
         while (due_ms := self.machine.next_deadline_ms()) is not None and due_ms <= self.now.monotonic_ms:
             decisions.append(self.take(lambda: self.machine.decide_due(self.now)))

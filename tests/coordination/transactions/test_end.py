@@ -34,7 +34,7 @@ def test_in_protocol_1_the_epoch_stays_for_the_next_transaction() -> None:
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_in_protocol_2_every_end_brings_the_next_epoch(is_commit: bool) -> None:
+def test_in_protocol_2_every_end_raises_the_epoch(is_commit: bool) -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.add(CLIENT, A, protocol_version=2)
     decision = driver.end(CLIENT, is_commit=is_commit, protocol_version=2)
@@ -49,7 +49,7 @@ def test_in_protocol_2_every_end_brings_the_next_epoch(is_commit: bool) -> None:
     assert (again.events, again.result, again.effects) == ([], producer(7, 6), ())
 
 
-def test_in_protocol_2_an_end_that_was_held_back_cannot_decide_the_next_transaction() -> None:
+def test_in_protocol_2_a_delayed_end_cannot_decide_the_next_transaction() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.add(CLIENT, A, protocol_version=2)
     driver.write_markers(driver.end(CLIENT, is_commit=False, protocol_version=2))
@@ -59,7 +59,7 @@ def test_in_protocol_2_an_end_that_was_held_back_cannot_decide_the_next_transact
         assert refused_end(driver, CLIENT, is_commit=is_commit, protocol_version=2) is ErrorCode.PRODUCER_FENCED
 
 
-def test_in_protocol_1_it_can_which_is_the_known_limit_of_it() -> None:
+def test_in_protocol_1_a_delayed_end_decides_the_next_transaction_a_known_limit() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.add(CLIENT, A)
     driver.write_markers(driver.end(CLIENT, is_commit=True))
@@ -68,7 +68,7 @@ def test_in_protocol_1_it_can_which_is_the_known_limit_of_it() -> None:
     assert driver.end(CLIENT, is_commit=True).effects, "nothing tells it from one that is meant for this transaction"
 
 
-def test_whoever_knows_the_next_epoch_already_waits_for_the_markers() -> None:
+def test_a_producer_in_the_next_epoch_waits_for_the_markers() -> None:
     driver = Driver(stored(TransactionState.ONGOING, protocol_version=2))
     decision = driver.end(CLIENT, is_commit=True, protocol_version=2)
 
@@ -80,7 +80,7 @@ def test_whoever_knows_the_next_epoch_already_waits_for_the_markers() -> None:
     assert driver.transaction.partitions == {B}
 
 
-def test_where_no_epoch_is_left_the_client_is_told_its_new_producer_id_at_once() -> None:
+def test_after_the_last_epoch_an_end_returns_a_new_producer_id_at_once() -> None:
     driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_OF_CLIENT_MAX))
     decision = driver.end(LAST, is_commit=True, protocol_version=2)
 
@@ -99,13 +99,13 @@ def test_where_no_epoch_is_left_the_client_is_told_its_new_producer_id_at_once()
     assert refused_end(driver, LAST, is_commit=True, protocol_version=2) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_in_protocol_1_no_epoch_is_used_by_an_end() -> None:
+def test_in_protocol_1_an_end_does_not_raise_the_epoch() -> None:
     driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_OF_CLIENT_MAX))
 
     assert driver.end(LAST, is_commit=True).result == LAST
 
 
-def test_aborting_what_was_never_begun_needs_no_markers_but_takes_an_epoch() -> None:
+def test_aborting_without_a_transaction_needs_no_markers_and_raises_the_epoch() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     decision = driver.end(CLIENT, is_commit=False, protocol_version=2)
 
@@ -116,7 +116,7 @@ def test_aborting_what_was_never_begun_needs_no_markers_but_takes_an_epoch() -> 
     assert refused_end(driver, CLIENT, is_commit=True, protocol_version=2) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_aborting_what_was_never_begun_may_need_a_new_producer_id() -> None:
+def test_aborting_without_a_transaction_in_the_last_epoch_needs_a_new_producer_id() -> None:
     driver = Driver(stored(TransactionState.COMPLETE_COMMIT, epoch=EPOCH_OF_CLIENT_MAX))
 
     assert driver.end(LAST, is_commit=False, protocol_version=2).result == producer(100, 0)
@@ -138,7 +138,7 @@ def test_a_client_of_protocol_2_recovers_from_a_time_out_by_its_abort() -> None:
     assert driver.end(CLIENT, is_commit=False, protocol_version=2).result == producer(7, 6)
 
 
-def test_that_goes_for_the_last_epoch_as_well() -> None:
+def test_a_client_of_protocol_2_recovers_from_a_time_out_in_the_last_epoch() -> None:
     driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_OF_CLIENT_MAX))
     driver.loaded()
     driver.advance(TIMEOUT_MS)
@@ -160,7 +160,7 @@ def test_a_client_of_protocol_1_is_fenced_by_a_time_out() -> None:
         assert refused_end(driver, CLIENT, is_commit=is_commit, protocol_version=1) is ErrorCode.PRODUCER_FENCED
 
 
-def test_an_end_of_protocol_2_is_not_taken_for_one_of_protocol_1_that_another_client_made() -> None:
+def test_an_end_of_protocol_2_does_not_match_an_earlier_end_of_protocol_1() -> None:
     """A client at epoch 5 is taken over by an older client at 6, which commits. The epoch alone would suggest that the
     first one repeats its commit."""
     driver = Driver(stored(TransactionState.EMPTY))

@@ -25,7 +25,7 @@ def listed(
     return [each.transactional_id for each in MACHINE.listings(wanted, START)]
 
 
-def test_without_filters_all_are_listed_with_their_producer_and_state() -> None:
+def test_without_filters_all_transactions_are_listed() -> None:
     wanted, unknown = read_filter([], [], -1, None)
 
     assert [tuple(each) for each in MACHINE.listings(wanted, START)] == [
@@ -36,12 +36,12 @@ def test_without_filters_all_are_listed_with_their_producer_and_state() -> None:
     assert unknown == []
 
 
-def test_by_state() -> None:
+def test_filtering_by_state() -> None:
     assert listed(["Ongoing", "CompleteAbort"]) == ["sales-2", "stock"]
     assert listed(["Dead", "PrepareEpochFence"]) == []
 
 
-def test_names_of_no_state_are_told_and_match_nothing() -> None:
+def test_unknown_states_are_reported_and_match_no_transaction() -> None:
     wanted, unknown = read_filter(["Ongoing", "ongoing", "ongoing", ""], [], -1, None)
 
     assert unknown == ["ongoing", ""]
@@ -49,7 +49,7 @@ def test_names_of_no_state_are_told_and_match_nothing() -> None:
     assert listed(["no such state"]) == []
 
 
-def test_by_producer_id() -> None:
+def test_filtering_by_producer_id() -> None:
     assert listed(producer_ids=[3, 1, 99]) == ["sales-1", "stock"]
 
 
@@ -58,26 +58,26 @@ def test_by_producer_id() -> None:
     [
         (0, ["sales-1", "sales-2", "stock"]),
         (9, ["sales-1", "sales-2", "stock"]),
-        # An id that has had no transaction passes, as in Kafka.
+        # An id that never had a transaction passes the filter, as in Kafka.
         (10, ["sales-1"]),
         (-5, ["sales-1", "sales-2", "stock"]),
     ],
 )
-def test_by_duration(duration_ms: int, ids: list[str]) -> None:
+def test_filtering_by_duration(duration_ms: int, ids: list[str]) -> None:
     assert listed(duration_ms=duration_ms) == ids
 
 
-def test_by_a_pattern_for_the_whole_id() -> None:
+def test_filtering_by_a_pattern_for_the_whole_id() -> None:
     assert listed(pattern="sales-.") == ["sales-1", "sales-2"]
     assert listed(pattern="sales") == []
     assert listed(pattern="") == ["sales-1", "sales-2", "stock"]
 
 
-def test_filters_add_up() -> None:
+def test_filters_are_combined_with_and() -> None:
     assert listed(["Empty", "Ongoing"], [2, 3], 5, "s.*") == ["sales-2"]
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     with pytest.raises(Refusal) as refusal:
         listed(pattern="(")
     assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

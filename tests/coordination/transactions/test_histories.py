@@ -37,7 +37,7 @@ from headwater.errors import ErrorCode, Refusal
 from headwater.ids import ProducerId, TopicName, TopicPartition, TransactionalId
 from tests.coordination.transactions.driver import ORDERS, TIMEOUT_MS, Driver, Settings, markers_in, stored
 
-# What a client tries again; after any other refusal it is at its end.
+# Codes on which a client retries; after any other refusal it gives up.
 RETRIED = (ErrorCode.CONCURRENT_TRANSACTIONS,)
 
 
@@ -47,7 +47,7 @@ SETTINGS = Settings(transactional_id_expiration_ms=3 * TIMEOUT_MS)
 
 class Fault(Enum):
     NONE = "none"
-    # The request is somewhere on its way,
+    # The request is in flight,
     HELD_BACK = "held back"
     # or it arrived and the answer did not;
     ANSWER_LOST = "answer lost"
@@ -73,7 +73,7 @@ class Client:
 @dataclass(eq=False)
 class Request:
     client: Client
-    # Of its client, by number.
+    # The number of its client.
     transaction: int
     kind: str
     producer: ProducerIdentity | None
@@ -95,7 +95,7 @@ class Histories(RuleBasedStateMachine):
         self.requests: list[Request] = []
         self.producer_ids = 10
         self.owners: dict[TopicPartition, tuple[Client, int]] = {}
-        # By what is on disk.
+        # State according to the events on disk.
         self.outcomes: dict[TopicPartition, bool] = {}
         self.told: dict[ProducerIdentity, Client] = {}
         first = stored(TransactionState.EMPTY, self.new_producer_id(), epoch)
@@ -150,7 +150,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(data=st.data(), fault=FAULTS)
     def deliver_late(self, data: st.DataObject, fault: Fault) -> None:
-        """Something that was sent at any time, whether it arrived before or not."""
+        """Delivers any earlier request, whether it arrived before or not."""
         late = [each for each in self.requests if self.may_be_late(each)]
         if late:
             self.deliver(data.draw(st.sampled_from(late)), fault)
@@ -274,7 +274,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def write_markers_again(self, data: st.DataObject) -> None:
-        """By a task that outlived the machine which began it, for one."""
+        """For example by a task that outlived the machine that started it."""
         if not self.past_markers:
             return
         markers = data.draw(st.sampled_from(self.past_markers))
@@ -284,7 +284,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def crash(self, data: st.DataObject) -> None:
-        """Of what was not yet confirmed a part may be on disk, though nobody was told of it."""
+        """A crash may keep any prefix of the unconfirmed events, though no client was told of them."""
         survived = data.draw(st.integers(0, len(self.unwritten)))
         self.to_disk(self.unwritten[:survived])
         self.past_markers += self.markers
@@ -308,7 +308,7 @@ class Histories(RuleBasedStateMachine):
         assert not decision.events or all(each.state in IDLE for each in machine.transactions.values())
         self.take(decision)
 
-    # -- what holds
+    # -- invariants
 
     @invariant()
     def a_transaction_that_is_open_has_a_deadline(self) -> None:

@@ -1,4 +1,4 @@
-"""Who gets a transactional id, under which producer id and epoch, and who is shut out by it."""
+"""InitProducerId: which client gets a transactional id, with which producer id and epoch, and which one is fenced."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def refused(driver: Driver, expected: ProducerIdentity | None = None, **fields: 
     return refusal.value.code
 
 
-def test_a_new_id_begins_with_the_producer_id_it_is_given() -> None:
+def test_a_new_id_begins_with_the_allocated_producer_id() -> None:
     driver = Driver()
 
     assert driver.init().result == producer(100, 0)
@@ -34,7 +34,7 @@ def test_a_new_id_begins_with_the_producer_id_it_is_given() -> None:
     assert driver.transaction.timeout_ms == TIMEOUT_MS
 
 
-def test_an_id_that_was_forgotten_is_given_to_a_client_that_says_who_it_was() -> None:
+def test_an_expired_id_is_granted_to_a_client_that_names_its_identity() -> None:
     assert Driver().init(producer(7, 5)).result == producer(100, 0)
 
 
@@ -46,7 +46,7 @@ def test_a_restarted_client_gets_the_next_epoch_and_its_own_time_out() -> None:
     assert driver.transaction.start_timestamp_ms == -1
 
 
-def test_taking_over_aborts_what_the_other_has_open_and_succeeds_once_that_is_done() -> None:
+def test_a_takeover_aborts_the_open_transaction_first() -> None:
     driver = Driver(stored(TransactionState.ONGOING))
 
     decision = driver.init()
@@ -61,7 +61,7 @@ def test_taking_over_aborts_what_the_other_has_open_and_succeeds_once_that_is_do
     assert driver.init().result == producer(7, 7)
 
 
-def test_a_client_that_asks_again_because_it_heard_no_answer_gets_the_same_answer() -> None:
+def test_a_repeated_request_gets_the_same_answer() -> None:
     driver = Driver(stored(TransactionState.COMPLETE_ABORT))
 
     assert driver.init(producer(7, 5)).result == producer(7, 6)
@@ -71,14 +71,14 @@ def test_a_client_that_asks_again_because_it_heard_no_answer_gets_the_same_answe
     assert refused(driver, producer(7, 5)) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_client_that_was_taken_over_does_not_come_back() -> None:
+def test_a_fenced_client_cannot_reinitialize() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     assert driver.init().result == producer(7, 6)
 
     assert refused(driver, producer(7, 5)) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_request_that_was_held_back_does_not_disturb_the_transaction_that_followed_it() -> None:
+def test_a_delayed_request_does_not_disturb_a_later_transaction() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.init(producer(7, 5))
     driver.add(producer(7, 6), A)
@@ -92,13 +92,13 @@ def test_a_request_that_was_held_back_does_not_disturb_the_transaction_that_foll
 
 
 @pytest.mark.parametrize("expected", [None, producer(7, EPOCH_OF_CLIENT_MAX)])
-def test_where_no_epoch_is_left_a_new_producer_id_follows(expected: ProducerIdentity | None) -> None:
+def test_after_the_last_epoch_a_new_producer_id_follows(expected: ProducerIdentity | None) -> None:
     driver = Driver(stored(TransactionState.COMPLETE_COMMIT, epoch=EPOCH_OF_CLIENT_MAX))
 
     assert driver.init(expected).result == producer(100, 0)
 
 
-def test_a_client_that_missed_its_new_producer_id_is_told_again() -> None:
+def test_a_client_that_missed_its_new_producer_id_gets_it_again() -> None:
     last = producer(7, EPOCH_OF_CLIENT_MAX)
     driver = Driver(stored(TransactionState.EMPTY, epoch=EPOCH_OF_CLIENT_MAX))
     driver.init(last)
@@ -109,7 +109,7 @@ def test_a_client_that_missed_its_new_producer_id_is_told_again() -> None:
     assert refused(driver, last) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_client_that_missed_the_last_epoch_is_told_again() -> None:
+def test_a_client_that_missed_the_last_epoch_gets_it_again() -> None:
     driver = Driver(stored(TransactionState.EMPTY, epoch=EPOCH_OF_CLIENT_MAX - 1))
     last = producer(7, EPOCH_OF_CLIENT_MAX)
 
@@ -117,7 +117,7 @@ def test_a_client_that_missed_the_last_epoch_is_told_again() -> None:
     assert driver.init(producer(7, EPOCH_OF_CLIENT_MAX - 1)).result == last
 
 
-def test_a_client_that_timed_out_in_the_last_epoch_goes_on_with_a_new_producer_id() -> None:
+def test_a_client_that_timed_out_in_the_last_epoch_continues_with_a_new_producer_id() -> None:
     last = producer(7, EPOCH_OF_CLIENT_MAX)
     driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_OF_CLIENT_MAX))
     driver.loaded()
@@ -130,7 +130,7 @@ def test_a_client_that_timed_out_in_the_last_epoch_goes_on_with_a_new_producer_i
     assert driver.init(last).result == producer(100, 0)
 
 
-def test_a_log_with_the_highest_epoch_of_all_is_survived() -> None:
+def test_a_stored_id_in_the_highest_epoch_can_be_initialized() -> None:
     driver = Driver(stored(TransactionState.ONGOING, epoch=EPOCH_MAX))
 
     driver.write_markers(driver.init())
@@ -139,12 +139,12 @@ def test_a_log_with_the_highest_epoch_of_all_is_survived() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
-def test_a_time_out_must_be_within_the_brokers(timeout_ms: int) -> None:
+def test_a_time_out_outside_the_bounds_is_refused(timeout_ms: int) -> None:
     assert refused(Driver(), timeout_ms=timeout_ms) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
 @pytest.mark.parametrize("timeout_ms", [1, 900_000])
-def test_both_bounds_of_the_time_out_are_within(timeout_ms: int) -> None:
+def test_time_outs_at_the_bounds_are_accepted(timeout_ms: int) -> None:
     assert Driver().init(timeout_ms=timeout_ms).result == producer(100, 0)
 
 
@@ -164,18 +164,18 @@ def test_an_empty_id_is_refused() -> None:
     assert refused(Driver(), transactional_id=TransactionalId("")) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_new_id_has_a_reasonable_length() -> None:
-    """Many long ones would fill the memory, and could not be forgotten together."""
+def test_a_new_id_beyond_the_length_limit_is_refused() -> None:
+    """Many long ids would fill the memory, and their tombstones would not fit into one batch."""
     driver = Driver()
     longest = TransactionalId("x" * 1000)
     driver.init(transactional_id=longest)
     assert refused(driver, transactional_id=TransactionalId(longest + "x")) is ErrorCode.INVALID_REQUEST
-    # One that Kafka took goes on.
+    # A longer id from Kafka's log continues to work.
     kept = stored(TransactionState.EMPTY)._replace(transactional_id=TransactionalId(longest + "x"))
     assert Driver(kept).init(transactional_id=kept.transactional_id).result == producer(7, 6)
 
 
-def test_only_so_many_ids_are_kept_and_known_ones_go_on() -> None:
+def test_the_number_of_ids_is_bounded_and_known_ones_continue() -> None:
     driver = Driver(settings=Settings(headwater_transactions_max=2))
     driver.init()
     driver.init(transactional_id=TransactionalId("second"))
@@ -185,7 +185,7 @@ def test_only_so_many_ids_are_kept_and_known_ones_go_on() -> None:
     assert list(driver.machine.transactions) == [ORDERS, "second"]
 
 
-def test_the_zombie_of_a_takeover_cannot_go_on() -> None:
+def test_a_zombie_is_fenced_after_a_takeover() -> None:
     driver = Driver(stored(TransactionState.ONGOING))
     driver.write_markers(driver.init())
     driver.init()

@@ -1,4 +1,4 @@
-"""Every command in every state of an id: what follows, or how it is refused. The table is the specification."""
+"""Every command in every state of an id: the next state, or the refusal. The table is the specification."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ STATES: dict[str, TransactionStored | None] = {
     "Dead": stored(TransactionState.DEAD),
 }
 
-# What a cell says: a state and the epoch in it (0 is that of a new producer id), with `!` where the client is told
+# A cell is: a state and the epoch in it (0 is that of a new producer id), with `!` where the client is told
 # CONCURRENT_TRANSACTIONS nevertheless; an error; `=` for a success that changes nothing; `gone` for an id forgotten.
 SHORT = {
     "E": "EMPTY",
@@ -147,7 +147,7 @@ def cells() -> list[tuple[str, str, str]]:
 
 
 def outcome(driver: Driver, run_command: Callable[[], object], before: TransactionStored | None) -> str:
-    """As a cell says it."""
+    """The outcome in the notation of a cell."""
     try:
         result = run_command()
     except Refusal as error:
@@ -173,7 +173,7 @@ def test_every_command_in_every_state(command: str, state: str, cell: str) -> No
     assert outcome(driver, lambda: run(driver, command, transaction), before) == cell
 
 
-def test_what_follows_a_state_is_in_the_table_of_followers() -> None:
+def test_every_reached_state_is_in_the_table_of_allowed_transitions() -> None:
     found: dict[TransactionState, set[TransactionState]] = {state: set() for state in FOLLOWERS}
     for _, state, cell in cells():
         before = STATES[state]
@@ -184,7 +184,7 @@ def test_what_follows_a_state_is_in_the_table_of_followers() -> None:
     assert {state: frozenset(followers) for state, followers in found.items()} == dict(FOLLOWERS)
 
 
-def test_a_change_is_stamped_with_its_time() -> None:
+def test_every_change_has_its_timestamp() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.advance(50)
     driver.add(NOW, A)
@@ -192,7 +192,7 @@ def test_a_change_is_stamped_with_its_time() -> None:
     assert driver.transaction.start_timestamp_ms == driver.transaction.update_timestamp_ms == START.wall_ms + 50
 
 
-def test_a_tombstone_and_a_dead_id_are_forgotten() -> None:
+def test_tombstones_and_dead_ids_are_forgotten() -> None:
     driver = Driver(stored(TransactionState.ONGOING))
     driver.loaded()
     driver.machine.apply(TransactionForgotten(ORDERS))

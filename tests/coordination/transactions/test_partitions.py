@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and its verify-only form: what belongs to a transaction."""
+"""AddPartitionsToTxn and its verify-only form: the partitions of a transaction."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from tests.coordination.transactions.driver import ORDERS, START, TIMEOUT_MS, A,
 CLIENT = producer(7, 5)
 
 
-def test_the_first_partition_begins_a_transaction_and_its_time() -> None:
+def test_the_first_partition_begins_a_transaction_and_its_time_out() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.advance(40)
 
@@ -22,7 +22,7 @@ def test_the_first_partition_begins_a_transaction_and_its_time() -> None:
     assert limit == TimeLimitSet(ORDERS, 40 + TIMEOUT_MS)
 
 
-def test_further_partitions_neither_begin_nor_prolong_it() -> None:
+def test_further_partitions_neither_restart_nor_extend_a_transaction() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.add(CLIENT, A)
     driver.advance(1_000)
@@ -35,14 +35,14 @@ def test_further_partitions_neither_begin_nor_prolong_it() -> None:
     assert driver.machine.next_deadline_ms() == TIMEOUT_MS
 
 
-def test_what_is_in_it_already_is_not_written_again() -> None:
+def test_adding_a_partition_again_creates_no_event() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.add(CLIENT, A, B)
 
     assert driver.add(CLIENT, B).events == []
 
 
-def test_transactions_of_one_epoch_differ_in_their_start_whatever_the_clock_does() -> None:
+def test_transactions_of_one_epoch_have_different_start_times_even_if_the_clock_stands_still() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     starts: list[int] = []
     for step_ms in (0, 0, -5_000, 0):
@@ -54,7 +54,7 @@ def test_transactions_of_one_epoch_differ_in_their_start_whatever_the_clock_does
     assert starts == [START.wall_ms + count for count in range(4)]
 
 
-def test_a_transaction_has_only_so_many_partitions() -> None:
+def test_the_number_of_partitions_of_a_transaction_is_bounded() -> None:
     driver = Driver(stored(TransactionState.EMPTY), settings=Settings(headwater_transaction_partitions_max=3))
     many = [TopicPartition(TopicName("t"), number) for number in range(4)]
     driver.add(CLIENT, *many[:3])
@@ -65,7 +65,7 @@ def test_a_transaction_has_only_so_many_partitions() -> None:
     driver.add(CLIENT, *many[:2])
 
 
-def test_all_transactions_together_have_only_so_many_partitions() -> None:
+def test_the_number_of_partitions_of_all_transactions_is_bounded() -> None:
     other = TransactionalId("other")
     driver = Driver(
         stored(TransactionState.EMPTY),
@@ -85,7 +85,7 @@ def test_all_transactions_together_have_only_so_many_partitions() -> None:
         driver.add(CLIENT, A)
 
 
-def test_each_partition_is_verified_by_itself() -> None:
+def test_each_partition_is_verified_separately() -> None:
     driver = Driver(stored(TransactionState.ONGOING))
 
     assert driver.verify(CLIENT, B, A) == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE]

@@ -1,4 +1,4 @@
-"""PublishBatch: which writers become visible, what is remembered, and what a replay, a zombie and a straggler get."""
+"""PublishBatch: the writers that become visible, the stored batch, and answers to replays, zombies and stragglers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -117,7 +117,7 @@ def test_a_request_whose_answer_was_lost_is_answered_again_whether_the_markers_a
     assert sink.states(FIRST) == [COMPLETE_COMMIT]
 
 
-def test_a_request_that_was_held_back_leaves_the_writers_of_the_next_batch_alone() -> None:
+def test_a_delayed_request_leaves_the_writers_of_the_next_batch_alone() -> None:
     sink = Sink()
     writer = sink.stage(FIRST)
     sink.write_markers(sink.publish(7, writer))
@@ -139,7 +139,7 @@ def test_an_older_batch_is_refused_and_says_what_to_do() -> None:
     assert sink.states(FIRST) == [ONGOING]
 
 
-def test_whatever_else_the_application_has_open_is_aborted_with_the_batch() -> None:
+def test_a_publication_aborts_the_applications_other_open_writers() -> None:
     """A speculative duplicate, and a task that failed: neither is named."""
     sink = Sink()
     winner, loser, other = sink.stage(SECOND), sink.stage(THIRD), sink.stage(staging_id("other", "0-0"))
@@ -233,7 +233,7 @@ def test_a_plain_end_by_a_writer_stays_possible_and_concerns_it_alone(is_commit:
     assert committed(sink.publish(0, other)) == {SECOND: True}
 
 
-def test_a_writer_whose_epochs_are_used_up_is_published_and_its_successor_has_another_producer_id() -> None:
+def test_a_writer_in_the_last_epoch_is_published_and_its_successor_has_another_producer_id() -> None:
     last = stored(ONGOING, epoch=EPOCH_OF_CLIENT_MAX, transactional_id=FIRST)
     sink = Sink(last)
     decision = sink.publish(0, StagedWriter(FIRST, ProducerIdentity(ProducerId(7), EPOCH_OF_CLIENT_MAX)))
@@ -267,7 +267,7 @@ def test_a_producer_that_uses_the_application_id_itself_is_not_disturbed() -> No
     ],
 )
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_a_request_that_contradicts_itself_is_refused(
+def test_a_contradictory_request_is_refused(
     application_id: str, batch_id: int, times: int, reason: str, is_commit: bool
 ) -> None:
     sink = Sink()
@@ -286,7 +286,7 @@ def test_the_number_of_writers_is_bounded() -> None:
     assert "headwater.publish.writers.max" in str(refusal)
 
 
-def test_an_application_takes_the_room_of_one_transactional_id() -> None:
+def test_an_application_counts_as_one_transactional_id() -> None:
     sink = Sink(settings=Settings(headwater_transactions_max=1))
     writer = sink.stage(FIRST)
 
@@ -294,7 +294,7 @@ def test_an_application_takes_the_room_of_one_transactional_id() -> None:
     assert committed(sink.publish(0, writer, is_commit=False)) == {FIRST: False}
 
 
-def test_what_is_stored_at_once_is_bounded_and_stragglers_that_do_not_fit_are_left_for_later() -> None:
+def test_the_events_of_one_decision_are_bounded_and_further_stragglers_wait() -> None:
     many = [TopicPartition(TopicName("topic"), number) for number in range(100)]
     sink = Sink(settings=Settings(transaction_state_log_segment_bytes=1500))
     writers = [sink.stage(each, *many) for each in (FIRST, SECOND, THIRD)]
@@ -333,7 +333,7 @@ def test_writers_that_end_or_are_forgotten_leave_nothing_in_the_index() -> None:
     assert (sink.machine.transactions, sink.machine._staging) == ({}, {})
 
 
-def test_tools_are_told_the_batch_that_was_published_last() -> None:
+def test_an_application_is_described_with_its_last_published_batch() -> None:
     sink = Sink()
     sink.publish(12, sink.stage(FIRST))
 

@@ -41,7 +41,7 @@ class Publishing(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.driver = Driver()
-        # What the broker has on disk, and what it ever had.
+        # The events on disk, and all events that ever were.
         self.log: list[TransactionStored] = []
         self.history: list[TransactionStored] = []
         self.markers: list[WriteMarkers] = []
@@ -73,7 +73,7 @@ class Publishing(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        """What was stored last of each id, in the order in which it was stored."""
+        """The last event of each id, in log order."""
         last = {event.transactional_id: event for event in self.log}
         self.log = [event for event in self.log if last[event.transactional_id] is event]
 
@@ -98,7 +98,7 @@ class Publishing(RuleBasedStateMachine):
 
     @rule(task=st.sampled_from(TASKS), attempt=st.sampled_from(ATTEMPTS), is_heard=st.booleans())
     def run_a_task(self, task: int, attempt: int, is_heard: bool) -> None:
-        """One that is not heard of again was killed after it had staged everything, or another was faster."""
+        """A task that is not named later was killed after it had staged everything, or a duplicate was faster."""
         machine, now = self.driver.machine, self.driver.now
         transactional_id = staging_id(APP, f"{task}-{attempt}")
         self.driver.new_producer_id += 1
@@ -106,7 +106,7 @@ class Publishing(RuleBasedStateMachine):
         try:
             decision = machine.decide_init(init, now)
         except Refusal:
-            # The transaction before is still being ended.
+            # The previous transaction has not ended yet.
             return
         self.take(decision)
         if not isinstance(decision.result, ProducerIdentity):
@@ -168,7 +168,7 @@ class Publishing(RuleBasedStateMachine):
         self.take(decision, survives=survives)
         return decision.result
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def each_row_of_a_published_batch_is_there_once(self) -> None:

@@ -1,4 +1,4 @@
-"""What time brings about, and what a machine that was rebuilt from its log does first."""
+"""Time-outs and expiry, and the first decisions of a machine rebuilt from its log."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_a_transaction_that_stays_open_is_aborted_after_its_time_out() -> None:
     assert driver.machine.next_deadline_ms() is None
 
 
-def test_one_that_has_ended_is_left_alone() -> None:
+def test_an_ended_transaction_does_not_time_out() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.add(CLIENT, A)
     driver.end(CLIENT, is_commit=True)
@@ -34,7 +34,7 @@ def test_one_that_has_ended_is_left_alone() -> None:
     assert driver.machine.next_deadline_ms() is None
 
 
-def test_several_time_out_in_the_order_of_their_deadlines() -> None:
+def test_transactions_time_out_in_the_order_of_their_deadlines() -> None:
     names = [TransactionalId(name) for name in ("late", "early")]
     driver = Driver(*(OPEN._replace(transactional_id=name) for name in names))
     for name, due_ms in zip(names, (200, 100), strict=True):
@@ -49,7 +49,7 @@ def test_several_time_out_in_the_order_of_their_deadlines() -> None:
     ("passed_ms", "left_ms"),
     [(0, TIMEOUT_MS), (20_000, TIMEOUT_MS - 20_000), (TIMEOUT_MS, 0), (10**9, 0), (-5_000, TIMEOUT_MS)],
 )
-def test_after_a_restart_what_is_left_of_its_time_goes_on(passed_ms: int, left_ms: int) -> None:
+def test_after_a_restart_a_transaction_has_the_rest_of_its_time_out(passed_ms: int, left_ms: int) -> None:
     driver = Driver(OPEN)
     driver.now = Now(START.wall_ms + passed_ms, 77)
     driver.loaded()
@@ -57,7 +57,7 @@ def test_after_a_restart_what_is_left_of_its_time_goes_on(passed_ms: int, left_m
     assert driver.machine.next_deadline_ms() == 77 + left_ms
 
 
-def test_after_a_restart_markers_are_written_for_whatever_was_decided() -> None:
+def test_after_a_restart_markers_of_decided_transactions_are_written() -> None:
     names = {state: TransactionalId(state.name) for state in TransactionState}
     driver = Driver(*(stored(state)._replace(transactional_id=name) for state, name in names.items()))
 
@@ -81,7 +81,7 @@ def test_markers_written_twice_complete_a_transaction_once() -> None:
     assert driver.written(markers).events == []
 
 
-def test_ids_that_nobody_uses_are_forgotten_unless_a_transaction_is_open() -> None:
+def test_unused_ids_expire_unless_a_transaction_is_open() -> None:
     names = {state: TransactionalId(state.name) for state in TransactionState if state is not TransactionState.DEAD}
     driver = Driver(*(stored(state)._replace(transactional_id=name) for state, name in names.items()))
     driver.advance(driver.settings.transactional_id_expiration_ms - 6)
@@ -95,7 +95,7 @@ def test_ids_that_nobody_uses_are_forgotten_unless_a_transaction_is_open() -> No
     assert len(driver.machine.transactions) == 4
 
 
-def test_an_id_that_was_used_meanwhile_stays() -> None:
+def test_an_id_used_before_its_expiry_stays() -> None:
     driver = Driver(stored(TransactionState.EMPTY))
     driver.advance(driver.settings.transactional_id_expiration_ms - 6)
     driver.init()

@@ -44,7 +44,7 @@ def holding(**partitions: set[int]) -> Assignment:
 
 
 def settled(members: Members, targets: Targets) -> list[MemberSubscription]:
-    """The members once the targets have been stored."""
+    """The members after the targets have been stored."""
     return [member._replace(assigned=targets[member.member_id]) for member in members]
 
 
@@ -66,7 +66,7 @@ def near_count(members: Members, known: Topics, targets: Targets) -> int:
 
 
 def blind(known: Topics) -> Topics:
-    """The same topics, with nothing known about racks."""
+    """The same topics without racks."""
     return {topic_id: topic._replace(racks=()) for topic_id, topic in known.items()}
 
 
@@ -74,7 +74,7 @@ def blind(known: Topics) -> Topics:
 def groups(
     draw: st.DrawFn, *, is_homogeneous: bool = False, has_racks: bool = False
 ) -> tuple[list[MemberSubscription], dict[TopicId, SubscribedTopic]]:
-    """Any group, among it such as have targets that no longer fit: gone topics, two owners, partitions out of range.
+    """Any group, including ones with outdated targets: deleted topics, partitions with two owners or out of range.
 
     Sets are drawn as the bits of one number, because drawing them element by element takes most of a test's time.
     """
@@ -119,8 +119,8 @@ def _number_of(bit_count: int) -> st.SearchStrategy[int]:
 
 
 _subscriptions = _number_of(len(IDS)).map(lambda bits: frozenset(IDS[number] for number in _chosen(bits, len(IDS))))
-# Few of the bits are set, so that members do not all claim the same.
+# Few bits are set, so that members do not all claim the same partitions.
 _assignments = st.tuples(_number_of(88), _number_of(88)).map(lambda bits: _assigned(bits[0] & bits[1] & bits[0] >> 7))
 _members = st.tuples(st.booleans(), st.sampled_from([None, "nowhere", *RACKS]), _subscriptions, _assignments)
-# Of a topic: how many partitions it has, and where.
+# Topics: the number of partitions, and their racks.
 _topics = st.tuples(st.integers(0, 9), st.just(0) | _number_of(9 * len(RACKS)))

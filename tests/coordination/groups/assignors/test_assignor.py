@@ -1,4 +1,4 @@
-"""What is true of every assignor, whatever the group."""
+"""Properties of every assignor."""
 
 from random import Random
 
@@ -28,7 +28,7 @@ from tests.coordination.groups.assignors.groups import (
 every_assignor = pytest.mark.parametrize("name", ASSIGNORS)
 
 
-def test_the_assignors_go_by_the_names_that_kafka_gives_them_and_the_first_is_the_default() -> None:
+def test_the_assignors_have_kafkas_names_and_order() -> None:
     assert list(ASSIGNORS.items()) == [("uniform", assign_uniform), ("range", assign_range)]
 
 
@@ -38,14 +38,14 @@ def test_a_group_without_members_has_no_targets(name: str) -> None:
 
 
 @every_assignor
-def test_members_that_subscribe_to_nothing_that_exists_have_empty_targets(name: str) -> None:
+def test_members_that_subscribe_only_to_unknown_topics_have_empty_targets(name: str) -> None:
     had = holding(users={0})
 
     assert assign(name, [member("a", USERS, assigned=had), member("b")], topics((ORDERS, 3))) == {"a": {}, "b": {}}
 
 
 @every_assignor
-def test_a_member_without_a_subscription_does_not_keep_the_others_from_being_even(name: str) -> None:
+def test_a_member_without_a_subscription_does_not_unbalance_the_others(name: str) -> None:
     group = [member("a", ORDERS), member("b"), member("c", ORDERS)]
 
     assert assign(name, group, topics((ORDERS, 2))) == {"a": holding(orders={0}), "b": {}, "c": holding(orders={1})}
@@ -81,7 +81,7 @@ def test_each_partition_goes_to_one_subscriber_if_there_are_any(name: str, group
 
 @every_assignor
 @given(group=groups(has_racks=True) | groups(is_homogeneous=True), random=st.randoms(use_true_random=False))
-def test_the_order_in_which_things_are_listed_does_not_matter(
+def test_the_order_of_members_and_topics_does_not_matter(
     name: str, group: tuple[Members, Topics], random: Random
 ) -> None:
     members, known = group
@@ -106,7 +106,7 @@ def test_assigning_again_moves_nothing(name: str, group: tuple[Members, Topics])
 
 @every_assignor
 @given(group=groups(has_racks=True) | groups(is_homogeneous=True, has_racks=True))
-def test_racks_bring_partitions_nearer_and_change_nobodys_count(name: str, group: tuple[Members, Topics]) -> None:
+def test_racks_bring_partitions_nearer_and_change_no_members_count(name: str, group: tuple[Members, Topics]) -> None:
     members, known = group
     targets = assign(name, members, known)
     rack_blind = assign(name, members, blind(known))

@@ -85,7 +85,7 @@ def test_a_restart_of_static_members_moves_nothing() -> None:
     assert [new[each.member_id] for each in after] == [old[each.member_id] for each in before]
 
 
-def test_partitions_trade_places_to_be_near_and_stay_with_those_that_they_are_joined_with() -> None:
+def test_racks_are_honoured_and_co_partitioned_partitions_stay_together() -> None:
     group = [member("a", ORDERS, USERS, rack_id="east"), member("b", ORDERS, USERS, rack_id="west")]
     known = {
         ORDERS: racked(ORDERS, "west", "east", "west", "east"),
@@ -119,7 +119,7 @@ def test_equal_partitions_of_topics_with_equal_subscribers_go_to_one_member(grou
 
 
 @given(groups())
-def test_the_partitions_of_a_topic_are_cut_into_runs_of_even_length(group: tuple[Members, Topics]) -> None:
+def test_the_partitions_of_a_topic_are_split_into_even_runs(group: tuple[Members, Topics]) -> None:
     members, known = group
     targets = assign("range", members, known)
     for topic in known.values():

@@ -149,7 +149,7 @@ def test_members_that_subscribe_alike_differ_by_one_partition_at_most(group: tup
 
 
 def assert_no_move_helps(members: Members, targets: Targets) -> None:
-    """No partition could go to a subscriber that has at least two fewer."""
+    """Whether no partition could move to a subscriber that has at least two fewer."""
     for giver in members:
         for taker in members:
             if taker.topic_ids & targets[giver.member_id].keys():
@@ -157,7 +157,7 @@ def assert_no_move_helps(members: Members, targets: Targets) -> None:
 
 
 @given(groups(has_racks=True))
-def test_members_that_subscribe_differently_are_as_even_as_moves_can_make_them(group: tuple[Members, Topics]) -> None:
+def test_members_that_subscribe_differently_are_as_even_as_single_moves_allow(group: tuple[Members, Topics]) -> None:
     members, known = group
 
     assert_no_move_helps(members, assign("uniform", members, known))
@@ -181,9 +181,7 @@ def test_members_that_subscribe_alike_keep_all_that_balance_allows(group: tuple[
 
 
 @given(groups(is_homogeneous=True), st.sampled_from("ijkl"))
-def test_a_member_that_joins_takes_from_others_and_nobody_else_does(
-    group: tuple[Members, Topics], new_member_id: str
-) -> None:
+def test_only_a_joining_member_gains_partitions(group: tuple[Members, Topics], new_member_id: str) -> None:
     members, known = group
     members = settled(members, assign("uniform", members, known))
 
@@ -193,7 +191,7 @@ def test_a_member_that_joins_takes_from_others_and_nobody_else_does(
 
 
 @given(groups(is_homogeneous=True))
-def test_a_member_that_leaves_moves_its_own_partitions_alone(group: tuple[Members, Topics]) -> None:
+def test_only_the_partitions_of_a_leaving_member_move(group: tuple[Members, Topics]) -> None:
     members, known = group
     _, *remaining = settled(members, assign("uniform", members, known))
 
@@ -216,8 +214,8 @@ def test_a_group_stays_balanced_while_members_come_and_go(group: tuple[Members, 
         assert_no_move_helps(members, targets)
 
 
-def test_a_long_chain_of_subscriptions_ends_off_balance_rather_than_late() -> None:
-    """Each member shares a topic with the next, and so passes on what it got, one round after the other."""
+def test_a_long_chain_of_subscriptions_ends_unbalanced_within_bounded_work() -> None:
+    """Each member shares a topic with the next, so that a surplus moves along the chain one round at a time."""
     ids = [TopicId(UUID(int=number)) for number in range(40)]
     known = topics(*((topic_id, 200) for topic_id in ids[:-1]), (ids[-1], 1200))
     members = [
@@ -235,7 +233,7 @@ def test_a_long_chain_of_subscriptions_ends_off_balance_rather_than_late() -> No
 # -- racks
 
 
-def test_partitions_go_to_members_near_them() -> None:
+def test_partitions_go_to_members_in_their_rack() -> None:
     group = [member("a", ORDERS, rack_id="east"), member("b", ORDERS, rack_id="west"), member("c", ORDERS)]
     known = {ORDERS: racked(ORDERS, "west", "east", "north", "west", "east", "north")}
 
@@ -256,7 +254,7 @@ def test_a_partition_that_is_near_stays_where_it_is() -> None:
     assert assign("uniform", group, known) == {each.member_id: each.assigned for each in group}
 
 
-def test_of_two_partitions_that_are_as_far_the_one_that_moves_anyway_is_traded() -> None:
+def test_of_two_equally_distant_partitions_the_one_that_moves_anyway_is_traded() -> None:
     group = [
         member("a", ORDERS, rack_id="east", assigned=holding(orders={0})),
         member("b", ORDERS, rack_id="west", assigned=holding(orders={2})),

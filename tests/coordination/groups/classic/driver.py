@@ -1,4 +1,4 @@
-"""Drives one classic group as its shard does: decides, applies, keeps the log, gives out tickets, moves time by hand.
+"""Drives one classic group as its shard does: decides, applies, keeps the log, issues tickets, advances a manual clock.
 
 Every decision is checked to leave the group as it was, and every ticket to be answered once.
 """
@@ -136,7 +136,7 @@ class ClassicDriver:
             )
         )
 
-    # -- what tests begin with
+    # -- initial states
 
     def stable(
         self, *member_ids: str, static: Iterable[str] = (), offers: Sequence[SupportedProtocol] = RANGE
@@ -177,7 +177,7 @@ class ClassicDriver:
         return [str(member_id) for member_id in self.group.roster.members]
 
     def advance(self, milliseconds: int) -> None:
-        """Lets time pass, and does at its time what is due."""
+        """Advances the clock, and processes each deadline when it is due."""
         target_ms = self.now_ms + milliseconds
         while (due_ms := self.deadlines.next_ms()) is not None and due_ms <= target_ms:
             self.now_ms = max(self.now_ms, due_ms)
@@ -189,7 +189,7 @@ class ClassicDriver:
         self.now_ms = target_ms
 
     def reload(self, events: Iterable[ClassicRosterEvent] | None = None) -> "ClassicDriver":
-        """Another driver, whose group knows what is in the log and no more."""
+        """Another driver, whose group is rebuilt from the log alone."""
         other = ClassicDriver()
         other.config, other.now_ms = self.config, self.now_ms
         other.group = ClassicGroup(GROUP, other.config, other.deadlines)

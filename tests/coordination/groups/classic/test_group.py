@@ -1,4 +1,4 @@
-"""What else a classic group is asked: who may commit, which topics it needs, how it looks, what its log says of it."""
+"""Queries to a classic group: permission to commit, subscribed topics, its description, and its return from the log."""
 
 import pytest
 
@@ -24,7 +24,7 @@ ORDERS, USERS = TopicName("orders"), TopicName("users")
 
 
 @pytest.mark.parametrize("is_transactional", [False, True])
-def test_whoever_needs_no_group_may_commit_while_it_is_empty(is_transactional: bool) -> None:
+def test_commits_without_a_member_are_accepted_while_the_group_is_empty(is_transactional: bool) -> None:
     driver = ClassicDriver()
     driver.commit(NO_MEMBER, NO_GENERATION, is_transactional=is_transactional)
     driver.commit("anyone", NO_GENERATION, is_transactional=is_transactional)
@@ -33,7 +33,7 @@ def test_whoever_needs_no_group_may_commit_while_it_is_empty(is_transactional: b
     driver.commit(NO_MEMBER, NO_GENERATION, is_transactional=is_transactional)
 
 
-def test_whoever_is_no_member_may_not_commit_while_there_are_members() -> None:
+def test_commits_without_a_member_are_refused_while_there_are_members() -> None:
     driver = ClassicDriver().stable("ann")
 
     with pytest.raises(Refusal, match="once they have left") as refusal:
@@ -103,7 +103,7 @@ def test_a_commit_keeps_the_session_as_a_heartbeat_does() -> None:
 # -- topics
 
 
-def test_a_group_is_subscribed_to_what_its_last_generation_was() -> None:
+def test_a_group_keeps_the_subscription_of_its_last_generation() -> None:
     driver = ClassicDriver()
     assert not driver.group.is_subscribed_to(ORDERS), "nobody has ever joined"
     driver.join(new_id="ann", offers=protocols("range", topics=["orders"]))
@@ -131,7 +131,7 @@ def test_consumers_whose_subscription_cannot_be_read_may_need_any_topic() -> Non
     assert driver.group.expiry_rule() is None
 
 
-def test_members_that_are_no_consumers_have_no_topics_and_let_nobody_delete_offsets() -> None:
+def test_members_of_another_protocol_type_have_no_topics_and_block_offset_deletion() -> None:
     driver = ClassicDriver()
     driver.group.check_offsets_deletable()
     driver.join(new_id="ann", protocol_type="connect", offers=protocols("eager"))
@@ -152,7 +152,7 @@ def test_offsets_of_consumers_may_be_deleted_topic_by_topic() -> None:
     ClassicDriver().stable("ann").group.check_offsets_deletable()
 
 
-def test_how_old_offsets_are_depends_on_what_the_group_is_doing() -> None:
+def test_the_expiry_rule_of_offsets_depends_on_the_state_of_the_group() -> None:
     driver = ClassicDriver()
     assert driver.group.expiry_rule() == ExpiryRule(), "nobody has ever joined: each from its commit"
     driver.completing("ann")
@@ -171,7 +171,7 @@ def test_how_old_offsets_are_depends_on_what_the_group_is_doing() -> None:
 # -- descriptions
 
 
-def test_a_stable_group_shows_what_its_members_have() -> None:
+def test_a_stable_group_is_described_with_its_assignments() -> None:
     driver = ClassicDriver().stable("ann", static=["ann"])
 
     metadata = RANGE[0].metadata
@@ -179,7 +179,7 @@ def test_a_stable_group_shows_what_its_members_have() -> None:
     assert driver.group.describe() == ClassicDescription(GROUP, GroupState.STABLE, "consumer", "range", [member])
 
 
-def test_a_group_that_is_not_stable_shows_only_who_is_in_it() -> None:
+def test_a_group_that_is_not_stable_is_described_without_assignments() -> None:
     driver = ClassicDriver()
     assert driver.group.describe() == ClassicDescription(GROUP, GroupState.EMPTY, "", "", [])
     driver.completing("ann")
@@ -192,7 +192,7 @@ def test_a_group_that_is_not_stable_shows_only_who_is_in_it() -> None:
 # -- the log
 
 
-def test_a_group_that_is_loaded_again_goes_on_where_it_was() -> None:
+def test_a_reloaded_group_continues_with_its_last_generation() -> None:
     driver = ClassicDriver().stable("ann", "bob", static=["bob"])
 
     loaded = driver.reload()
@@ -208,7 +208,7 @@ def test_a_group_that_is_loaded_again_goes_on_where_it_was() -> None:
     assert loaded.state is GroupState.EMPTY, "their sessions began anew"
 
 
-def test_a_rebalance_that_was_going_on_is_forgotten() -> None:
+def test_a_reload_forgets_an_unfinished_rebalance() -> None:
     driver = ClassicDriver().stable("ann")
     driver.join(new_id="bob")
     driver.join("ann")
@@ -219,7 +219,7 @@ def test_a_rebalance_that_was_going_on_is_forgotten() -> None:
     assert (loaded.state, loaded.generation, loaded.members) == (GroupState.STABLE, 1, ["ann"])
 
 
-def test_protocols_that_the_log_does_not_tell_of_are_kept_by_those_that_know_them() -> None:
+def test_a_reload_keeps_only_the_selected_protocol_of_the_members() -> None:
     driver = ClassicDriver().stable("ann", "bob", offers=protocols("range", "sticky"))
 
     assert driver.joined[driver.join("bob", offers=protocols("range", "sticky"))].generation == 1
@@ -234,7 +234,7 @@ def stored(*members: StoredMember, leader: str | None, protocol: str | None = "r
     )
 
 
-def test_a_generation_without_a_leader_is_followed_by_another() -> None:
+def test_a_reloaded_generation_without_a_leader_begins_a_rebalance() -> None:
     ann = StoredMember(MemberId("ann"), None, "c", "/h", SESSION_MS, SESSION_MS, RANGE[0].metadata, b"1")
 
     loaded = ClassicDriver().reload([stored(ann, leader=None)])
@@ -242,7 +242,7 @@ def test_a_generation_without_a_leader_is_followed_by_another() -> None:
     assert loaded.group.state is GroupState.PREPARING_REBALANCE
 
 
-def test_records_of_old_brokers_are_understood() -> None:
+def test_records_without_a_rebalance_time_out_are_read() -> None:
     ann = StoredMember(MemberId("ann"), None, "c", "/h", -1, SESSION_MS, RANGE[0].metadata, b"1")
 
     loaded = ClassicDriver().reload([stored(ann, leader="ann")])
@@ -253,14 +253,14 @@ def test_records_of_old_brokers_are_understood() -> None:
     assert loaded.generation == 8
 
 
-def test_an_empty_group_without_a_time_counts_the_age_of_offsets_from_their_commits() -> None:
+def test_offsets_of_an_empty_group_without_a_time_expire_by_their_commits() -> None:
     loaded = ClassicDriver().reload([stored(leader=None, protocol=None)])
 
     assert loaded.state is GroupState.EMPTY
     assert loaded.group.expiry_rule() == ExpiryRule()
 
 
-def test_members_whose_protocol_the_log_does_not_tell_may_need_any_topic() -> None:
+def test_members_without_a_stored_protocol_may_need_any_topic() -> None:
     ann = StoredMember(MemberId("ann"), None, "c", "/h", REBALANCE_MS, SESSION_MS, b"", b"")
 
     loaded = ClassicDriver().reload([stored(ann, leader="ann", protocol=None)])

@@ -1,4 +1,4 @@
-"""How many members a classic group takes in, and which."""
+"""The size limit of a classic group."""
 
 from headwater.coordination.groups.classic.commands import JoinResult
 from headwater.coordination.groups.terms import NO_MEMBER, GroupState
@@ -17,7 +17,7 @@ def test_a_full_group_refuses_newcomers_and_keeps_its_members() -> None:
     assert driver.state is GroupState.STABLE
 
 
-def test_while_joining_those_that_come_first_are_in() -> None:
+def test_during_a_rebalance_the_first_to_join_are_accepted() -> None:
     driver = ClassicDriver(max_size=2)
     ann, bob, cid = (driver.join(new_id=name) for name in ("ann", "bob", "cid"))
     again = driver.join("ann")
@@ -29,7 +29,7 @@ def test_while_joining_those_that_come_first_are_in() -> None:
     assert driver.joined[again].error is driver.joined[bob].error is ErrorCode.NONE
 
 
-def test_an_id_that_was_given_out_does_not_make_room_in_a_full_group() -> None:
+def test_a_pending_member_id_does_not_make_room_in_a_full_group() -> None:
     driver = ClassicDriver(max_size=2).stable("ann")
     driver.join(new_id="cid", needs_id=True)
     driver.join(new_id="bob")
@@ -41,7 +41,7 @@ def test_an_id_that_was_given_out_does_not_make_room_in_a_full_group() -> None:
     assert driver.state is GroupState.COMPLETING_REBALANCE, "cid is not waited for any more"
 
 
-def test_a_group_from_a_larger_limit_shrinks_to_those_that_join_first() -> None:
+def test_a_group_above_a_lowered_limit_shrinks_to_the_first_to_rejoin() -> None:
     driver = ClassicDriver().stable("ann", "bob", "cid", "dan")
     driver.config = ClassicDriver(max_size=2).config
 

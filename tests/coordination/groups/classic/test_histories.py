@@ -1,4 +1,4 @@
-"""Random histories of a classic group, with restarts: what holds at every step, and that nobody waits for ever."""
+"""Random histories of a classic group, with restarts: invariants at every step, and every request is answered."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ instances = st.sampled_from([None, None, "one", "two"])
 picks = st.integers(min_value=0, max_value=20)
 
 
-# Steps that would only be refused teach little.
+# Skip steps that would only be refused.
 with_members = precondition(lambda machine: bool(machine.driver.members))
 
 
@@ -64,15 +64,15 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.driver = ClassicDriver(max_size=4)
-        # Every id that a client was ever told, and the name under which it is the same client after a restart.
+        # Every member id that a client ever got, with the instance id that it keeps over restarts.
         self.names: dict[str, str] = {}
         # Requests since the last restart that were not refused; of syncs also the generation, and who asked.
         self.accepted: list[Ticket] = []
         self.asked_in: dict[Ticket, tuple[int, str]] = {}
-        # Who was given which share of a generation.
+        # The assignment that each member got in each generation.
         self.owners: dict[tuple[int, bytes], set[str]] = {}
 
-    # -- what clients do
+    # -- clients
 
     @rule(instance=instances, needs_id=st.booleans(), wishes=wishes_of_any_kind)
     def join(self, instance: str | None, needs_id: bool, wishes: Wishes) -> None:
@@ -105,7 +105,7 @@ class Histories(RuleBasedStateMachine):
     @with_members
     @rule()
     def settle(self) -> None:
-        """Everyone behaves."""
+        """From now on every client joins, syncs and sends heartbeats in time."""
         self.join_everyone()
         self.time_passes(INITIAL_DELAY_MS)
         self.sync_everyone("last")
@@ -160,13 +160,13 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         before, self.driver = self.driver, self.driver.reload()
-        # What waited has lost its connection.
+        # Waiting requests have lost their connections.
         self.driver.issued = before.issued
         self.accepted.clear()
         self.asked_in.clear()
 
     def _pick(self, pick: int) -> str:
-        """Mostly members, sometimes one that is gone or never was."""
+        """Mostly a current member id, sometimes a former or unknown one."""
         known = [*self.driver.members, *self.names, "stranger"]
         return known[pick % len(known)]
 
@@ -184,7 +184,7 @@ class Histories(RuleBasedStateMachine):
                 raise
             return None
 
-    # -- what holds
+    # -- invariants
 
     @invariant()
     def a_generation_has_one_leader(self) -> None:

@@ -1,4 +1,4 @@
-"""JoinGroup of classic groups: who may join, when a rebalance begins and ends, who leads and by which protocol."""
+"""JoinGroup of classic groups: permission to join, beginning and end of a rebalance, choice of leader and protocol."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.coordination.groups.classic.driver import (
     protocols,
 )
 
-# -- what is refused without a look at the group
+# -- refusals that do not depend on the group
 
 
 @pytest.mark.parametrize("session_ms", [0, 5_999, 1_800_001])
@@ -42,7 +42,7 @@ def test_protocols_that_are_too_large_together_are_refused() -> None:
 # -- member ids
 
 
-def test_a_dynamic_member_without_id_is_given_one_to_join_with() -> None:
+def test_a_dynamic_member_without_id_gets_one_to_join_with() -> None:
     driver = ClassicDriver()
 
     asked = driver.join(new_id="ann", needs_id=True)
@@ -53,7 +53,7 @@ def test_a_dynamic_member_without_id_is_given_one_to_join_with() -> None:
     assert driver.members == ["ann"]
 
 
-def test_an_id_that_nobody_joins_with_is_forgotten_when_its_session_would_end() -> None:
+def test_a_pending_id_expires_after_its_session_time_out() -> None:
     driver = ClassicDriver()
     driver.join(new_id="ann", needs_id=True)
 
@@ -65,7 +65,7 @@ def test_an_id_that_nobody_joins_with_is_forgotten_when_its_session_would_end() 
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_gives_out_only_so_many_ids_that_nobody_uses() -> None:
+def test_the_number_of_pending_ids_is_bounded() -> None:
     driver = ClassicDriver()
     for number in range(AWAITED_MAX):
         driver.group.apply(MemberAwaited(GROUP, MemberId(f"m{number}"), SESSION_MS))
@@ -78,7 +78,7 @@ def test_a_group_gives_out_only_so_many_ids_that_nobody_uses() -> None:
     driver.join(new_id="ann", needs_id=True)
 
 
-def test_an_id_that_was_given_out_cannot_be_used_by_a_static_member() -> None:
+def test_a_static_member_cannot_join_with_a_pending_id() -> None:
     driver = ClassicDriver()
     driver.join(new_id="ann", needs_id=True)
 
@@ -89,7 +89,7 @@ def test_an_id_that_was_given_out_cannot_be_used_by_a_static_member() -> None:
 
 
 @pytest.mark.parametrize("member_ids", [(), ("ann",)])
-def test_a_member_that_is_not_known_is_told_so(member_ids: tuple[str, ...]) -> None:
+def test_an_unknown_member_is_refused(member_ids: tuple[str, ...]) -> None:
     driver = ClassicDriver()
     if member_ids:
         driver.stable(*member_ids)
@@ -100,7 +100,7 @@ def test_a_member_that_is_not_known_is_told_so(member_ids: tuple[str, ...]) -> N
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_rebalance_waits_for_those_that_were_given_an_id() -> None:
+def test_the_rebalance_waits_for_pending_members() -> None:
     driver = ClassicDriver().stable("ann")
     driver.join(new_id="bob", needs_id=True)
     ann = driver.join("ann")
@@ -111,7 +111,7 @@ def test_the_rebalance_waits_for_those_that_were_given_an_id() -> None:
     assert driver.joined[ann].generation == driver.joined[bob].generation == 2
 
 
-def test_the_rebalance_goes_on_when_an_expected_member_does_not_come() -> None:
+def test_the_rebalance_ends_when_a_pending_member_expires() -> None:
     driver = ClassicDriver().stable("ann")
     driver.join(new_id="bob", needs_id=True)
     ann = driver.join("ann")
@@ -128,9 +128,7 @@ def test_the_rebalance_goes_on_when_an_expected_member_does_not_come() -> None:
     ("protocol_type", "offers"),
     [("", RANGE), ("consumer", []), ("connect", RANGE), ("consumer", protocols("sticky"))],
 )
-def test_a_protocol_that_the_group_does_not_share_is_refused(
-    protocol_type: str, offers: list[SupportedProtocol]
-) -> None:
+def test_a_join_without_a_common_protocol_is_refused(protocol_type: str, offers: list[SupportedProtocol]) -> None:
     for member_id in (NO_MEMBER, "ann"):
         with pytest.raises(Refusal) as refusal:
             ClassicDriver().stable("ann", "bob").join(member_id, protocol_type=protocol_type, offers=offers)
@@ -138,14 +136,14 @@ def test_a_protocol_that_the_group_does_not_share_is_refused(
 
 
 @pytest.mark.parametrize(("protocol_type", "offers"), [("", RANGE), ("consumer", [])])
-def test_an_empty_group_needs_a_protocol(protocol_type: str, offers: list[SupportedProtocol]) -> None:
+def test_a_first_member_without_protocols_is_refused(protocol_type: str, offers: list[SupportedProtocol]) -> None:
     with pytest.raises(Refusal) as refusal:
         ClassicDriver().join(protocol_type=protocol_type, offers=offers)
 
     assert refusal.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_an_empty_group_may_take_up_another_protocol_type() -> None:
+def test_an_empty_group_may_change_its_protocol_type() -> None:
     driver = ClassicDriver().stable("ann")
     driver.leave("ann")
 
@@ -154,7 +152,7 @@ def test_an_empty_group_may_take_up_another_protocol_type() -> None:
     assert driver.group.protocol_type == "connect"
 
 
-def test_of_the_protocols_that_all_know_the_one_most_like_best_is_selected() -> None:
+def test_the_common_protocol_with_the_most_votes_is_selected() -> None:
     driver = ClassicDriver()
     driver.join(new_id="ann", offers=protocols("best-of-ann", "range", "sticky"))
     driver.join(new_id="bob", offers=protocols("sticky", "range"))
@@ -165,7 +163,7 @@ def test_of_the_protocols_that_all_know_the_one_most_like_best_is_selected() -> 
     assert driver.joined[cid].protocol == "sticky"
 
 
-def test_a_protocol_that_is_named_twice_counts_once() -> None:
+def test_a_protocol_named_twice_by_a_member_counts_once() -> None:
     driver = ClassicDriver()
     driver.join(new_id="ann", offers=[*protocols("sticky", topics=["a"]), *protocols("sticky", topics=["b"]), *RANGE])
     driver.join(new_id="bob", offers=RANGE)
@@ -179,7 +177,7 @@ def test_a_protocol_that_is_named_twice_counts_once() -> None:
     )
 
 
-def test_protocols_that_nobody_knows_any_more_are_forgotten() -> None:
+def test_protocols_that_no_member_supports_any_more_are_forgotten() -> None:
     driver = ClassicDriver().stable("ann", "bob")
 
     for round_ in range(5):
@@ -213,7 +211,7 @@ def test_the_first_rebalance_waits_for_more_members_and_begins_a_generation() ->
     )
 
 
-def test_the_first_rebalance_is_prolonged_while_members_keep_coming() -> None:
+def test_the_first_rebalance_is_prolonged_while_members_join() -> None:
     driver = ClassicDriver()
     ann = driver.join(new_id="ann")
     driver.advance(INITIAL_DELAY_MS - 1)
@@ -228,7 +226,7 @@ def test_the_first_rebalance_is_prolonged_while_members_keep_coming() -> None:
     assert driver.joined[bob].leader == "ann"
 
 
-def test_the_first_rebalance_ends_with_the_rebalance_time_out_however_many_come() -> None:
+def test_the_first_rebalance_is_not_prolonged_beyond_the_rebalance_time_out() -> None:
     driver = ClassicDriver()
     ann = driver.join(new_id="ann", rebalance_ms=10_000)
     for second in range(9):
@@ -261,7 +259,7 @@ def test_without_an_initial_delay_a_group_begins_at_once() -> None:
     assert driver.joined[ann].generation == 1
 
 
-def test_a_group_that_all_have_left_before_it_began_is_empty_after_the_delay() -> None:
+def test_a_group_left_by_all_members_during_the_initial_delay_ends_empty() -> None:
     driver = ClassicDriver()
     ann = driver.join(new_id="ann")
     driver.leave("ann")
@@ -277,7 +275,7 @@ def test_a_group_that_all_have_left_before_it_began_is_empty_after_the_delay() -
 # -- joining again
 
 
-def test_an_unchanged_member_that_joins_again_before_the_assignment_is_told_the_generation() -> None:
+def test_an_unchanged_member_that_rejoins_before_the_assignment_gets_the_generation() -> None:
     driver = ClassicDriver().completing("ann", "bob")
 
     ann, bob = driver.join("ann"), driver.join("bob")
@@ -288,7 +286,7 @@ def test_an_unchanged_member_that_joins_again_before_the_assignment_is_told_the_
     assert driver.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_a_changed_member_that_joins_again_before_the_assignment_begins_a_rebalance() -> None:
+def test_a_changed_member_that_rejoins_before_the_assignment_begins_a_rebalance() -> None:
     driver = ClassicDriver().completing("ann", "bob")
     syncing = driver.sync("bob")
 
@@ -302,7 +300,7 @@ def test_a_changed_member_that_joins_again_before_the_assignment_begins_a_rebala
     assert driver.is_waiting(bob), "it waits, so it cannot be lost"
 
 
-def test_an_unchanged_follower_of_a_stable_group_is_told_the_generation() -> None:
+def test_an_unchanged_follower_that_rejoins_a_stable_group_gets_the_generation() -> None:
     driver = ClassicDriver().stable("ann", "bob")
 
     bob = driver.join("bob")
@@ -314,7 +312,7 @@ def test_an_unchanged_follower_of_a_stable_group_is_told_the_generation() -> Non
 @pytest.mark.parametrize(
     ("member_id", "offers"), [("ann", RANGE), ("bob", protocols("range", topics=["orders", "more"]))]
 )
-def test_the_leader_or_a_changed_follower_of_a_stable_group_begins_a_rebalance(
+def test_the_leader_or_a_changed_follower_that_rejoins_begins_a_rebalance(
     member_id: str, offers: list[SupportedProtocol]
 ) -> None:
     driver = ClassicDriver().stable("ann", "bob")
@@ -325,7 +323,7 @@ def test_the_leader_or_a_changed_follower_of_a_stable_group_begins_a_rebalance(
     assert driver.is_waiting(ticket)
 
 
-def test_a_rebalance_ends_as_soon_as_all_have_joined_again() -> None:
+def test_a_rebalance_ends_as_soon_as_all_members_have_rejoined() -> None:
     driver = ClassicDriver().stable("ann", "bob")
     ann, cid = driver.join("ann"), driver.join(new_id="cid")
 
@@ -336,7 +334,7 @@ def test_a_rebalance_ends_as_soon_as_all_have_joined_again() -> None:
     assert driver.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_a_join_that_is_asked_for_again_answers_the_older_request() -> None:
+def test_a_repeated_join_ends_the_wait_of_the_older_request() -> None:
     driver = ClassicDriver()
     first = driver.join(new_id="ann")
 
@@ -347,7 +345,7 @@ def test_a_join_that_is_asked_for_again_answers_the_older_request() -> None:
     assert driver.joined[second].generation == 1
 
 
-def test_members_that_do_not_join_again_in_time_are_removed() -> None:
+def test_members_that_do_not_rejoin_in_time_are_removed() -> None:
     driver = ClassicDriver().stable("ann", "bob", "cid")
     bob = driver.join("bob", offers=protocols("range", topics=["more"]))
     for _ in range(REBALANCE_MS // 5000):
@@ -374,7 +372,7 @@ def test_a_member_that_waits_in_a_join_does_not_expire() -> None:
     assert driver.joined[ann].error is ErrorCode.NONE
 
 
-def test_a_newcomer_that_waits_for_too_long_is_given_up() -> None:
+def test_a_new_member_that_waits_for_too_long_is_removed() -> None:
     driver = ClassicDriver().stable("ann", "bob")
     driver.join("ann", rebalance_ms=2 * NEWCOMER_TIMEOUT_MS)
     cid = driver.join(new_id="cid")

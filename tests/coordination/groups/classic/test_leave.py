@@ -12,7 +12,7 @@ from tests.coordination.groups.classic.driver import GROUP, SESSION_MS, WALL_MS,
 # -- leaving
 
 
-def test_the_others_join_again_when_a_member_leaves() -> None:
+def test_the_other_members_rejoin_when_a_member_leaves() -> None:
     driver = ClassicDriver().stable("ann", "bob")
 
     assert driver.leave("ann") == [ErrorCode.NONE]
@@ -33,7 +33,7 @@ def test_the_last_member_leaves_an_empty_generation() -> None:
     assert driver.durable[-1] == stored
 
 
-def test_a_member_leaves_once() -> None:
+def test_a_second_leave_of_a_member_is_refused() -> None:
     driver = ClassicDriver().stable("ann", "bob")
 
     left = driver.leave_as(("ann", None), ("ann", None), ("stranger", None), (NO_MEMBER, None))
@@ -46,7 +46,7 @@ def test_a_member_leaves_once() -> None:
     ]
 
 
-def test_nothing_happens_when_nobody_that_is_known_leaves() -> None:
+def test_a_leave_of_unknown_members_changes_nothing() -> None:
     driver = ClassicDriver().stable("ann")
     events_before = len(driver.log)
 
@@ -54,7 +54,7 @@ def test_nothing_happens_when_nobody_that_is_known_leaves() -> None:
     assert len(driver.log) == events_before
 
 
-def test_a_client_that_only_has_an_id_may_give_it_back_without_a_rebalance() -> None:
+def test_a_pending_member_leaves_without_a_rebalance() -> None:
     driver = ClassicDriver().stable("ann")
     driver.join(new_id="bob", needs_id=True)
 
@@ -64,7 +64,7 @@ def test_a_client_that_only_has_an_id_may_give_it_back_without_a_rebalance() -> 
     assert len(driver.deadlines) == 1
 
 
-def test_an_empty_group_forgets_an_id_that_is_given_back() -> None:
+def test_a_pending_member_of_an_empty_group_leaves() -> None:
     driver = ClassicDriver()
     driver.join(new_id="ann", needs_id=True)
 
@@ -74,7 +74,7 @@ def test_an_empty_group_forgets_an_id_that_is_given_back() -> None:
     assert len(driver.deadlines) == 0
 
 
-def test_the_rebalance_goes_on_when_the_one_it_waits_for_leaves() -> None:
+def test_the_rebalance_ends_when_the_last_awaited_member_leaves() -> None:
     driver = ClassicDriver().stable("ann", "bob", "cid")
     ann = driver.join("ann")
     driver.join(new_id="dan", needs_id=True)
@@ -85,7 +85,7 @@ def test_the_rebalance_goes_on_when_the_one_it_waits_for_leaves() -> None:
     assert driver.joined[ann].generation == driver.joined[cid].generation == 2
 
 
-def test_a_member_that_leaves_while_it_waits_is_answered() -> None:
+def test_the_waiting_request_of_a_leaving_member_is_answered() -> None:
     driver = ClassicDriver().completing("ann", "bob", "cid")
     bob = driver.sync("bob")
     driver.leave("bob")
@@ -98,7 +98,7 @@ def test_a_member_that_leaves_while_it_waits_is_answered() -> None:
     assert driver.members == ["cid"]
 
 
-def test_a_group_whose_last_member_leaves_does_not_wait_for_an_id_that_was_given_out() -> None:
+def test_a_group_whose_last_member_leaves_does_not_wait_for_pending_ids() -> None:
     driver = ClassicDriver().stable("ann")
     driver.join(new_id="bob", needs_id=True)
     driver.leave("ann")
@@ -110,7 +110,7 @@ def test_a_group_whose_last_member_leaves_does_not_wait_for_an_id_that_was_given
     assert driver.is_waiting(bob), "it is still welcome"
 
 
-def test_silence_empties_a_group_as_leaving_does() -> None:
+def test_expired_sessions_empty_a_group_as_leaving_does() -> None:
     driver = ClassicDriver().stable("ann", "bob")
 
     driver.advance(SESSION_MS)
@@ -156,7 +156,7 @@ def dead() -> ClassicDriver:
     return driver
 
 
-def test_a_dead_group_sends_everyone_to_look_for_it_again() -> None:
+def test_a_dead_group_sends_its_members_to_look_for_the_coordinator() -> None:
     driver = dead()
 
     for attempt in (
@@ -175,7 +175,7 @@ def test_a_dead_group_sends_everyone_to_look_for_it_again() -> None:
     assert refusal.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_that_is_dissolved_answers_all_that_wait() -> None:
+def test_a_dissolved_group_answers_all_waiting_requests() -> None:
     joining = ClassicDriver().stable("ann", "bob")
     ann = joining.join("ann")
     syncing = ClassicDriver().completing("ann", "bob")
@@ -190,7 +190,7 @@ def test_a_group_that_is_dissolved_answers_all_that_wait() -> None:
     assert syncing.synced[bob] == SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def test_a_rebalance_may_be_asked_for_from_outside() -> None:
+def test_a_rebalance_can_be_requested_by_the_broker() -> None:
     driver = ClassicDriver().stable("ann", "bob")
 
     driver.perform(lambda: driver.group.decide_rebalance(driver.now))

@@ -1,4 +1,4 @@
-"""Static members of classic groups: a name that outlives restarts, and that one client at a time may use."""
+"""Static members of classic groups: an instance id outlives restarts and belongs to one client at a time."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_static_member_joins_at_once_even_where_ids_are_required() -> None:
     assert driver.group.roster.id_of_instance == {"i-ann": "ann"}
 
 
-def test_a_follower_that_comes_back_to_a_stable_group_takes_its_place_without_a_rebalance() -> None:
+def test_a_follower_that_returns_to_a_stable_group_causes_no_rebalance() -> None:
     driver = stable()
 
     ticket = driver.join(new_id="bob-2", instance="i-bob")
@@ -74,7 +74,7 @@ def test_the_replaced_id_is_fenced_and_the_new_one_has_a_session() -> None:
     assert driver.members == ["ann"], "it was never heard of again"
 
 
-def test_a_leader_that_comes_back_to_a_stable_group_is_told_to_skip_the_assignment() -> None:
+def test_a_leader_that_returns_to_a_stable_group_is_told_to_skip_the_assignment() -> None:
     driver = stable()
 
     ticket = driver.join(new_id="ann-2", instance="i-ann")
@@ -96,7 +96,7 @@ def test_a_leader_that_comes_back_to_a_stable_group_is_told_to_skip_the_assignme
     assert driver.state is GroupState.STABLE
 
 
-def test_a_leader_too_old_to_skip_the_assignment_is_not_told_that_it_leads() -> None:
+def test_a_returning_leader_that_cannot_skip_the_assignment_is_answered_as_a_follower() -> None:
     driver = stable()
 
     ticket = driver.join(new_id="ann-2", instance="i-ann", may_skip=False)
@@ -111,7 +111,7 @@ def test_a_leader_too_old_to_skip_the_assignment_is_not_told_that_it_leads() -> 
     [protocols("sticky", "range"), protocols("range", topics=["orders", "more"])],
     ids=["another protocol is liked better", "other topics"],
 )
-def test_a_static_member_that_comes_back_changed_begins_a_rebalance(offers: list[SupportedProtocol]) -> None:
+def test_a_static_member_that_returns_with_other_protocols_begins_a_rebalance(offers: list[SupportedProtocol]) -> None:
     driver = ClassicDriver().stable("ann", static=["ann"], offers=protocols("range", "sticky"))
 
     ticket = driver.join(new_id="ann-2", instance="i-ann", offers=offers)
@@ -121,7 +121,7 @@ def test_a_static_member_that_comes_back_changed_begins_a_rebalance(offers: list
 
 
 @pytest.mark.parametrize("metadata", [protocols("range", user_data=b"held: 1, 2")[0].metadata, b"\x00"])
-def test_metadata_that_tells_of_no_other_topics_is_no_reason_for_a_rebalance(metadata: bytes) -> None:
+def test_changed_metadata_with_the_same_topics_begins_no_rebalance(metadata: bytes) -> None:
     offers = [SupportedProtocol("range", metadata)]
     driver = ClassicDriver()
     driver.stable("ann", static=["ann"], offers=RANGE if len(metadata) > 1 else [SupportedProtocol("range", b"\x01")])
@@ -132,7 +132,7 @@ def test_metadata_that_tells_of_no_other_topics_is_no_reason_for_a_rebalance(met
     assert driver.group.describe().members[0].metadata == metadata
 
 
-def test_a_static_member_that_comes_back_before_the_assignment_begins_a_rebalance() -> None:
+def test_a_static_member_that_returns_before_the_assignment_begins_a_rebalance() -> None:
     driver = ClassicDriver().completing("ann", "bob", static=["ann", "bob"])
     syncing = driver.sync("bob", instance="i-bob")
 
@@ -145,7 +145,7 @@ def test_a_static_member_that_comes_back_before_the_assignment_begins_a_rebalanc
     assert driver.joined[bob].generation == 2
 
 
-def test_a_join_that_waits_is_fenced_when_its_member_comes_back_under_another_id() -> None:
+def test_a_waiting_join_is_fenced_when_its_instance_returns_under_another_id() -> None:
     driver = ClassicDriver()
     first = driver.join(new_id="ann", instance="i-ann")
 
@@ -157,7 +157,7 @@ def test_a_join_that_waits_is_fenced_when_its_member_comes_back_under_another_id
     assert driver.joined[second].leader == "ann-2"
 
 
-def test_a_member_that_comes_back_without_naming_its_instance_stays_static() -> None:
+def test_a_member_that_rejoins_without_its_instance_id_stays_static() -> None:
     driver = stable()
 
     driver.join("ann")
@@ -165,7 +165,7 @@ def test_a_member_that_comes_back_without_naming_its_instance_stays_static() -> 
     assert driver.group.roster.members[MemberId("ann")].instance_id == "i-ann"
 
 
-def test_an_instance_that_is_not_known_is_told_so() -> None:
+def test_an_unknown_instance_is_refused() -> None:
     driver = stable()
 
     with pytest.raises(Refusal, match="i-cid") as refusal:
@@ -174,7 +174,7 @@ def test_an_instance_that_is_not_known_is_told_so() -> None:
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_comes_back_finds_its_place_in_a_full_group() -> None:
+def test_a_static_member_returns_to_a_full_group() -> None:
     driver = stable(max_size=2)
 
     ticket = driver.join(new_id="bob-2", instance="i-bob")
@@ -183,7 +183,7 @@ def test_a_static_member_that_comes_back_finds_its_place_in_a_full_group() -> No
     assert driver.joined[driver.join(new_id="cid", instance="i-cid")].error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_static_members_that_do_not_join_again_stay_until_their_session_ends() -> None:
+def test_static_members_that_do_not_rejoin_stay_until_their_session_ends() -> None:
     driver = ClassicDriver().stable("ann", "bob", "cid", static=["bob"])
     cid = driver.join("cid", offers=protocols("range", topics=["more"]))
     for _ in range(REBALANCE_MS // 5000):
@@ -216,7 +216,7 @@ def test_a_rebalance_in_which_only_absent_static_members_are_left_is_prolonged()
     assert driver.members == ["bob"]
 
 
-def test_a_rebalance_time_out_of_nothing_does_not_keep_the_broker_busy() -> None:
+def test_a_rebalance_time_out_of_zero_does_not_keep_the_broker_busy() -> None:
     driver = ClassicDriver().stable("ann", "bob", static=["ann"])
     driver.join(new_id="ann-2", instance="i-ann", rebalance_ms=0, session_ms=600_000)
     driver.leave("bob")
@@ -228,7 +228,7 @@ def test_a_rebalance_time_out_of_nothing_does_not_keep_the_broker_busy() -> None
     assert len(driver.log) - events_before == 1 + 60_000 // driver.config.group_min_session_timeout_ms
 
 
-def test_an_administrator_removes_static_members_by_name() -> None:
+def test_an_administrator_removes_static_members_by_instance_id() -> None:
     driver = stable()
 
     left = driver.leave_as((NO_MEMBER, "i-ann"), (NO_MEMBER, "i-cid"), ("ann", "i-bob"), ("bob", "i-bob"))
@@ -243,7 +243,7 @@ def test_an_administrator_removes_static_members_by_name() -> None:
     assert driver.state is GroupState.EMPTY
 
 
-def test_a_member_that_replaced_one_that_had_not_synced_is_waited_for() -> None:
+def test_the_replacement_of_a_member_that_had_not_synced_is_waited_for() -> None:
     driver = ClassicDriver().completing("ann", "bob", static=["bob"])
     driver.sync("ann", assignments={"bob": b"for bob"})
 

@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat of classic groups: how members get their assignments, and how they are known to be alive."""
+"""SyncGroup and Heartbeat of classic groups: assignments for members, and their sessions."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.coordination.groups.classic.driver import (
 )
 
 
-def test_followers_wait_until_the_leader_brings_the_assignments() -> None:
+def test_followers_wait_until_the_leader_sends_the_assignments() -> None:
     driver = ClassicDriver().completing("ann", "bob", "cid")
     bob = driver.sync("bob")
     assert driver.is_waiting(bob)
@@ -52,7 +52,7 @@ def test_a_generation_with_its_assignments_is_stored() -> None:
     ]
 
 
-def test_an_assignment_may_be_asked_for_again_while_the_group_is_stable() -> None:
+def test_a_sync_of_a_stable_group_returns_the_assignment_again() -> None:
     driver = ClassicDriver().stable("ann", "bob")
     events_before = len(driver.log)
 
@@ -60,7 +60,7 @@ def test_an_assignment_may_be_asked_for_again_while_the_group_is_stable() -> Non
     assert len(driver.log) == events_before
 
 
-def test_a_sync_that_is_asked_for_again_answers_the_older_request() -> None:
+def test_a_repeated_sync_ends_the_wait_of_the_older_request() -> None:
     driver = ClassicDriver().completing("ann", "bob")
     first = driver.sync("bob")
 
@@ -70,7 +70,7 @@ def test_a_sync_that_is_asked_for_again_answers_the_older_request() -> None:
     assert driver.is_waiting(second)
 
 
-def test_a_sync_during_a_rebalance_is_told_to_join() -> None:
+def test_a_sync_during_a_rebalance_is_told_to_rejoin() -> None:
     driver = ClassicDriver().stable("ann", "bob")
     driver.join("ann")
 
@@ -135,7 +135,7 @@ def keep_alive(driver: ClassicDriver, *member_ids: str) -> None:
         driver.advance(5000)
 
 
-def test_members_that_do_not_sync_in_time_are_removed_and_the_others_join_again() -> None:
+def test_members_that_do_not_sync_in_time_are_removed_and_the_others_rejoin() -> None:
     driver = ClassicDriver().completing("ann", "bob", "cid")
     bob = driver.sync("bob")
 
@@ -158,7 +158,7 @@ def test_followers_that_do_not_sync_in_time_are_removed_from_a_stable_group_too(
     assert driver.state is GroupState.PREPARING_REBALANCE
 
 
-def test_a_group_of_which_nobody_syncs_is_empty_in_the_end() -> None:
+def test_a_group_in_which_no_member_syncs_ends_empty() -> None:
     driver = ClassicDriver().completing("ann", "bob")
 
     keep_alive(driver, "ann", "bob")
@@ -168,7 +168,7 @@ def test_a_group_of_which_nobody_syncs_is_empty_in_the_end() -> None:
     assert len(driver.deadlines) == 0
 
 
-def test_when_all_have_synced_the_phase_has_no_end_to_fear() -> None:
+def test_the_sync_deadline_is_cancelled_when_all_members_have_synced() -> None:
     driver = ClassicDriver().stable("ann", "bob")
 
     keep_alive(driver, "ann", "bob")
@@ -196,7 +196,7 @@ def test_a_member_that_waits_in_a_sync_does_not_expire_and_has_a_session_afterwa
     assert driver.members == ["ann"]
 
 
-def test_a_leader_that_goes_away_sends_those_that_wait_to_join_again() -> None:
+def test_waiting_followers_are_told_to_rejoin_when_the_leader_leaves() -> None:
     driver = ClassicDriver().completing("ann", "bob")
     bob = driver.sync("bob")
 
@@ -211,7 +211,7 @@ def test_a_leader_that_goes_away_sends_those_that_wait_to_join_again() -> None:
 # -- heartbeats
 
 
-def test_heartbeats_keep_a_session_and_tell_of_a_rebalance() -> None:
+def test_heartbeats_extend_a_session_and_report_a_rebalance() -> None:
     driver = ClassicDriver().completing("ann", "bob")
     assert driver.heartbeat("ann") is ErrorCode.NONE, "between join and sync"
     driver.sync("ann")
@@ -241,7 +241,7 @@ def test_a_heartbeat_that_does_not_fit_the_generation_is_refused(
     assert refusal.value.code is code
 
 
-def test_a_client_that_only_has_an_id_cannot_send_heartbeats() -> None:
+def test_a_pending_member_cannot_send_heartbeats() -> None:
     driver = ClassicDriver()
     driver.join(new_id="ann", needs_id=True)
 
@@ -263,7 +263,7 @@ def test_a_member_that_is_silent_for_its_session_is_removed() -> None:
     assert driver.state is GroupState.PREPARING_REBALANCE
 
 
-def test_each_generation_has_the_number_after_the_one_before() -> None:
+def test_generations_are_numbered_consecutively() -> None:
     driver = ClassicDriver().stable("ann")
     for generation in (2, 3, 4):
         ticket = driver.join("ann", offers=protocols("range", topics=[f"t{generation}"]))

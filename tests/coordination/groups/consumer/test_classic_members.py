@@ -1,4 +1,4 @@
-"""Clients of the classic protocol that come to a consumer group, or stay in one that their group has become."""
+"""Classic clients that join a consumer group, or stay in a group that was upgraded to one."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def let_ann_go_on(shard: Shard) -> None:
         shard.heartbeat(heartbeat("ann", current.epoch, owned=current.assigned))
 
 
-def test_a_classic_member_joins_and_fetches_what_it_is_given_step_by_step(shard: Shard) -> None:
+def test_a_classic_member_joins_and_gets_its_partitions_step_by_step(shard: Shard) -> None:
     joined = shard.join(join_request("bob"))
     assert joined == JoinResult(BOB, ErrorCode.NONE, 2, "consumer", "range")
     assert partitions(shard, "bob", 2) == {}, "ann still has all"
@@ -64,7 +64,7 @@ def test_a_classic_member_joins_and_fetches_what_it_is_given_step_by_step(shard:
     assert (described.is_classic, described.client_id, described.topic_names) == (True, "classic", ["a"])
 
 
-def test_a_new_dynamic_member_first_learns_its_id(shard: Shard) -> None:
+def test_a_new_dynamic_member_first_gets_an_id(shard: Shard) -> None:
     asked = shard.join(join_request(new_member_id="bob", is_member_id_required=True))
     assert asked == JoinResult(BOB, ErrorCode.MEMBER_ID_REQUIRED)
     assert BOB not in shard.consumer.roster.members
@@ -73,7 +73,7 @@ def test_a_new_dynamic_member_first_learns_its_id(shard: Shard) -> None:
     assert shard.join(join_request(new_member_id="old-client")).member_id == "old-client"
 
 
-def test_the_assignment_comes_in_the_version_of_the_members_own_metadata(shard: Shard) -> None:
+def test_the_assignment_is_encoded_in_the_version_of_the_members_metadata(shard: Shard) -> None:
     for version in range(4):
         member_id = f"m{version}"
         generation = shard.join(join_request(member_id, topics=["b"], version=version)).generation
@@ -141,7 +141,7 @@ def test_a_heartbeat_that_is_refused(shard: Shard) -> None:
         assert refused.value.code is code
 
 
-def test_a_classic_member_learns_of_a_new_epoch_and_has_time_to_join_again(shard: Shard) -> None:
+def test_a_classic_member_is_told_of_a_new_epoch_and_has_time_to_rejoin(shard: Shard) -> None:
     shard.join(join_request("bob"))
     shard.sync("bob", 2)
     shard.heartbeat(heartbeat("ann", 1, topics=["a", "b"]))
@@ -158,7 +158,7 @@ def test_a_classic_member_learns_of_a_new_epoch_and_has_time_to_join_again(shard
     assert list(shard.consumer.roster.members) == [ANN], "it has not come back in time"
 
 
-def test_a_classic_member_that_joins_again_has_no_join_deadline_but_one_to_sync(shard: Shard) -> None:
+def test_a_rejoined_classic_member_has_a_sync_deadline_instead_of_a_join_deadline(shard: Shard) -> None:
     shard.join(join_request("bob"))
     shard.sync("bob", 2)
     shard.heartbeat(heartbeat("ann", 1, topics=["a", "b"]))
@@ -183,7 +183,7 @@ def test_a_classic_member_that_does_not_sync_in_time_is_removed(shard: Shard) ->
     assert BOB not in shard.consumer.roster.members
 
 
-def test_a_silent_classic_member_is_removed_after_the_session_that_it_asked_for(shard: Shard) -> None:
+def test_a_silent_classic_member_is_removed_after_its_own_session_time_out(shard: Shard) -> None:
     shard.join(join_request("bob"))
     shard.sync("bob", 2)
     shard.advance(CLASSIC_SESSION_TIMEOUT_MS - 1)
@@ -192,7 +192,7 @@ def test_a_silent_classic_member_is_removed_after_the_session_that_it_asked_for(
     assert BOB not in shard.consumer.roster.members
 
 
-def test_a_cooperative_member_lets_go_by_joining_again_without_the_partitions(shard: Shard) -> None:
+def test_a_cooperative_member_revokes_partitions_by_rejoining_without_them(shard: Shard) -> None:
     shard.join(join_request("bob"))
     let_ann_go_on(shard)
     shard.join(join_request("bob"))
@@ -209,7 +209,7 @@ def test_a_cooperative_member_lets_go_by_joining_again_without_the_partitions(sh
     assert partitions(shard, "bob", 3) == left
 
 
-def test_a_static_classic_member_comes_back_with_another_id_and_what_it_had(shard: Shard) -> None:
+def test_a_static_classic_member_returns_with_another_id_and_its_partitions(shard: Shard) -> None:
     shard.join(join_request(new_member_id="bob", instance="one"))
     let_ann_go_on(shard)
     shard.join(join_request("bob", instance="one"))
@@ -224,7 +224,7 @@ def test_a_static_classic_member_comes_back_with_another_id_and_what_it_had(shar
     assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_changes_its_protocol_without_asking(shard: Shard) -> None:
+def test_a_static_member_may_return_with_the_other_protocol(shard: Shard) -> None:
     shard.join(join_request(new_member_id="bob", instance="one"))
     shard.heartbeat(heartbeat("cid", topics=["a"], instance="one"))
 
@@ -233,7 +233,7 @@ def test_a_static_member_changes_its_protocol_without_asking(shard: Shard) -> No
     assert members[MemberId("cid")].details.classic is None
 
 
-def test_a_member_that_changes_to_the_new_protocol_under_its_id_owes_no_join_or_sync(shard: Shard) -> None:
+def test_a_member_that_changes_to_the_new_protocol_has_no_join_or_sync_deadline(shard: Shard) -> None:
     shard.join(join_request("bob"))
     shard.heartbeat(heartbeat("bob", topics=["a"]))
 
@@ -280,7 +280,7 @@ def test_a_classic_member_commits_with_its_generation(shard: Shard) -> None:
     assert refused.value.code is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_after_a_load_a_classic_member_has_the_session_that_it_asked_for(shard: Shard) -> None:
+def test_after_a_load_a_classic_member_keeps_its_own_session_time_out(shard: Shard) -> None:
     shard.join(join_request("bob"))
     loaded = Shard(shard.topics, log=shard.log)
 

@@ -1,4 +1,4 @@
-"""A consumer group as a whole: who may commit, what it tells of itself, its end, and its return from the log."""
+"""A consumer group as a whole: permission to commit, its description, its end, and its return from the log."""
 
 from uuid import UUID
 
@@ -89,7 +89,7 @@ def test_a_transactional_producer_may_commit_without_naming_a_member(driver: Dri
     assert commit(driver, "ann", 0, is_transactional=True) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_member_of_this_protocol_needs_a_version_that_knows_of_epochs(driver: Driver) -> None:
+def test_a_consumer_member_may_not_commit_in_a_version_without_epochs(driver: Driver) -> None:
     driver.join("ann", topics=["a"])
 
     assert commit(driver, "ann", 1, knows_epochs=False) is ErrorCode.UNSUPPORTED_VERSION
@@ -107,7 +107,9 @@ def test_a_member_of_this_protocol_needs_a_version_that_knows_of_epochs(driver: 
         ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_fetch_offsets(driver: Driver, member_id: str | None, epoch: int, code: ErrorCode | None) -> None:
+def test_only_members_in_their_epoch_and_administrators_may_fetch_offsets(
+    driver: Driver, member_id: str | None, epoch: int, code: ErrorCode | None
+) -> None:
     driver.join("ann", topics=["a"])
     fetcher = None if member_id is None else MemberId(member_id)
 
@@ -134,7 +136,7 @@ def test_offsets_of_subscribed_topics_do_not_expire(driver: Driver) -> None:
 # -- description and end
 
 
-def test_what_a_group_tells_of_itself(driver: Driver, topics: Topics) -> None:
+def test_a_group_is_described_with_members_and_targets(driver: Driver, topics: Topics) -> None:
     driver.join("ann", topics=["a"], rack="east", instance="one")
     driver.join("bob", regex="a", assignor="range")
     a = topics.id_of("a")
@@ -185,7 +187,7 @@ def test_what_a_group_tells_of_itself(driver: Driver, topics: Topics) -> None:
         (["uniform", "range", "range"], "range"),
     ],
 )
-def test_the_assignor_is_what_most_members_chose(driver: Driver, chosen: list[str | None], assignor: str) -> None:
+def test_the_assignor_named_by_most_members_is_used(driver: Driver, chosen: list[str | None], assignor: str) -> None:
     for number, each in enumerate(chosen):
         driver.join(f"m{number}", topics=["a"], assignor=each)
 
@@ -201,7 +203,7 @@ def test_the_first_of_the_configured_assignors_is_the_default(topics: Topics) ->
         driver.join("bob", topics=["a"], assignor="uniform")
 
 
-def test_members_are_given_partitions_in_their_rack(topics: Topics) -> None:
+def test_members_get_partitions_in_their_rack(topics: Topics) -> None:
     for partition in range(4):
         topics.racks_of["a", partition] = frozenset({"east" if partition % 2 else "west"})
     driver = Driver(topics)
@@ -220,10 +222,10 @@ def test_a_group_with_members_cannot_be_deleted(driver: Driver) -> None:
     assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
 
 
-def test_an_empty_group_is_deleted_with_all_that_it_has_in_the_log(driver: Driver) -> None:
+def test_deleting_an_empty_group_deletes_all_its_records(driver: Driver) -> None:
     driver.join("ann", topics=["a"])
     driver.heartbeat(heartbeat("ann", LEAVE_EPOCH))
-    # What a torn log may have left behind goes as well.
+    # Records left over by a torn log are deleted as well.
     driver.apply([TargetStored(GROUP, BOB, {}), RegexResolved(GROUP, "x", frozenset(), 1, 0)])
 
     events = driver.group.decide_delete()
@@ -242,7 +244,7 @@ def test_an_empty_group_is_deleted_with_all_that_it_has_in_the_log(driver: Drive
 # -- time and the log
 
 
-def test_after_a_load_every_session_and_every_wait_starts_anew(topics: Topics, driver: Driver) -> None:
+def test_after_a_load_sessions_and_rebalance_time_outs_start_anew(topics: Topics, driver: Driver) -> None:
     driver.join("ann", topics=["a"])
     driver.join("bob", topics=["a"])
     driver.heartbeat(heartbeat("ann", 1))
@@ -256,13 +258,13 @@ def test_after_a_load_every_session_and_every_wait_starts_anew(topics: Topics, d
     assert loaded.group.state is GroupState.EMPTY
 
 
-def test_a_deadline_of_one_who_is_gone_is_cancelled(driver: Driver) -> None:
+def test_deadlines_of_a_removed_member_are_cancelled(driver: Driver) -> None:
     decision = driver.group.decide_expired(SESSION, "nobody", driver.now)
 
     assert decision.events == [MemberDeadlineCancelled(GROUP, SESSION, MemberId("nobody"))]
 
 
-def test_a_compacted_log_keeps_the_last_of_each_key_in_whatever_order(topics: Topics, driver: Driver) -> None:
+def test_a_group_is_rebuilt_from_a_compacted_log_in_any_order_of_keys(topics: Topics, driver: Driver) -> None:
     driver.join("ann", topics=["a"])
     driver.join("bob", topics=["a"])
     told = driver.heartbeat(heartbeat("ann", 1))
@@ -281,7 +283,7 @@ def test_a_compacted_log_keeps_the_last_of_each_key_in_whatever_order(topics: To
     assert loaded.group.state is GroupState.STABLE
 
 
-def test_what_was_forgotten_may_be_forgotten_again(driver: Driver) -> None:
+def test_repeated_tombstones_are_accepted(driver: Driver) -> None:
     driver.apply(
         [
             CurrentForgotten(GROUP, ANN),
@@ -296,7 +298,7 @@ def test_what_was_forgotten_may_be_forgotten_again(driver: Driver) -> None:
     assert driver.group.state is GroupState.EMPTY
 
 
-def test_what_a_member_has_may_be_known_before_the_member_is(driver: Driver) -> None:
+def test_an_assignment_may_precede_its_member_in_the_log(driver: Driver) -> None:
     topic_id = TopicId(UUID(int=7))
     held = {topic_id: frozenset({0})}
     driver.apply([CurrentStored(GROUP, ANN, 3, 2, MemberState.STABLE, held)])

@@ -52,7 +52,7 @@ def driver(topics: Topics) -> Driver:
     return Driver(topics)
 
 
-# -- requests that make no sense
+# -- invalid requests
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def driver(topics: Topics) -> Driver:
         (heartbeat("ann", LEAVE_STATIC_EPOCH, instance="i"), ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )  # fmt: skip
-def test_a_heartbeat_that_makes_no_sense_is_refused(driver: Driver, request_: MemberHeartbeat, code: ErrorCode) -> None:
+def test_an_invalid_heartbeat_is_refused(driver: Driver, request_: MemberHeartbeat, code: ErrorCode) -> None:
     assert refused(driver, request_) is code
 
 
@@ -117,7 +117,7 @@ def test_the_first_member_gets_all_partitions_and_each_step_is_an_event(topics: 
     assert driver.group.state is GroupState.EMPTY, "deciding must not mutate"
 
 
-def test_a_member_without_an_id_is_given_one(driver: Driver) -> None:
+def test_a_member_without_an_id_gets_one(driver: Driver) -> None:
     assert driver.join("", topics=["a"], new_member_id="made-up").member_id == "made-up"
     assert list(driver.group.roster.members) == ["made-up"]
 
@@ -128,7 +128,7 @@ def test_a_member_may_join_without_any_topics(driver: Driver) -> None:
     assert driver.group.state is GroupState.STABLE
 
 
-def test_a_second_member_waits_until_the_first_has_let_go(driver: Driver) -> None:
+def test_a_second_member_waits_until_the_first_has_revoked(driver: Driver) -> None:
     all_of_a = driver.join("ann", topics=["a"]).assignment
     joined = driver.join("bob", topics=["a"])
 
@@ -167,7 +167,7 @@ def test_a_full_heartbeat_is_answered_in_full(driver: Driver) -> None:
     assert driver.heartbeat(full._replace(topic_names=None, topic_regex="")).assignment == assignment
 
 
-def test_a_change_that_is_no_subscription_is_stored_without_a_new_epoch(driver: Driver) -> None:
+def test_a_change_other_than_the_subscription_is_stored_without_a_new_epoch(driver: Driver) -> None:
     driver.join("ann", topics=["a"])
     driver.heartbeat(heartbeat("ann", 1, rack="west", client_id="other", assignor="range", timeout_ms=7))
 
@@ -178,9 +178,7 @@ def test_a_change_that_is_no_subscription_is_stored_without_a_new_epoch(driver: 
     assert driver.group.roster.epoch == 1
 
 
-def test_a_new_subscription_gets_a_new_epoch_and_gives_up_what_it_no_longer_wants(
-    topics: Topics, driver: Driver
-) -> None:
+def test_a_new_subscription_gets_a_new_epoch_and_revokes_unwanted_partitions(topics: Topics, driver: Driver) -> None:
     owned = driver.join("ann", topics=["a"]).assignment
     told = driver.heartbeat(heartbeat("ann", 1, topics=["b"], owned=owned))
 
@@ -189,7 +187,7 @@ def test_a_new_subscription_gets_a_new_epoch_and_gives_up_what_it_no_longer_want
     assert given == MemberAnswer(ANN, 2, 5000, {topics.id_of("b"): frozenset({0, 1})})
 
 
-def test_the_group_is_full(topics: Topics) -> None:
+def test_a_join_to_a_full_group_is_refused(topics: Topics) -> None:
     driver = Driver(topics, GroupDefaults(group_consumer_max_size=1))
     driver.join("ann", topics=["a"], instance="one")
 
@@ -203,13 +201,13 @@ def test_the_group_is_full(topics: Topics) -> None:
 # -- epochs
 
 
-def test_an_epoch_that_is_not_the_members_is_fenced(driver: Driver) -> None:
+def test_a_heartbeat_with_a_wrong_epoch_is_fenced(driver: Driver) -> None:
     driver.join("ann", topics=["a"])
 
     assert refused(driver, heartbeat("ann", 2)) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_the_epoch_before_is_accepted_where_the_answer_may_have_been_lost(topics: Topics, driver: Driver) -> None:
+def test_the_previous_epoch_is_accepted_where_the_answer_may_have_been_lost(topics: Topics, driver: Driver) -> None:
     owned = driver.join("ann", topics=["a"]).assignment
     driver.heartbeat(heartbeat("ann", 1, topics=["a", "b"]))
     assert driver.group.roster.members[ANN].current.epoch == 2
@@ -223,7 +221,7 @@ def test_the_epoch_before_is_accepted_where_the_answer_may_have_been_lost(topics
     assert refused(driver, heartbeat("ann", 1, owned=owned)) is ErrorCode.FENCED_MEMBER_EPOCH, "too long ago"
 
 
-def test_who_missed_an_answer_is_told_again_what_it_has(topics: Topics, driver: Driver) -> None:
+def test_a_member_that_missed_an_answer_gets_its_assignment_again(topics: Topics, driver: Driver) -> None:
     driver.heartbeat(heartbeat("ann", topics=("orders",)))
     before = driver.heartbeat(heartbeat("ann", 1)).epoch
     topics.put("orders", 12)
@@ -235,7 +233,7 @@ def test_who_missed_an_answer_is_told_again_what_it_has(topics: Topics, driver: 
     assert again.assignment == lost.assignment is not None
 
 
-def test_a_group_has_a_bounded_number_of_different_expressions(driver: Driver) -> None:
+def test_the_number_of_regular_expressions_of_a_group_is_bounded(driver: Driver) -> None:
     for number in range(REGEXES_MAX):
         driver.heartbeat(heartbeat(f"m{number}", topics=(), regex=f"orders-{number}"))
     driver.heartbeat(heartbeat("same", topics=(), regex="orders-0"))
@@ -246,7 +244,7 @@ def test_a_group_has_a_bounded_number_of_different_expressions(driver: Driver) -
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_a_member_that_joins_again_under_its_id_goes_on(driver: Driver) -> None:
+def test_a_member_that_rejoins_under_its_id_continues(driver: Driver) -> None:
     assignment = driver.join("ann", topics=["a"]).assignment
 
     assert driver.join("ann", topics=["a"]) == MemberAnswer(ANN, 1, 5000, assignment)
@@ -301,7 +299,7 @@ def test_a_silent_member_is_removed_when_its_session_ends(driver: Driver) -> Non
     assert refused(driver, heartbeat("ann", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_does_not_let_go_in_time_is_removed(driver: Driver) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed(driver: Driver) -> None:
     owned = driver.join("ann", topics=["a"], timeout_ms=20_000).assignment
     driver.join("bob", topics=["a"])
     driver.heartbeat(heartbeat("ann", 1, owned=owned))
@@ -317,7 +315,7 @@ def test_a_member_that_does_not_let_go_in_time_is_removed(driver: Driver) -> Non
     assert count(driver.heartbeat(heartbeat("bob", 2)).assignment) == 4
 
 
-def test_a_member_that_lets_go_in_time_has_no_deadline_any_more(driver: Driver) -> None:
+def test_a_member_that_revokes_in_time_has_no_rebalance_deadline_any_more(driver: Driver) -> None:
     driver.join("ann", topics=["a"])
     driver.join("bob", topics=["a"])
     told = driver.heartbeat(heartbeat("ann", 1))

@@ -1,5 +1,5 @@
-"""Members that come, change their minds, dawdle, lose answers, vanish and return: whatever they do, no partition has
-two owners, and once they behave they all get what they shall have, also after the log was cut anywhere."""
+"""Members join, resubscribe, respond late, lose answers, vanish and return: no partition ever has two owners, and once
+all members behave each reaches its target, even after the log was truncated anywhere."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ ROUNDS_MAX = 25
 
 @dataclass
 class Client:
-    """A consumer as it sees itself."""
+    """A consumer's own view of its state."""
 
     member_id: str
     instance: str | None
@@ -32,7 +32,7 @@ class Client:
     assignor: str | None
     epoch: int = JOIN_EPOCH
     is_changed: bool = True
-    # What it was told to have, and what it has in truth: it takes a while to let go.
+    # Its assignment, and the partitions that it really owns: revocation takes a while.
     told: Assignment = field(default_factory=dict[TopicId, frozenset[int]])
     owned: Assignment = field(default_factory=dict[TopicId, frozenset[int]])
 
@@ -70,7 +70,7 @@ class Client:
 
 
 def converge(driver: Driver, clients: list[Client], topics: Topics) -> None:
-    """All behave from now on: they let go at once and lose no answers."""
+    """From now on all members revoke at once and lose no answers."""
     membership = driver.group.roster
     for _ in range(ROUNDS_MAX):
         for client in clients:
@@ -184,7 +184,7 @@ class Members(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def cut_the_log(self, data: st.DataObject) -> None:
-        """A crash, after which some of the last events are missing. Whoever was answered had its events on disk."""
+        """A crash that loses some of the last events, but none that a member got an answer for."""
         log = self.driver.log
         cut = data.draw(st.integers(max(0, len(log) - 12), len(log)))
         self.driver = Driver(self.topics, log=log[:cut])
@@ -200,7 +200,7 @@ class Members(RuleBasedStateMachine):
     @invariant()
     def no_partition_has_two_owners(self) -> None:
         check_owners(self.driver.group)
-        # In truth, too: those that are still members and were told so do not overlap.
+        # The same holds for the partitions that clients really own, if they are members in their present or last epoch.
         seen: set[tuple[TopicId, int]] = set()
         members = self.driver.group.roster.members
         for client in self.clients:

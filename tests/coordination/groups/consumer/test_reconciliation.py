@@ -1,4 +1,4 @@
-"""One member's steps, as a table: what it has, what it shall have, what it says, what comes out."""
+"""One member's steps as a table: its assignment, its target, its request, and the outcome."""
 
 from collections.abc import Collection
 from uuid import UUID

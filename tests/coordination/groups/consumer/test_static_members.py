@@ -23,7 +23,7 @@ def driver(topics: Topics) -> Driver:
     return Driver(topics)
 
 
-def test_a_static_member_leaves_for_a_while_and_comes_back_to_what_it_had(driver: Driver) -> None:
+def test_a_static_member_that_leaves_temporarily_returns_to_its_partitions(driver: Driver) -> None:
     assignment = driver.join("ann", topics=["a"], instance="one").assignment
     gone = driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
     assert gone == MemberAnswer(ANN, LEAVE_STATIC_EPOCH, 0)
@@ -56,7 +56,7 @@ def test_a_static_member_comes_back_with_another_subscription(topics: Topics, dr
     assert back == MemberAnswer(BOB, 2, 5000, {topics.id_of("b"): frozenset({0, 1})})
 
 
-def test_a_member_that_takes_anothers_place_leaves_its_own_to_the_others(driver: Driver) -> None:
+def test_a_member_that_replaces_another_leaves_its_own_partitions_to_the_others(driver: Driver) -> None:
     driver.join("ann", topics=["a"], instance="one")
     driver.join("bob", topics=["a"])
     settle(driver, "ann", "bob")
@@ -75,7 +75,7 @@ def test_an_instance_is_held_until_its_member_leaves_or_its_session_ends(driver:
     assert driver.join("bob", topics=["a"], instance="one").epoch == 3
 
 
-def test_a_static_member_that_does_not_come_back_is_gone_when_its_session_ends(driver: Driver) -> None:
+def test_a_static_member_that_does_not_return_is_removed_when_its_session_ends(driver: Driver) -> None:
     driver.join("ann", topics=["a"], instance="one")
     driver.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
     driver.advance(SESSION_TIMEOUT_MS)
@@ -83,7 +83,7 @@ def test_a_static_member_that_does_not_come_back_is_gone_when_its_session_ends(d
     assert driver.group.state is GroupState.EMPTY
 
 
-def test_a_static_member_leaves_for_good(driver: Driver) -> None:
+def test_a_static_member_leaves_permanently(driver: Driver) -> None:
     driver.join("ann", topics=["a"], instance="one")
     driver.heartbeat(heartbeat("ann", LEAVE_EPOCH, instance="one"))
 
@@ -91,7 +91,7 @@ def test_a_static_member_leaves_for_good(driver: Driver) -> None:
     assert driver.group.roster.static_members == {}
 
 
-def test_what_a_static_member_was_to_give_up_is_free_once_it_has_left(driver: Driver) -> None:
+def test_partitions_that_a_static_member_had_to_revoke_are_free_once_it_left(driver: Driver) -> None:
     driver.join("ann", topics=["a"], instance="one")
     driver.join("bob", topics=["a"])
     driver.heartbeat(heartbeat("ann", 1, instance="one"))

@@ -1,4 +1,4 @@
-"""Topics that come, grow and go under a consumer group, by name and by regular expression."""
+"""Topics of a consumer group are created, grow and are deleted; members subscribe by name and by regular expression."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def driver(topics: Topics) -> Driver:
 # -- topics
 
 
-def test_partitions_that_come_are_given_and_those_that_go_are_taken(topics: Topics, driver: Driver) -> None:
+def test_new_partitions_are_assigned_and_deleted_ones_revoked(topics: Topics, driver: Driver) -> None:
     driver.join("ann", topics=["a", "b"])
     topics.put("a", 6)
     assert count(driver.heartbeat(heartbeat("ann", 1)).assignment) == 8
@@ -35,7 +35,7 @@ def test_partitions_that_come_are_given_and_those_that_go_are_taken(topics: Topi
     assert driver.heartbeat(heartbeat("ann", 2, owned=told.assignment)).epoch == 3
 
 
-def test_topics_that_nobody_wants_change_nothing(topics: Topics, driver: Driver) -> None:
+def test_topics_without_subscribers_change_no_assignment(topics: Topics, driver: Driver) -> None:
     driver.join("ann", topics=["a"])
     topics.put("other", 3)
 
@@ -46,7 +46,7 @@ def test_topics_that_nobody_wants_change_nothing(topics: Topics, driver: Driver)
     assert len(driver.group.decide_member_heartbeat(heartbeat("ann", 1), driver.now).events) == 1
 
 
-def test_a_topic_that_is_deleted_and_created_again_is_another_topic(topics: Topics, driver: Driver) -> None:
+def test_a_recreated_topic_is_another_topic(topics: Topics, driver: Driver) -> None:
     driver.join("ann", topics=["b"])
     topics.delete("b")
     again = topics.put("b", 2)
@@ -58,7 +58,7 @@ def test_a_topic_that_is_deleted_and_created_again_is_another_topic(topics: Topi
 # -- regular expressions
 
 
-def test_a_regular_expression_follows_the_topics(topics: Topics, driver: Driver) -> None:
+def test_a_regular_expression_follows_created_and_deleted_topics(topics: Topics, driver: Driver) -> None:
     driver.join("ann", regex="a|c.*")
     driver.join("bob", regex="a|c.*")
     settle(driver, "ann", "bob")
@@ -76,12 +76,12 @@ def test_a_regular_expression_follows_the_topics(topics: Topics, driver: Driver)
     assert driver.group.roster.regexes == {}
 
 
-def test_names_and_a_regular_expression_add_up(topics: Topics, driver: Driver) -> None:
+def test_names_and_a_regular_expression_are_combined(topics: Topics, driver: Driver) -> None:
     assert count(driver.join("ann", topics=["b"], regex="a").assignment) == 6
     assert driver.group.is_subscribed_to(TopicName("a"))
 
 
-def test_topics_that_change_owners_between_expressions_count_although_the_group_has_the_same(
+def test_topics_that_move_between_expressions_count_even_if_the_groups_set_is_the_same(
     topics: Topics, driver: Driver
 ) -> None:
     driver.join("ann", regex="a|x")
@@ -94,7 +94,7 @@ def test_topics_that_change_owners_between_expressions_count_although_the_group_
     assert driver.group.roster.epoch == epoch + 1
 
 
-def test_an_expression_that_can_no_longer_be_read_does_not_bother_the_others(topics: Topics, driver: Driver) -> None:
+def test_an_expression_that_is_no_longer_valid_does_not_affect_the_others(topics: Topics, driver: Driver) -> None:
     driver.join("ann", topics=["a"])
     stored = driver.group.roster.members[ANN].details._replace(member_id=BOB, topic_regex="(")
     driver.apply([stored, RegexResolved(GROUP, "(", frozenset({TopicName("b")}), 1, 0)])

@@ -53,7 +53,7 @@ def test_a_regular_expression_matches_whole_names_and_no_internal_topics(regex: 
         "(x|[a-z0-9]{1,20}){20}b",
     ],
 )
-def test_what_is_not_a_regular_expression_of_re2_is_refused(regex: str) -> None:
+def test_an_expression_that_re2_does_not_support_is_refused(regex: str) -> None:
     with pytest.raises(Refusal) as refused:
         resolve(regex, Topics())
 
@@ -70,7 +70,7 @@ def test_a_pattern_that_would_make_a_backtracking_engine_hang_is_answered_at_onc
     assert resolve("(a*)*b", topics) == frozenset()
 
 
-def test_the_hash_tells_whatever_matters_of_the_subscribed_topics() -> None:
+def test_the_hash_changes_with_every_relevant_property_of_the_subscribed_topics() -> None:
     def hashed(topics: Topics, *subscribed: str) -> int:
         return metadata_hash(names(*(subscribed or ("a", "b"))), topics)
 
@@ -103,7 +103,7 @@ def test_members_with_the_same_subscription_are_counted_together() -> None:
     assert subscribers == {one: 2, other: 1}
 
 
-def test_a_subscription_stands_for_its_names_and_what_its_expression_was_resolved_to() -> None:
+def test_a_subscription_includes_its_names_and_the_matches_of_its_expression() -> None:
     topics = Topics({"a": 1, "b": 1})
     subscription = TopicSubscription(names("a", "missing"), "b.*")
     regexes = {"b.*": RegexResolved(GROUP, "b.*", names("b", "gone"), 1, 0)}

@@ -1,4 +1,4 @@
-"""What the walks of members through a group have in common: refusals that change nothing, and settling down."""
+"""Shared by tests of member life cycles: refusals that change nothing, and heartbeats until the group is stable."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def count(assignment: Assignment | None) -> int:
 
 
 def settle(driver: Driver, *member_ids: str) -> dict[str, MemberAnswer]:
-    """All members do as they are told until nothing changes any more."""
+    """All members follow their assignments until nothing changes any more."""
     membership = driver.group.roster
     answers: dict[str, MemberAnswer] = {}
     for _ in range(10):

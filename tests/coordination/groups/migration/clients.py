@@ -1,4 +1,4 @@
-"""Clients of both protocols, as they see themselves while their group changes its protocol under them."""
+"""Clients of both protocols, with their own view of the group while its protocol changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -125,7 +125,7 @@ class ClassicClient:
             if answer.error is ErrorCode.NONE:
                 told = read_assignment(answer.assignment).partitions if answer.assignment else {}
                 told = {str(name): list(numbers) for name, numbers in told.items()}
-                # In this model a cooperative member tells of what it gave up when it joins again.
+                # In this model a cooperative member reports revoked partitions when it rejoins.
                 is_less = any(set(numbers) - set(told.get(name, ())) for name, numbers in self.owned.items())
                 self.owned, self.step = told, "join" if is_less and self.is_cooperative else "beat"
             else:
@@ -140,7 +140,7 @@ class ClassicClient:
             self._start_over(is_unknown=answer.error is not ErrorCode.REBALANCE_IN_PROGRESS)
 
     def _deal(self, shard: Shard, generation: JoinResult) -> Mapping[MemberId, bytes]:
-        """What others own goes to them, or to nobody in this round: a cooperative assignor takes two rounds to move."""
+        """Partitions of other owners stay theirs or are left out: a cooperative assignor moves in two rounds."""
         owners = {
             (name, number): member.member_id
             for member in generation.members

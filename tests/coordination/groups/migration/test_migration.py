@@ -1,4 +1,4 @@
-"""A group changes its protocol while its members go on: up when the first new client comes, down when the last goes."""
+"""A live group changes its protocol: it is upgraded by the first new client and downgraded when the last one leaves."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -53,7 +53,7 @@ def shard() -> Shard:
 # -- upward
 
 
-def test_a_classic_group_becomes_a_consumer_group_and_its_members_keep_what_they_have(shard: Shard) -> None:
+def test_an_upgraded_group_keeps_its_members_and_their_partitions(shard: Shard) -> None:
     classic_pair(shard)
 
     joined = shard.heartbeat(heartbeat("ann", topics=["a"]))
@@ -82,7 +82,7 @@ def test_the_events_of_an_upgrade_replace_one_group_by_the_other(shard: Shard) -
     assert Shard(shard.topics, settings(), shard.log).consumer.describe() == shard.consumer.describe()
 
 
-def test_members_that_wait_in_the_classic_group_are_told_to_join_again(shard: Shard) -> None:
+def test_an_upgrade_tells_members_that_wait_in_a_join_to_rejoin(shard: Shard) -> None:
     classic_pair(shard)
     waiting = shard.join(join_request("bob", protocols=["range", "roundrobin"]))
     shard.heartbeat(heartbeat("ann", topics=["a"]))
@@ -91,7 +91,7 @@ def test_members_that_wait_in_the_classic_group_are_told_to_join_again(shard: Sh
     assert shard.join(join_request("bob", owned={"a": [0, 1]})).error is ErrorCode.NONE
 
 
-def test_members_that_wait_for_their_assignment_are_told_to_join_again(shard: Shard) -> None:
+def test_an_upgrade_tells_members_that_wait_in_a_sync_to_rejoin(shard: Shard) -> None:
     classic_pair(shard)
     first = shard.join(join_request("bob", topics=["a", "b"], protocols=["range", "roundrobin"]))
     shard.join(join_request("cid", protocols=["range", "roundrobin"]))
@@ -104,7 +104,7 @@ def test_members_that_wait_for_their_assignment_are_told_to_join_again(shard: Sh
     assert shard.consumer.roster.members[BOB].details.topic_names == {"a", "b"}
 
 
-def test_a_group_that_has_no_generation_yet_becomes_a_consumer_group_too(shard: Shard) -> None:
+def test_a_group_without_a_generation_is_upgraded_too(shard: Shard) -> None:
     waiting = shard.join(join_request(new_member_id="bob", protocols=["sticky"]))
 
     assert shard.heartbeat(heartbeat("ann", topics=["a"])).epoch == 1
@@ -112,7 +112,7 @@ def test_a_group_that_has_no_generation_yet_becomes_a_consumer_group_too(shard: 
     assert set(shard.consumer.roster.members) == {"ann", "bob"}
 
 
-def test_an_empty_classic_group_becomes_a_consumer_group_whatever_the_policy() -> None:
+def test_an_empty_classic_group_is_upgraded_under_any_policy() -> None:
     shard = Shard(Topics({"a": 4}), settings("disabled"))
     classic_pair(shard)
     shard.leave(("bob", None), ("cid", None))
@@ -122,20 +122,20 @@ def test_an_empty_classic_group_becomes_a_consumer_group_whatever_the_policy() -
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
-def test_the_policy_may_forbid_the_way_up(policy: str) -> None:
+def test_the_migration_policy_may_forbid_an_upgrade(policy: str) -> None:
     shard = Shard(Topics({"a": 4}), settings(policy))
     classic_pair(shard)
 
     assert upgrade_refused(shard) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_of_no_consumers_stays_what_it_is(shard: Shard) -> None:
+def test_a_group_of_another_protocol_type_is_not_upgraded(shard: Shard) -> None:
     shard.join(join_request(new_member_id="worker", protocol_type="connect"))
 
     assert upgrade_refused(shard) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_that_is_too_large_stays_what_it_is() -> None:
+def test_a_group_above_the_size_limit_is_not_upgraded() -> None:
     shard = Shard(Topics({"a": 4}), replace(settings(), group_consumer_max_size=1))
     classic_pair(shard)
 
@@ -143,7 +143,7 @@ def test_a_group_that_is_too_large_stays_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("is_assignment", [True, False])
-def test_a_group_whose_members_cannot_be_understood_stays_what_it_is(shard: Shard, is_assignment: bool) -> None:
+def test_a_group_with_unreadable_subscriptions_is_not_upgraded(shard: Shard, is_assignment: bool) -> None:
     if is_assignment:
         classic_pair(shard, bob=b"\x00")
     else:
@@ -232,7 +232,7 @@ def test_new_and_classic_members_that_leave_together_leave_a_classic_group(shard
 
 
 def test_a_log_that_ends_with_a_downgrade_is_a_classic_group_whose_rebalance_is_still_due(shard: Shard) -> None:
-    """Else nobody would ever have what the member had that left."""
+    """Otherwise no member would ever get the partitions of the member that left."""
     mixed(shard)
     shard.heartbeat(heartbeat("ann", LEAVE_EPOCH))
 
@@ -242,8 +242,8 @@ def test_a_log_that_ends_with_a_downgrade_is_a_classic_group_whose_rebalance_is_
     assert set(loaded.classic.roster.members) == {"bob", "cid"}
 
 
-def test_a_log_that_is_cut_inside_a_downgrade_has_no_group_that_takes_itself_for_settled(shard: Shard) -> None:
-    """Some of its members and targets are gone already: what they had would never be given to anybody."""
+def test_a_log_truncated_inside_a_downgrade_gives_no_group_that_counts_as_stable(shard: Shard) -> None:
+    """Some members and targets are deleted already: their partitions would never be assigned again."""
     mixed(shard)
     start = len(shard.log)
     shard.heartbeat(heartbeat("ann", LEAVE_EPOCH))
@@ -258,7 +258,7 @@ def test_a_log_that_is_cut_inside_a_downgrade_has_no_group_that_takes_itself_for
     [settings("disabled"), settings("upgrade"), replace(settings(), group_max_size=1)],
     ids=["disabled", "upgrade", "size"],
 )
-def test_a_group_that_may_not_go_down_stays_a_consumer_group(config: GroupDefaults) -> None:
+def test_a_group_that_must_not_be_downgraded_stays_a_consumer_group(config: GroupDefaults) -> None:
     shard = Shard(Topics({"a": 4}), config)
     mixed(shard)
     shard.heartbeat(heartbeat("ann", LEAVE_EPOCH))
@@ -278,7 +278,7 @@ def test_the_last_member_of_all_leaves_an_empty_consumer_group(shard: Shard) -> 
     assert shard.classic.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_the_last_new_member_comes_back_with_the_classic_protocol_to_what_it_had(shard: Shard) -> None:
+def test_the_last_new_member_returns_classic_and_keeps_its_partitions(shard: Shard) -> None:
     mixed(shard, instance="one")
     epoch = shard.consumer.roster.epoch
     a = shard.topics.id_of("a")
@@ -325,7 +325,7 @@ def test_a_member_that_comes_back_classic_gets_partitions_that_are_new(shard: Sh
     assert shard.classic.state is GroupState.PREPARING_REBALANCE
 
 
-def test_others_of_the_new_protocol_keep_the_group_up_when_one_comes_back_classic(shard: Shard) -> None:
+def test_other_new_members_prevent_a_downgrade_when_one_returns_classic(shard: Shard) -> None:
     mixed(shard, instance="one")
     shard.heartbeat(heartbeat("eve", topics=["a"]))
     shard.heartbeat(heartbeat("ann", LEAVE_STATIC_EPOCH, instance="one"))
@@ -334,7 +334,7 @@ def test_others_of_the_new_protocol_keep_the_group_up_when_one_comes_back_classi
     assert set(shard.consumer.roster.members) == {"bob", "cid", "dan", "eve"}
 
 
-def test_a_classic_member_whose_second_protocol_is_garbage_does_not_stop_the_downgrade(shard: Shard) -> None:
+def test_an_unreadable_second_protocol_of_a_classic_member_does_not_prevent_the_downgrade(shard: Shard) -> None:
     shard.heartbeat(heartbeat("ann", topics=["a"]))
     shard.join(join_request("bob", protocols=["range"]))
     odd = join_request("cid", protocols=["sticky"])

@@ -61,7 +61,7 @@ class Migration(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(data=st.data())
     def change_protocol(self, data: st.DataObject) -> None:
-        """What a rolling upgrade, or its reversal, does to one client."""
+        """Restarts one client with the other protocol, as a rolling upgrade or its reversal does."""
         client = data.draw(st.sampled_from(self.clients))
         self.go_quietly(client)
         self.born += 1
@@ -93,7 +93,7 @@ class Migration(RuleBasedStateMachine):
         cut = data.draw(st.integers(max(0, len(log) - 20), len(log)))
         self.shard = Shard(self.shard.topics, self.shard.config, log[:cut])
         for client in self.clients:
-            # Everybody lost the connection.
+            # All clients lost their connections.
             if isinstance(client, ClassicClient):
                 client.waits_for = None
                 client.step = "join"

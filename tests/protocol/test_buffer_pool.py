@@ -1,4 +1,4 @@
-"""Buffers that are used again only when nobody sees them any more."""
+"""Buffers are reused only when no view of them is left."""
 
 import ctypes
 
@@ -6,7 +6,7 @@ from headwater.protocol import buffer_pool
 from headwater.protocol.buffer_pool import BufferPool
 
 
-def test_a_buffer_that_nobody_holds_a_view_of_is_used_again() -> None:
+def test_a_buffer_without_views_is_reused() -> None:
     buffers = BufferPool()
     with memoryview(buffers.get(1000)) as view:
         first = view.obj
@@ -15,19 +15,19 @@ def test_a_buffer_that_nobody_holds_a_view_of_is_used_again() -> None:
     assert len(buffers.get(10)) == 1000
 
 
-def test_to_see_whether_nobody_holds_a_view_moves_no_byte() -> None:
+def test_checking_a_buffer_for_views_does_not_move_it() -> None:
     buffers = BufferPool()
 
     def address() -> int:
         return ctypes.addressof(ctypes.c_char.from_buffer(buffers.get(1 << 20)))
 
     first = address()
-    # If its place changed, something else would be where it was.
+    # If the buffer moved, another allocation would be at its address.
     others = [(address(), bytearray(1 << 20)) for _ in range(3)]
     assert {place for place, _ in others} == {first}
 
 
-def test_a_buffer_that_is_still_seen_through_a_slice_of_a_slice_is_left_alone() -> None:
+def test_a_buffer_with_a_view_of_a_slice_is_not_reused() -> None:
     buffers = BufferPool()
     seen = memoryview(buffers.get(1000))[100:][:50]
     seen[:] = b"x" * 50

@@ -25,7 +25,7 @@ from headwater.protocol.consumer_protocol import (
 from headwater.protocol.wire.schema import ELEMENTS_MAX
 
 with warnings.catch_warnings():
-    # It reads its own schemas in a way that Python 3.11 calls out of date.
+    # kafka-python reads its schemas with a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.protocol.consumer import metadata
 
@@ -53,7 +53,7 @@ def kafka_python_assignment(assigned: Sequence[tuple[str, Sequence[int]]], versi
 
 
 def in_version(subscription: Subscription, version: int) -> Subscription:
-    """What is left of it in that version."""
+    """The subscription with only the fields of that version."""
     return Subscription(
         subscription.topics,
         subscription.user_data,
@@ -120,7 +120,7 @@ def test_a_newer_version_is_read_as_the_newest_that_is_known() -> None:
 
 
 @each_version
-def test_bytes_behind_the_end_are_ignored(version: int) -> None:
+def test_trailing_bytes_are_ignored(version: int) -> None:
     assert read_subscription(write_subscription(Subscription([A]), version) + b"more") == Subscription([A])
     assert read_assignment(write_assignment({A: [1]}, version) + b"more") == AssignedPartitions({A: [1]})
 
@@ -152,7 +152,7 @@ def test_an_empty_rack_is_none() -> None:
         (b"\x00\x01\x00\x00\x00\x01\x00\x09a", "more elements than bytes|runs past the end"),
     ],
 )
-def test_what_is_malformed_is_refused(read: Callable[[bytes], object], data: bytes, reason: str) -> None:
+def test_malformed_bytes_are_refused(read: Callable[[bytes], object], data: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         read(data)
 

@@ -51,7 +51,7 @@ def test_any_payload_gets_the_answer_that_records_get(
     payload_and_count: tuple[bytes, int], base: int, append_time_ms: int | None
 ) -> None:
     payload, count = payload_and_count
-    # Surroundings that would be read if the walk left its payload.
+    # Bytes around the payload, which a walk beyond its end would read.
     view = memoryview(b"\x00" * 64 + payload + b"\x00" * 64)[64 : 64 + len(payload)]
     for base_offset, base_timestamp in ((base, 0), (0, base)):
         expected: Any
@@ -165,7 +165,7 @@ def test_many_rows_outgrow_every_buffer(codec: Any) -> None:
     assert rows_of(builder.take()) == rows_from(made)
 
 
-def test_what_was_taken_stays_as_it_is_while_the_builder_goes_on(codec: Any) -> None:
+def test_taken_columns_do_not_change_while_the_builder_continues(codec: Any) -> None:
     builder = codec.ColumnBuilder(**EVERYTHING)
     taken = []
     for number in range(8):

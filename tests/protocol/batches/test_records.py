@@ -43,7 +43,7 @@ def test_the_plain_record_has_kafkas_bytes(codec: Any) -> None:
 
 
 @given(contents=st.lists(CONTENTS, max_size=8), base_offset=st.integers(0, 2**50), gap=st.integers(1, 2**20))
-def test_what_is_encoded_is_decoded_and_valid(contents: list[Any], base_offset: int, gap: int) -> None:
+def test_encoded_records_are_valid_and_decode_to_the_same(contents: list[Any], base_offset: int, gap: int) -> None:
     for codec in VARIANTS:
         made = [codec.Record(base_offset + index * gap, *content) for index, content in enumerate(contents)]
         base_timestamp = made[0].timestamp if made else 0
@@ -74,7 +74,7 @@ def test_all_variants_encode_the_same_bytes(contents: list[Any]) -> None:
 @example(payload_and_count=(b"", 2**31 - 1), base=0)
 def test_hostile_bytes_get_the_same_answer_from_all_variants(payload_and_count: tuple[bytes, int], base: int) -> None:
     payload, count = payload_and_count
-    # Surroundings that would be read if a walk left its payload.
+    # Bytes around the payload, which a walk beyond its end would read.
     view = memoryview(b"\x00" * 64 + payload + b"\x00" * 64)[64 : 64 + len(payload)]
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
         ("decode", (view, count, base, 0), {}),
@@ -92,7 +92,7 @@ def test_hostile_bytes_get_the_same_answer_from_all_variants(payload_and_count: 
 
 @settings(max_examples=200)
 @given(payload_and_count=hostile_payloads())
-def test_what_validate_accepts_decode_reads_and_encode_gives_back(payload_and_count: tuple[bytes, int]) -> None:
+def test_bytes_that_validate_accepts_survive_decoding_and_encoding(payload_and_count: tuple[bytes, int]) -> None:
     payload, count = payload_and_count
     for codec in VARIANTS:
         try:
@@ -135,7 +135,7 @@ def test_what_validate_accepts_decode_reads_and_encode_gives_back(payload_and_co
         (frame(body() + b"\x00"), "do not fill"),
     ],
 )
-def test_a_record_that_lies_is_named_by_its_index(codec: Any, payload: bytes, reason: str) -> None:
+def test_an_invalid_record_is_named_by_its_index(codec: Any, payload: bytes, reason: str) -> None:
     honest = frame(body())
 
     for call in (

@@ -11,7 +11,7 @@ IDLE = 64
 
 
 class Budget:
-    """A memory budget that keeps the books."""
+    """A memory budget that counts its use."""
 
     def __init__(self, limit: int = 1 << 40) -> None:
         self.limit = limit
@@ -91,7 +91,7 @@ def test_any_split_of_a_stream_gives_the_same_frames(sent: list[bytes], data: st
 
 @settings(max_examples=100)
 @given(frame_lists, st.integers(0, 5000))
-def test_memory_is_given_back_whenever_the_end_comes(sent: list[bytes], end: int) -> None:
+def test_memory_is_released_at_any_end_of_the_stream(sent: list[bytes], end: int) -> None:
     budget = Budget()
     frames = reader(budget)
     feed(frames, stream_of(*sent)[:end])
@@ -101,7 +101,7 @@ def test_memory_is_given_back_whenever_the_end_comes(sent: list[bytes], end: int
 
 @settings(max_examples=50)
 @given(st.integers(IDLE, 1 << 22), st.integers(1, 3000))
-def test_the_buffer_grows_with_what_arrived_and_not_with_what_is_announced(announced: int, sent: int) -> None:
+def test_the_buffer_grows_with_arrived_and_not_with_announced_bytes(announced: int, sent: int) -> None:
     frames = reader()
     data = announced.to_bytes(4, "big") + bytes(min(sent, announced))
     feed(frames, data)
@@ -126,7 +126,7 @@ def test_one_read_after_another_fills_a_large_frame_and_stops_at_its_end() -> No
     assert found == [large, b"next"]
 
 
-def test_frames_that_wait_together_are_read_together_wherever_a_read_ends() -> None:
+def test_frames_in_flight_together_are_read_together_wherever_a_read_ends() -> None:
     """Five requests of 100 KB in flight, as producers have them, are one turn's work."""
     frames, sent = reader(), stream_of(*[bytes(100_000)] * 50)
     reads: list[int] = []
@@ -165,7 +165,7 @@ def test_a_busy_stream_gets_a_larger_buffer_and_a_quiet_one_a_small_one() -> Non
     assert (frames.capacity, budget.used) == (IDLE, 0)
 
 
-def test_a_large_buffer_is_kept_for_as_long_as_frames_need_it_and_none_where_memory_is_scarce() -> None:
+def test_a_large_buffer_is_kept_while_frames_need_it_unless_memory_is_scarce() -> None:
     budget = Budget()
     frames = reader(budget)
     large = stream_of(bytes(3 * RETAINED_BYTES_MAX))
@@ -187,7 +187,7 @@ def test_a_large_buffer_is_kept_for_as_long_as_frames_need_it_and_none_where_mem
     assert (frames.capacity, budget.used) == (IDLE, 0)
 
 
-def test_a_frame_waits_for_memory_and_one_that_was_begun_can_be_finished() -> None:
+def test_a_frame_waits_for_memory_and_a_begun_frame_can_be_finished() -> None:
     budget = Budget(limit=2048)
     first, second = reader(budget), reader(budget)
     assert feed(first, stream_of(bytes(2000))[:1500]) == []

@@ -41,10 +41,10 @@ class Partition:
         "_awaiting_flush",
         "_awaiting_write",
         "_durable_before",
+        "_journal",
         "_log",
         "_next_offset",
         "_staged",
-        "_write_queue",
         "config",
         "high_watermark",
         "id",
@@ -56,7 +56,7 @@ class Partition:
     )
 
     def __init__(
-        self, identity: TopicPartition, log: Log, config: TopicConfig, write_queue: WriteQueue, leader_epoch: int = 0
+        self, identity: TopicPartition, log: Log, config: TopicConfig, journal: WriteQueue, leader_epoch: int = 0
     ) -> None:
         self.id = identity
         self._log = log
@@ -66,7 +66,7 @@ class Partition:
         self.watchers: set[Watcher] = set()
         self.is_closed = False
         self.is_internal = is_internal(identity.topic)
-        self._write_queue = write_queue
+        self._journal = journal
         self._next_offset = log.end_offset
         self._staged: list[tuple[BatchHeader, memoryview]] = []
         self._awaiting_write: list[tuple[Append, bool]] = []
@@ -140,7 +140,7 @@ class Partition:
         if header.is_log_append_time:
             append.log_append_time_ms = header.max_timestamp
         if not self._staged:
-            self._write_queue.write_soon(self)
+            self._journal.write_soon(self)
         self._staged.append((header, batch))
         self._awaiting_write.append((append, self._must_flush(acks)))
 
@@ -198,7 +198,7 @@ class Partition:
         if len(self._log.segments) != segment_count:
             # As in Kafka, a sealed segment is flushed under every policy: this bounds what recovery scans after a
             # crash.
-            self._write_queue.flush_soon(self)
+            self._journal.flush_soon(self)
         for append, must_flush in waiting:
             if must_flush:
                 self._await_flush(append)
@@ -232,7 +232,7 @@ class Partition:
     def _await_flush(self, append: Append) -> None:
         self._awaiting_flush.append(append)
         self._durable_before = max(self._durable_before, append.next_offset)
-        self._write_queue.flush_soon(self)
+        self._journal.flush_soon(self)
 
     def plan_flush(self) -> FlushTask | None:
         """What must be flushed for everything written to survive a power failure; None if nothing must. Never again
@@ -249,7 +249,7 @@ class Partition:
             append = waiting.popleft()
             append.complete()
         if waiting:
-            self._write_queue.flush_soon(self)
+            self._journal.flush_soon(self)
 
     def flush_failed(self, reason: str) -> None:
         """Take the partition out of service: which records are on disk is unknown until the next start."""

@@ -14,8 +14,8 @@ from headwater.coordination.groups.classic.commands import Join, Leave, Sync
 from headwater.coordination.groups.classic.events import ClassicRosterEvent
 from headwater.coordination.groups.consumer.events import ConsumerRosterEvent
 from headwater.coordination.groups.events import Event
-from headwater.coordination.groups.group import GroupContext, GroupKind
-from headwater.coordination.groups.kinds import CLASSIC, CONSUMER, KINDS
+from headwater.coordination.groups.group import GroupContext
+from headwater.coordination.groups.kinds import CLASSIC, CONSUMER, KINDS, GroupKind
 from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery
 from headwater.coordination.groups.offsets.events import OffsetCommitted, OffsetEvent

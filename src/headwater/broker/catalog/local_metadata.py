@@ -28,7 +28,7 @@ REPLAY_READ_BYTES = 4 << 20
 
 
 class LocalMetadata:
-    def __init__(self, data: DataDirectory, config: BrokerConfig, clock: Clock, write_queue: WriteQueue) -> None:
+    def __init__(self, data: DataDirectory, config: BrokerConfig, clock: Clock, journal: WriteQueue) -> None:
         self._clock = clock
         self.change_lock = asyncio.Lock()
         self.state = CatalogMachine(
@@ -36,7 +36,7 @@ class LocalMetadata:
             partitions_max=config.headwater_partitions_max,
             groups_max=config.headwater_groups_max,
         )
-        self.partition = _open_catalog(data, clock, write_queue)
+        self.partition = _open_catalog(data, clock, journal)
         self._log = StateLog(self.partition, CatalogFormat())
         for events in self._log.replay(REPLAY_READ_BYTES):
             for event in events:
@@ -57,7 +57,7 @@ class LocalMetadata:
             self.state.apply(event)
 
 
-def _open_catalog(data: DataDirectory, clock: Clock, write_queue: WriteQueue) -> Partition:
+def _open_catalog(data: DataDirectory, clock: Clock, journal: WriteQueue) -> Partition:
     now_ms = clock.now_ms()
     if data.is_new:
         (log,) = data.create_partitions([CATALOG], CATALOG_CONFIG, CATALOG_ID, now_ms)
@@ -71,4 +71,4 @@ def _open_catalog(data: DataDirectory, clock: Clock, write_queue: WriteQueue) ->
             f"{data.root / str(CATALOG)} from a backup, or start with another --data-dir"
         )
     data.claim()
-    return Partition(CATALOG, log, CATALOG_CONFIG, write_queue)
+    return Partition(CATALOG, log, CATALOG_CONFIG, journal)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class WriteQueue(Protocol):
-    """Takes a partition's requests to be written or flushed; the broker serves those of all partitions together."""
+    """Takes a partition's requests to be written or flushed. `journal.py` implements it for all partitions together."""
 
     def write_soon(self, writer: "Partition", /) -> None: ...
 

@@ -5,7 +5,7 @@ A group of one kind also gets requests of other protocols, which it serves or re
 into another is in `migration`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from headwater.config.group import GroupConfig
@@ -110,34 +110,3 @@ class GroupContext(NamedTuple):
     config_of: Callable[[GroupId], GroupConfig]
     deadlines: Deadlines[DeadlineKey]
     topics: TopicImage
-
-
-class GroupKind(NamedTuple):
-    """A kind of group: how one begins, and which events are for it. Each event has a `group_id`."""
-
-    group_type: GroupType
-    new: Callable[[GroupId, GroupContext], Group]
-    # All of them. A group that is not there begins with the first event that is neither a removal nor the end.
-    events: Sequence[type[Any]]
-    # Events that take away a part of a group. Compaction may leave nothing else of a group that has ended.
-    removals: Sequence[type[Any]]
-    # The last event of a group.
-    end: type[Any]
-
-
-class EventRule(NamedTuple):
-    """What an event means for the group that it names."""
-
-    kind: GroupKind
-    can_begin: bool
-    is_end: bool
-
-
-def event_rules(kinds: Iterable[GroupKind]) -> Mapping[type[Any], EventRule]:
-    rules: dict[type[Any], EventRule] = {}
-    for kind in kinds:
-        for event in kind.events:
-            assert event not in rules, f"{event.__name__} is for two kinds of groups"
-            is_end = event is kind.end
-            rules[event] = EventRule(kind, not is_end and event not in kind.removals, is_end)
-    return rules

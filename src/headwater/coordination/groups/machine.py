@@ -27,8 +27,8 @@ from headwater.coordination.groups.consumer.commands import (
     MemberHeartbeat,
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
-from headwater.coordination.groups.group import EventRule, Group, GroupContext, GroupKind, event_rules
-from headwater.coordination.groups.kinds import CLASSIC, KINDS
+from headwater.coordination.groups.group import Group, GroupContext
+from headwater.coordination.groups.kinds import CLASSIC, KINDS, EventRule, GroupKind, event_rules
 from headwater.coordination.groups.migration.upgrade import decide_takeover
 from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
 from headwater.coordination.groups.offsets.events import (

@@ -5,22 +5,24 @@ import logging
 from collections.abc import Awaitable
 from inspect import iscoroutine
 from struct import Struct
-from typing import cast
+from typing import NamedTuple, cast
 
+from headwater.broker.broker import Broker
 from headwater.broker.measurements import NOT_TIMED, TIMED_EVERY, RequestMeasurement
 from headwater.broker.pending import Pending
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
-from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, FLEXIBLE_FROM
+from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM, Api
 from headwater.listeners.kafka.apis.cluster import api_versions
 from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.outcome import HangUp, NoReply, Reply
-from headwater.listeners.kafka.services import KafkaServices
+from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.listeners.tcp.connection import Connection, Slot
 from headwater.listeners.tcp.output import Part
 from headwater.listeners.tcp.request_memory import RequestMemory
 from headwater.protocol.wire.codec import Response, decode, encode_parts
-from headwater.protocol.wire.error_scan import error_scan
+from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
 from headwater.protocol.wire.headers import read_request_header
 
@@ -30,6 +32,25 @@ _frame_head = Struct(">ii")
 # The end of a response header that has tagged fields.
 _NO_TAGS = bytes(1)
 _write_size = Struct(">i").pack_into
+
+
+class ServedApi(NamedTuple):
+    """An API, and its measurements in this broker."""
+
+    api: Api
+    measured: RequestMeasurement
+
+
+class KafkaServices:
+    """What all Kafka listeners of a node share."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.apis = {key: ServedApi(api, broker.measurements.request(api.name)) for key, api in BY_KEY.items()}
+        self.fetch_sessions = FetchSessions(broker.config.max_incremental_fetch_session_cache_slots, broker.clock)
+        self.reply_templates = ReplyTemplates()
+        # Requests that change something run to their end, even if their client has gone away.
+        self.tasks: set[asyncio.Task[None]] = set()
 
 
 class KafkaConversation:
@@ -148,7 +169,7 @@ def _reply(
     if isinstance(reply, HangUp):
         slot.hang_up(reply.reason)
         return
-    errors = error_scan(type(reply))(reply)
+    errors = nonzero_errors(reply)
     if errors:
         measured.errors.update(errors)
     try:

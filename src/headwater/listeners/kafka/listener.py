@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from headwater.broker.broker import Broker
 from headwater.config.listeners import ListenerAddress
 from headwater.endpoint import Endpoint
-from headwater.listeners.kafka.conversation import KafkaConversation
-from headwater.listeners.kafka.services import KafkaServices
+from headwater.listeners.kafka.conversation import KafkaConversation, KafkaServices
 from headwater.listeners.listener import Listener
 from headwater.listeners.tcp.connection import Connection
 from headwater.listeners.tcp.listener import TcpListener

@@ -16,8 +16,12 @@ ErrorScan: TypeAlias = Callable[[Response], Sequence[int]]
 _SUFFIX = "error_code"
 
 
+def nonzero_errors(response: Response) -> Sequence[int]:
+    return _compiled(type(response))(response)
+
+
 @cache
-def error_scan(response: type[Response]) -> ErrorScan:
+def _compiled(response: type[Response]) -> ErrorScan:
     source = PythonSource()
     with source.block("def scan(message):"):
         source.emit("found = ()")

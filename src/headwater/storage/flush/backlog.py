@@ -75,16 +75,21 @@ class FlushBacklog:
             self._checkpointed_bytes = active.size
         sealed = tuple(self.sealed)
         directories, self._directories = self._directories, []
+        files = [segment.file for segment in (*sealed, active)]
+        index_chunks = list(chunks([*sealed, active] if with_active_indexes else sealed))
+        snapshots, snapshots_stale = self._snapshots.take_unsynced(), self._snapshots.take_stale()
+        is_sync_only = not (sealed or index_chunks or snapshots or snapshots_stale or directories)
         return FlushTask(
             self._disk,
             end_offset,
             truncations,
-            [segment.file for segment in (*sealed, active)],
+            files,
             sealed,
-            list(chunks([*sealed, active] if with_active_indexes else sealed)),
-            self._snapshots.take_unsynced(),
-            self._snapshots.take_stale(),
+            index_chunks,
+            snapshots,
+            snapshots_stale,
             directories,
+            sole_file=files[0] if is_sync_only else None,
         )
 
     def complete(self, task: FlushTask) -> None:

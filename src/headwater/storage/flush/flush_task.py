@@ -6,7 +6,7 @@ offset index and trusts that the others know everything before it.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.storage import names
@@ -63,14 +63,9 @@ class FlushTask:
     chunks: Sequence[IndexChunk]
     snapshots: Sequence[Path]
     snapshots_stale: Sequence[Path]
-    directories: Sequence[Path] = field(default=())
-
-    @property
-    def sole_file(self) -> File | None:
-        """The only file to sync, if nothing else is to be done, as in most flushes; otherwise None."""
-        if len(self.files) > 1 or self.chunks or self.snapshots or self.snapshots_stale or self.directories:
-            return None
-        return self.files[0]
+    directories: Sequence[Path]
+    # The only file to sync, if nothing else is to be done, as in most flushes; otherwise None.
+    sole_file: File | None
 
     def run(self) -> None:
         """After an OSError nobody knows what is on disk: the log must fail and must not try again."""

@@ -9,13 +9,15 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headwater.testing import Broker
+from tests.support.broker.settings import NO_HOUSEKEEPING
 from tests.support.spark.java import SPARK_ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -59,6 +61,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
         if item.path == SHORT_SPARK_PASS or item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def headwater_broker() -> Iterator[Broker]:
+    """The plugin's fixture, but no record is deleted for its age: one broker for all tests in a process."""
+    with Broker(NO_HOUSEKEEPING) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

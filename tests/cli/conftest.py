@@ -6,13 +6,14 @@ import pytest
 
 from headwater.client.cluster import Cluster
 from headwater.testing import Broker
+from tests.support.broker.settings import NO_HOUSEKEEPING
 from tests.support.cli.commands import Commands
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """One broker for all tests of commands, which stay apart by topic names."""
-    with Broker() as running:
+    with Broker(NO_HOUSEKEEPING) as running:
         yield running
 
 

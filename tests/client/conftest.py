@@ -4,12 +4,13 @@ import pytest
 
 from headwater.client.cluster import Cluster
 from headwater.testing import Broker
+from tests.support.broker.settings import NO_HOUSEKEEPING
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """One broker for all tests of the client, which stay apart by topic names."""
-    with Broker() as running:
+    with Broker(NO_HOUSEKEEPING) as running:
         yield running
 
 

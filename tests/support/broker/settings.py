@@ -1,0 +1,7 @@
+"""Settings for brokers that serve many tests."""
+
+from collections.abc import Mapping
+
+# Retention runs 30 seconds after a broker's start and then every five minutes. It would delete records to which a test
+# gives timestamps of long ago, if it happened to run between the test's write and its read.
+NO_HOUSEKEEPING: Mapping[str, str] = {"log.initial.task.delay.ms": "86400000"}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -107,22 +108,31 @@ class Scene(NamedTuple):
     program: Program
     feeder: Feeder
 
-    def plant(self, place: str, target: int) -> None:
-        """And waits until somebody came there, for which there is something to copy."""
+    def plant(self, place: str, target: int, then: Callable[[], None] = lambda: None) -> None:
+        """Plant a kill, feed records, wait until a process has reached the place, and call `then`.
+
+        The feeder runs beside it: the place may be reached while it still feeds, and where the broker is the victim,
+        the feeder's transaction ends only when `then` has started the broker again."""
         made = self.program.places / f"{place}-made"
         made.write_text(str(target))
         planted = made.rename(self.program.places / place)
-        self.feeder.feed()
-        self.program.wait_until(lambda: not planted.exists(), f"nobody came to {place}")
+        with ThreadPoolExecutor(1) as threads:
+            fed = threads.submit(self.feeder.feed)
+            self.program.wait_until(lambda: not planted.exists(), f"nobody came to {place}")
+            then()
+            fed.result()
 
     def kill(self, kill: Kill) -> None:
-        targets = {TASK: 0, DRIVER: -self.program.group, BROKER: self.broker.pid}
-        self.plant(kill.place, targets[kill.victim])
         if kill.victim == DRIVER:
-            self.program.replace()
+            self.plant(kill.place, -self.program.group, self.program.replace)
         elif kill.victim == BROKER:
-            self.broker.kill()
-            self.broker.start()
+            self.plant(kill.place, self.broker.pid, self._restart_broker)
+        else:
+            self.plant(kill.place, 0)
+
+    def _restart_broker(self) -> None:
+        self.broker.kill()
+        self.broker.start()
 
     def check(self) -> None:
         wanted = self.feeder.copies

@@ -99,7 +99,7 @@ class Group(Protocol):
         ...
 
     def decide_loaded(self, now: Now) -> Sequence[object]:
-        """What begins anew after the group was rebuilt from its log, such as the sessions of its members."""
+        """What begins again after the group was rebuilt from its log, such as the sessions of its members."""
         ...
 
 

@@ -236,7 +236,7 @@ class GroupMachine:
         return self.groups[group_id].decide_expired(kind, member_id, now)
 
     def decide_loaded(self, now: Now) -> Decision[None]:
-        """Every session starts anew, because no heartbeat could arrive meanwhile. Offsets of deleted topics are
+        """Every session starts again, because no heartbeat could arrive meanwhile. Offsets of deleted topics are
         forgotten: a crash may have come between the deletion of a topic and that of its offsets."""
         events = [event for group in self.groups.values() for event in group.decide_loaded(now)]
         return Decision([*events, *self.offsets.decide_forget_gone(self._topics.by_name)], None)

@@ -77,7 +77,7 @@ class Draft:
         self.record(MemberReplaced(self.roster.group_id, old_id, member, until_ms))
 
     def remove(self, member_id: MemberId) -> None:
-        # A client that is still alive learns that it has to join anew.
+        # A client that is still alive learns that it has to join again.
         self._answer_waits(member_id, JoinResult(NO_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
         self.record(MemberRemoved(self.roster.group_id, member_id))
 

@@ -128,7 +128,7 @@ class ConsumerGroup:
         return Decision(self._remove([member], now), None)
 
     def decide_loaded(self, now: Now) -> Sequence[object]:
-        """After a replay every session starts anew, because the broker could not be reached meanwhile."""
+        """After a replay every session starts again, because the broker could not be reached meanwhile."""
         events: list[object] = []
         for member in self.roster.members.values():
             timeout_ms = self._session_timeout_ms(member)

@@ -45,7 +45,7 @@ class ConsumerMember(NamedTuple):
         return self.current.state is MemberState.STABLE and self.current.epoch == assignment_epoch
 
     def renamed(self, member_id: MemberId) -> "ConsumerMember":
-        """The static member that takes this one's place: it joins anew, with the same assignment."""
+        """The static member that takes this one's place: it joins again, with the same assignment."""
         return ConsumerMember(
             self.details._replace(member_id=member_id),
             self.current._replace(member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),

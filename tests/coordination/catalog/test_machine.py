@@ -37,7 +37,7 @@ def topics_of(*events: Event, topics_max: int = 10, partitions_max: int = 20, gr
 
 
 def state(topics: CatalogMachine) -> dict[str, Any]:
-    return copy.deepcopy(vars(topics))
+    return copy.deepcopy({**vars(topics), "access": vars(topics.access)})
 
 
 def refusal(topics: CatalogMachine, decide: str, *arguments: object) -> ErrorCode:

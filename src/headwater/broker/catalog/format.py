@@ -5,6 +5,8 @@ from uuid import UUID
 
 import orjson
 
+from headwater.broker.catalog import access_format
+from headwater.coordination.access.events import AclAdded, AclRemoved, ScramCredential, ScramCredentialRemoved
 from headwater.coordination.catalog.events import (
     BrokerOverrides,
     Event,
@@ -40,6 +42,8 @@ class CatalogFormat:
                 return _GROUP + group_id.encode(), orjson.dumps(dict(values)) if values else None
             case ProducerIdsReserved(next_id):
                 return _PRODUCER_IDS, orjson.dumps(next_id)
+            case AclAdded() | AclRemoved() | ScramCredential() | ScramCredentialRemoved():
+                return access_format.encode(event)
 
     def decode(self, key: bytes, value: bytes | None) -> Event | None:
         try:
@@ -57,6 +61,8 @@ def _decode(key: bytes, value: bytes | None) -> Event | None:
     if key.startswith(_GROUP):
         group_id = GroupId(key[len(_GROUP) :].decode())
         return GroupOverrides(group_id, {} if value is None else _settings(orjson.loads(value)))
+    if key.startswith(access_format.PREFIX):
+        return access_format.decode(key, value)
     if value is None:
         return None
     if key == _BROKER:

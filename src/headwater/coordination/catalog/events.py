@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from headwater.coordination.access.events import AccessEvent
 from headwater.coordination.catalog.topic_names import is_internal
 from headwater.ids import GroupId, TopicId, TopicName
 
@@ -43,4 +44,4 @@ class ProducerIdsReserved(NamedTuple):
     next_id: int
 
 
-Event: TypeAlias = Topic | TopicDeleted | BrokerOverrides | GroupOverrides | ProducerIdsReserved
+Event: TypeAlias = Topic | TopicDeleted | BrokerOverrides | GroupOverrides | ProducerIdsReserved | AccessEvent

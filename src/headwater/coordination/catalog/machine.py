@@ -1,5 +1,5 @@
-"""The catalog: all topics with their ids, partition counts and settings, and the settings of the broker and of groups,
-as a fold over its own log.
+"""The catalog: all topics with their ids, partition counts and settings, the settings of the broker and of groups, and
+access (users and rules), as a fold over its own log.
 
 Pure: no clock, no I/O. `decide_*` checks a command against the state and returns events; `apply` is the only writer,
 live and in recovery. An event has the whole state of its key, so that the log may be compacted by key.
@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 from uuid import UUID
 
+from headwater.coordination.access.events import AclAdded, AclRemoved, ScramCredential, ScramCredentialRemoved
+from headwater.coordination.access.machine import AccessMachine
 from headwater.coordination.catalog.events import (
     BrokerOverrides,
     Event,
@@ -34,6 +36,7 @@ class CatalogMachine:
         self.broker_overrides: Mapping[str, str] = {}
         self.group_overrides: dict[GroupId, Mapping[str, str]] = {}
         self.next_producer_id = 0
+        self.access = AccessMachine()
         self.partition_total = 0
         self.topics_max = topics_max
         self.partitions_max = partitions_max
@@ -128,6 +131,8 @@ class CatalogMachine:
                     self.group_overrides.pop(group_id, None)
             case ProducerIdsReserved(next_id):
                 self.next_producer_id = next_id
+            case AclAdded() | AclRemoved() | ScramCredential() | ScramCredentialRemoved():
+                self.access.apply(event)
             case _:
                 assert_never(event)
 

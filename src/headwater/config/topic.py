@@ -122,6 +122,8 @@ class TopicConfig(Settings):
     # Computed once in the constructor, because every produced batch reads them.
     is_compacted: bool = derived()
     is_log_append_time: bool = derived()
+    # The age at which a segment rolls, before jitter.
+    roll_ms: int = derived()
     # The codec that batches are stored in; None keeps the producer's.
     stored_codec: int | None = derived()
 
@@ -130,6 +132,9 @@ class TopicConfig(Settings):
         derive = partial(object.__setattr__, self)
         derive("is_compacted", "compact" in self.cleanup_policy)
         derive("is_log_append_time", self.message_timestamp_type == "LogAppendTime")
+        # The active segment is never compacted, so it must not stay active for longer than compaction may lag.
+        lag_ms = self.max_compaction_lag_ms if self.is_compacted else self.segment_ms
+        derive("roll_ms", min(self.segment_ms, lag_ms))
         derive("stored_codec", _CODECS.get(self.compression_type))
 
     @property

@@ -153,7 +153,7 @@ class _ReaderSource(PythonSource):
         self.run.append(("B", count))
         self.flush()
         with self.block(f"if {count}:"):
-            self.emit(f"if {count} > 127: {count}, p = longer_varint(b, p, {count})")
+            self.finish_varint(count)
             self.take_room(count, "elements and tagged fields")
             if not fields:
                 self.emit(f"p = skip(b, p, {count})")
@@ -173,6 +173,15 @@ class _ReaderSource(PythonSource):
                         self.refuse_if(f"p != {end}", f"{label} does not fill its tagged field")
                     keyword = "elif"
                 self.emit(f"p = {end}")
+
+    def finish_varint(self, value: str) -> None:
+        """Reads on where the first byte of a varint has its high bit set. Lengths mostly take one or two bytes, so only
+        longer ones pay for a call."""
+        with self.block(f"if {value} > 127:"):
+            with self.block("if b[p] < 128:"):
+                self.emit(f"{value} += (b[p] - 1) * 128")
+                self.emit("p += 1")
+            self.emit(f"else: {value}, p = longer_varint(b, p, {value})")
 
     def take_room(self, count: str, what: str) -> None:
         """Counts unknown tagged fields, too: each takes only two bytes, and work to skip it."""
@@ -207,7 +216,7 @@ class _ReaderSource(PythonSource):
         if self.flexible:
             self.run.append(("B", length))
             self.flush()
-            self.emit(f"if {length} > 127: {length}, p = longer_varint(b, p, {length})")
+            self.finish_varint(length)
             self.emit(f"{length} -= 1")
         else:
             self.run.append((letter, length))

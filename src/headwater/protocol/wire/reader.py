@@ -212,37 +212,44 @@ class _ReaderSource(PythonSource):
 
     def length(self, letter: str) -> str:
         """Reads a length or a count into a variable, -1 for null. Returns its name."""
+        length = self.raw_length(letter)
+        if self.flexible:
+            self.emit(f"{length} -= 1")
+        return length
+
+    def raw_length(self, letter: str) -> str:
+        """As `length`, but in flexible versions the number stays as it is sent: one more, and 0 for null."""
         length = self.name("length")
         if self.flexible:
             self.run.append(("B", length))
             self.flush()
             self.finish_varint(length)
-            self.emit(f"{length} -= 1")
         else:
             self.run.append((letter, length))
             self.flush()
         return length
 
     def prefixed(self, kind: PrefixedBytes, target: str, label: str, *, nullable: bool) -> None:
-        length = self.length(kind.length_format)
-        self.emit(f"end = p + {length}")
+        length = self.raw_length(kind.length_format)
+        # Flexible lengths are unsigned: only the others can be negative.
+        null, end = ("0", f"p + {length} - 1") if self.flexible else ("-1", f"p + {length}")
+        invalid = "" if self.flexible else f"{length} < 0 or "
         if kind is TEXT and self.flexible:
-            self.refuse_if(f"{length} > {TEXT_BYTES_MAX}", f"{label} is longer than {TEXT_BYTES_MAX} bytes")
+            self.refuse_if(f"{length} > {TEXT_BYTES_MAX + 1}", f"{label} is longer than {TEXT_BYTES_MAX} bytes")
         if kind is TEXT:
             taken = "str(b[p:end], 'utf-8')" if self.shares_input else "b[p:end].decode()"
         elif kind is BYTES and self.shares_input:
             taken = "bytes(b[p:end])"
         else:
             taken = "b[p:end]"
-        if nullable:
-            with self.block(f"if {length} == -1:"):
+        with self.block(f"if {length} == {null}:"):
+            if nullable:
                 self.emit(f"{target} = None")
-            with self.block("else:"):
-                self.refuse_if(f"{length} < 0 or end > limit", f"{label} runs past the end")
-                self.emit(f"{target} = {taken}")
-                self.emit("p = end")
-        else:
-            self.refuse_if(f"{length} < 0 or end > limit", f"{label} is null or runs past the end")
+            else:
+                self.emit(f"raise ValueError({f'{label} is null'!r})")
+        with self.block("else:"):
+            self.emit(f"end = {end}")
+            self.refuse_if(f"{invalid}end > limit", f"{label} runs past the end")
             self.emit(f"{target} = {taken}")
             self.emit("p = end")
 

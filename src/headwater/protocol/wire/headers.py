@@ -16,7 +16,6 @@ API_VERSIONS_KEY = 18
 
 _REQUEST = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
-_new_tuple: "_NewHeader" = tuple.__new__  # pyright: ignore[reportUnknownVariableType]
 
 
 class RequestHeader(NamedTuple):
@@ -48,8 +47,8 @@ def read_request_header(buffer: ReadableBuffer, flexible_from: Mapping[int, int 
         if first_flexible is not None and api_version >= first_flexible:
             # Clients send no tags here, so only the general case pays for a call.
             position = _skip_tags(buffer, position) if buffer[position] else position + 1
-        # As the constructor, which is a function of Python's.
-        return _new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id, position))
+        # As the constructor, which is a function written in Python.
+        return tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, client_id, position))
     except (struct.error, IndexError):
         raise ProtocolError("request header: the frame ends early") from None
     except ValueError as error:

@@ -26,7 +26,7 @@ class AccessSettings(BrokerSettings):
         INT,
         "headwater.role.grants.max",
         10_000,
-        "How many grants of roles the broker keeps before it refuses new ones. A grant counts as several ACLs in memory.",
+        "How many grants of roles the broker keeps before it refuses new ones. Each takes the memory of several ACLs.",
         minimum=1,
         dynamic=True,
     )

@@ -36,10 +36,8 @@ def encode(event: AccessEvent) -> tuple[bytes, bytes | None]:
         case AclRemoved(acl):
             return _acl_key(acl), None
         case RoleCreated(role):
-            permissions = {
-                kind.name: sorted(each.name for each in of_kind) for kind, of_kind in role.permissions.items()
-            }
-            return _ROLE + role.name.encode(), orjson.dumps(permissions)
+            operations = {kind.name: sorted(each.name for each in named) for kind, named in role.permissions.items()}
+            return _ROLE + role.name.encode(), orjson.dumps(operations)
         case RoleDeleted(name):
             return _ROLE + name.encode(), None
         case RoleGranted(grant):

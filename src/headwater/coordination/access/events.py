@@ -1,4 +1,4 @@
-"""Events of access: rules, roles and users. Each has the whole state of its key, so that the log can be compacted by key."""
+"""Events of access: rules, roles, users. Each has the whole state of its key, so that compaction by key loses none."""
 
 from typing import NamedTuple, TypeAlias
 

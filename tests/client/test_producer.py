@@ -220,11 +220,11 @@ def test_a_missing_partition_is_refused_before_anything_is_sent(cluster: Cluster
     assert list_offsets(cluster, [partition_zero(topic)], LATEST) == {partition_zero(topic): 0}
 
 
-def test_a_topic_is_created_on_first_use_only_if_asked_to(cluster: Cluster) -> None:
+def test_a_topic_is_created_on_first_use_only_if_asked_to(broker: Broker, cluster: Cluster) -> None:
     topic = f"t-{uuid4().hex}"
     with Producer(cluster, create_topics=False) as producer, pytest.raises(UnknownTopic):
         producer.send(topic, b"v")
-    with Producer(cluster) as producer:
+    with Cluster(broker.bootstrap_servers) as waiting, Producer(waiting) as producer:
         producer.send(topic, b"v")
     assert len(cluster.topic(topic).partitions) == 3
 

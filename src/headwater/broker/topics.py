@@ -106,20 +106,17 @@ class Topics:
             self._check_created_at_once(partition_count)
         return await self._create(name, partition_count, overrides, validate_only=validate_only)
 
-    async def create_on_first_use(self, name: str) -> Topic | None:
-        """Create a topic that a client asks for, if that is switched on; None if it is not."""
+    async def create_on_first_use(self, name: str) -> None:
+        """Create a topic that a client asks for, if that is switched on."""
         check_topic_name(name)
-        config = self._config.live.current
-        if not config.auto_create_topics_enable:
-            return None
+        if not self._config.live.current.auto_create_topics_enable:
+            return
         try:
-            return await self.create(name, {})
+            await self.create(name, {})
         except HeadwaterError:
             # Another client may have asked for it at the same time and been first.
-            topic = self.find(name)
-            if topic is None:
+            if self.find(name) is None:
                 raise
-            return topic
 
     async def create_internal(self, name: TopicName, partition_count: int, overrides: Mapping[str, str]) -> None:
         await self._create(name, partition_count, overrides, validate_only=False)

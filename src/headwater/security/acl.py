@@ -87,6 +87,18 @@ class Resource(NamedTuple):
 CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
 
 
+def topic(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, name)
+
+
+def group(group_id: str) -> Resource:
+    return Resource(ResourceType.GROUP, group_id)
+
+
+def transactional_id(name: str) -> Resource:
+    return Resource(ResourceType.TRANSACTIONAL_ID, name)
+
+
 def pattern_text(name: str, pattern: PatternType) -> str:
     """How people write a pattern: `orders` one name, `orders-*` a prefix, `*` every name."""
     return f"{name}{WILDCARD}" if pattern is PatternType.PREFIXED else name

@@ -57,6 +57,8 @@ class AclAuthorizer:
     """Rules are added and removed one by one. One that was added twice, as a rule and by a role, is removed twice."""
 
     def __init__(self, super_users: Collection[str] = (), *, allows_without_rules: bool = False) -> None:
+        # Rises with every change: decisions of an earlier version are outdated.
+        self.version = 0
         self._super_users = frozenset(super_users)
         self._allows_without_rules = allows_without_rules
         self._counts: Counter[Acl] = Counter()
@@ -70,13 +72,13 @@ class AclAuthorizer:
     def configure(self, super_users: Collection[str], *, allows_without_rules: bool) -> None:
         self._super_users = frozenset(super_users)
         self._allows_without_rules = allows_without_rules
-        self._decisions.clear()
+        self._changed()
 
     def add(self, acl: Acl) -> None:
         self._counts[acl] += 1
         if self._counts[acl] > 1:
             return
-        self._decisions.clear()
+        self._changed()
         for whose in (acl.principal, None):
             self._rules.setdefault((acl.resource_type, whose), _RulesByName()).add(acl)
 
@@ -86,12 +88,16 @@ class AclAuthorizer:
             return
         if not self._counts.pop(acl, 0):
             return
-        self._decisions.clear()
+        self._changed()
         for whose in (acl.principal, None):
             rules = self._rules[acl.resource_type, whose]
             rules.remove(acl)
             if rules.is_empty:
                 del self._rules[acl.resource_type, whose]
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._decisions.clear()
 
     # -- decisions
 

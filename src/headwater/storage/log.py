@@ -360,16 +360,19 @@ class Log:
         return paths + self._snapshots.cut_after(offset)
 
     def install(self, task: "CleaningTask") -> Garbage:
-        """Puts the cleaned segments in the place of those they were made from. Segments that were removed since the
-        task was planned stay removed."""
-        if self.failure is not None or task.truncations != self.truncations or not task.replacements:
-            unused = [path for one in task.replacements for path in swap.cleaned_files(one.replaced[0])]
-            return Garbage(self.disk, unused)
+        """Puts the cleaned segments in the place of those they were made from. Where the log was cut at either end
+        since the task was planned, it stays as it is until the next round."""
+        replacement = task.replacement
+        if replacement is None:
+            return Garbage(self.disk)
+        is_cut = task.truncations != self.truncations or replacement.replaced[0] not in self.segments
+        if self.failure is not None or is_cut:
+            return Garbage(self.disk, replacement.files)
         try:
             # Older snapshots may know of open transactions whose markers are gone now.
-            for path in self._snapshots.cut_before(task.replacements[-1].next_offset):
+            for path in self._snapshots.cut_before(replacement.cleaned[-1].next_offset):
                 self.disk.remove(path)
-            segments, discarded = swap.install(self.segments, task.replacements)
+            segments, discarded = swap.install(self.segments, replacement)
         except OSError as error:
             raise self._failed(f"installing a compacted segment failed: {error}") from error
         self._use(segments)

@@ -69,7 +69,7 @@ class Segment:
         self._extension = extension
         self.base_offset = base_offset
         self.size = size
-        # The offset after the last batch. Compaction keeps that batch, if need be without its records.
+        # The offset after the last batch, where the next segment begins.
         self.next_offset = base_offset if next_offset is None else next_offset
         self.is_sealed = is_sealed
         self.created_ms = now_ms
@@ -89,12 +89,12 @@ class Segment:
         self.verification = Verification()
         self._file = disk.open(self.path(names.LOG), create=True) if is_new else None
 
-    def successor(self, size: int, next_offset: int, *, has_aborted: bool) -> "Segment":
-        """The sealed segment that compaction has put in this one's place."""
+    def successor(self, base_offset: int, size: int, next_offset: int, has_aborted: bool) -> "Segment":
+        """A sealed segment that compaction has put in the place of this one and perhaps others after it."""
         return Segment(
             self.disk,
             self.directory,
-            self.base_offset,
+            base_offset,
             size=size,
             next_offset=next_offset,
             is_sealed=True,

@@ -124,6 +124,7 @@ def test_metadata_is_consistent_while_topics_are_created_and_deleted(broker: Bro
                 topics = watcher.ask(MetadataRequest(topics=None), MetadataResponse, 9).topics
                 assert all(topic.partitions and not topic.error_code for topic in topics)
                 wanted = MetadataRequestTopic(name=f"{name}-auto-{rounds}")
+                watcher.ask(MetadataRequest(topics=[wanted]), MetadataResponse, 9)
                 (created,) = watcher.ask(MetadataRequest(topics=[wanted]), MetadataResponse, 9).topics
                 assert len(created.partitions) == 2
                 rounds += 1

@@ -188,12 +188,19 @@ def latest(records: list[Record]) -> dict[bytes | None, bytes | None]:
     return {found.key: found.value for found in records}
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_crash_while_compaction_installs_its_segments_loses_no_key(tmp_path: Path, mode: Mode) -> None:
+def key_of(offset: int) -> bytes:
+    """A few keys are written again and again, others once: so a round of compaction leaves several segments, which
+    begin and end elsewhere than those before."""
+    return b"key%d" % (offset % 5) if offset % 4 else b"only%d" % offset
+
+
+@pytest.fixture
+def compacted_life(tmp_path: Path) -> tuple[Life, int]:
+    """Two rounds of compaction; and the step at which the first began."""
     config = settings(segment_bytes=400, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
     life = Life(tmp_path, config)
-    for offset in range(14):
-        life.append(staged([record(offset, b"key%d" % (offset % 5), b"%d" % offset)]))
+    for offset in range(18):
+        life.append(staged([record(offset, key_of(offset), b"%d" % offset)]))
     life.flush()
     everything = latest(contents(life.log))
     start = len(life.disk.steps)
@@ -201,24 +208,65 @@ def test_a_crash_while_compaction_installs_its_segments_loses_no_key(tmp_path: P
         task = compaction.plan(life.log, NOW_MS, life.log.end_offset)
         assert task is not None
         task.run(1 << 20, lambda: False)
+        assert task.replacement is not None
+        assert len(task.replacement.cleaned) > 1
         life.log.install(task).run()
         life.promise()
         assert latest(contents(life.log)) == everything
         for _ in range(6):
             offset = life.log.end_offset
-            life.append(staged([record(offset, b"key%d" % (offset % 5), b"%d" % offset)]))
+            life.append(staged([record(offset, key_of(offset), b"%d" % offset)]))
         life.flush()
         everything = latest(contents(life.log))
+    return life, start
 
+
+def check_keys(log: Log) -> None:
+    # The value of each key follows from the end of the log alone, compacted or not.
+    assert latest(contents(log)) == {key_of(offset): b"%d" % offset for offset in range(log.end_offset)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_crash_while_compaction_installs_its_segments_loses_no_key(
+    compacted_life: tuple[Life, int], tmp_path: Path, mode: Mode
+) -> None:
+    life, start = compacted_life
     for step in range(start + MODES.index(mode) % 2, len(life.disk.steps) + 1, 2):
         past, coming = life.at(step)
         recovery_point = 0 if step % 4 < 2 else past.recovery_point
         log = reopen_after(life, step, mode, tmp_path / "crashed" / "orders-0", recovery_point)
         assert past.flushed_offset <= log.end_offset <= coming.end_offset
-        # The value of each key follows from the end of the log alone, compacted or not.
-        expected = {b"key%d" % (offset % 5): b"%d" % offset for offset in range(log.end_offset)}
-        assert latest(contents(log)) == expected
+        check_keys(log)
         check_usable(log)
+
+
+def test_a_crash_while_recovery_completes_or_undoes_a_compaction_loses_no_key(
+    compacted_life: tuple[Life, int], tmp_path: Path
+) -> None:
+    life, start = compacted_life
+    renames = [
+        number for number in range(start, len(life.disk.steps)) if life.disk.steps[number].target.endswith(".swap")
+    ]
+    assert renames
+    directory, again = tmp_path / "crashed" / "orders-0", tmp_path / "again" / "orders-0"
+    for step in range(renames[0], renames[-1] + 8):
+        disk = reopen_after(life, step, "killed", directory, 0).disk
+        assert isinstance(disk, RecordingDisk)
+        before = crash(life.disk.steps[:step], "killed")
+        for second_step in range(len(disk.steps) + 1):
+            materialize(crash(disk.steps[:second_step], "killed", before=before), again)
+            log = open_log(
+                recording_over(again),
+                again,
+                life.log.config,
+                clean=False,
+                recovery_point=0,
+                start_offset=0,
+                now_ms=NOW_MS,
+                report=[].append,
+            )
+            assert log.end_offset >= life.at(step)[0].flushed_offset
+            check_keys(log)
 
 
 # -- transactions

@@ -36,7 +36,7 @@ class BatchFilter:
 
     def filter(self, header: BatchHeader, batch: memoryview, *, is_last: bool) -> bytes | bytearray | None:
         """The bytes to keep. The last batch of a producer keeps at least its header, for its sequence number, and so
-        does the last batch of all."""
+        does the last batch of the round."""
         is_last = is_last or header in self.last_batches
         if header.is_control:
             return self._filter_marker(header, batch, is_last=is_last)

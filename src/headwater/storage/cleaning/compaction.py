@@ -6,7 +6,7 @@ transactions are dropped and supersede nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from headwater.storage import names
 from headwater.storage.cleaning.batch_filter import BatchFilter, LastBatches
 from headwater.storage.cleaning.cleaned_transactions import CleanedTransactions
 from headwater.storage.cleaning.offset_map import OffsetMap
-from headwater.storage.cleaning.swap import Replacement, cleaned_files
+from headwater.storage.cleaning.swap import CleanedSegment, Replacement
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import DiskFull, is_disk_full
 from headwater.storage.flush import flush_task
@@ -107,12 +107,13 @@ class CleaningTask:
     now_ms: int
     last_batches: LastBatches
     aborted: Sequence[bytes]
-    replacements: list[Replacement] = field(default_factory=list[Replacement])
+    replacement: Replacement | None = None
 
     def run(self, memory_bytes_max: int, cancelled: Callable[[], bool]) -> None:
         """Writes the `.cleaned` files. When cancelled or after an error, none is left and nothing will be installed."""
-        groups: list[list[SourceSegment]] = []
         try:
+            # What an earlier round could not remove: it would make this round's swap look uncommitted.
+            self._remove_cleaned()
             aborted = [one for entries in self.aborted for one in transaction_index.decode(entries)]
             offset_map, mapped_end = self._map(memory_bytes_max, aborted, cancelled)
             groups = self._groups(mapped_end)
@@ -124,8 +125,10 @@ class CleaningTask:
                 self.now_ms,
                 self.config.delete_retention_ms,
             )
-            self.replacements = [self._clean(group, keep, cancelled) for group in groups]
-            self.first_dirty_offset = mapped_end
+            if groups:
+                replaced = [source.segment for group in groups for source in group]
+                self.replacement = Replacement(replaced, self._clean_all(groups, keep, cancelled))
+                self.first_dirty_offset = mapped_end
         except _Cancelled:
             return
         except OSError as error:
@@ -133,10 +136,13 @@ class CleaningTask:
                 raise DiskFull(f"{self.directory.name}: no space for compaction") from error
             raise
         finally:
-            if not self.replacements:
-                for group in groups:
-                    for path in cleaned_files(group[0].segment):
-                        self.disk.remove(path)
+            if self.replacement is None:
+                self._remove_cleaned()
+
+    def _remove_cleaned(self) -> None:
+        for name in self.disk.list(self.directory):
+            if name.endswith(names.CLEANED):
+                self.disk.remove(self.directory / name)
 
     def _map(
         self, memory_bytes_max: int, aborted: Sequence[AbortedTransaction], cancelled: Callable[[], bool]
@@ -182,12 +188,37 @@ class CleaningTask:
             groups[-1].append(source)
         return groups
 
-    def _clean(self, group: Sequence[SourceSegment], keep: BatchFilter, cancelled: Callable[[], bool]) -> Replacement:
+    def _clean_all(
+        self, groups: Sequence[Sequence[SourceSegment]], keep: BatchFilter, cancelled: Callable[[], bool]
+    ) -> list[CleanedSegment]:
+        """The cleaned segments follow each other without a gap: each begins where the last batch of the one before it
+        ends. Only the last has to end where its sources did, where the next segment of the log begins: as in Kafka, it
+        keeps their last batch, if need be without its records."""
+        cleaned: list[CleanedSegment] = []
+        base_offset = groups[0][0].segment.base_offset
+        for group, following in zip(groups, [*groups[1:], None], strict=True):
+            # An index has no room for an offset that is too far behind the base of its segment.
+            keeps_end = following is None or following[-1].segment.next_offset - base_offset > _INT32_MAX
+            one = self._clean(group, base_offset, keep, cancelled, keeps_end=keeps_end)
+            if one.size:
+                cleaned.append(one)
+                base_offset = one.next_offset
+        return cleaned
+
+    def _clean(
+        self,
+        group: Sequence[SourceSegment],
+        base_offset: int,
+        keep: BatchFilter,
+        cancelled: Callable[[], bool],
+        *,
+        keeps_end: bool,
+    ) -> CleanedSegment:
         end_offset = group[-1].segment.next_offset
         cleaned = Segment(
             self.disk,
             self.directory,
-            group[0].segment.base_offset,
+            base_offset,
             extension=names.CLEANED,
             is_new=True,
             now_ms=self.now_ms,
@@ -199,8 +230,7 @@ class CleaningTask:
         pending_bytes = 0
         for source in group:
             for header, batch in _batches(source, cancelled):
-                # The last batch tells where the replaced segments ended, so it stays even if nothing else does.
-                kept = keep.filter(header, batch, is_last=header.next_offset == end_offset)
+                kept = keep.filter(header, batch, is_last=keeps_end and header.next_offset == end_offset)
                 if kept is None:
                     continue
                 pending.append((batches.read_header(kept), kept))
@@ -210,14 +240,14 @@ class CleaningTask:
                     pending, pending_bytes = [], 0
         if pending:
             cleaned.append(pending)
-        cleaned.seal()
-        for aborted in keep.transactions.take_needed():
-            cleaned.note_aborted(aborted)
-        cleaned.file.sync_data()
-        for chunk in flush_task.chunks([cleaned]):
-            chunk.write(self.disk)
-        replaced = [source.segment for source in group]
-        return Replacement(replaced, cleaned.size, end_offset, has_aborted=cleaned.aborted is not None)
+        if cleaned.size:
+            cleaned.seal()
+            for aborted in keep.transactions.take_needed():
+                cleaned.note_aborted(aborted)
+            cleaned.file.sync_data()
+            for chunk in flush_task.chunks([cleaned]):
+                chunk.write(self.disk)
+        return CleanedSegment(base_offset, cleaned.size, cleaned.next_offset, has_aborted=cleaned.aborted is not None)
 
 
 def _batches(source: SourceSegment, cancelled: Callable[[], bool]) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -1,8 +1,9 @@
-"""Puts a cleaned segment in the place of those it was made from. After a crash the swap is completed or undone.
+"""Puts cleaned segments in the place of those they were made from, all of a round at once. After a crash the swap is
+completed or undone.
 
-`.cleaned` files are whole and do not belong to the log. The rename of `<base>.log.cleaned` to `<base>.log.swap` is the
-commit: from then on the swap files are the log. Indexes are renamed before their `.log`, in and out, so that indexes
-beside an old `.log` are old, and indexes without one are new.
+`.cleaned` files are whole and do not belong to the log. They are renamed to `.swap`, the first segment's `.log` last:
+this is the commit, and from then on the swap files are the log. Indexes are renamed before their `.log`, in and out, so
+that indexes beside an old `.log` are old, and indexes without one are new.
 """
 
 from collections.abc import Sequence
@@ -17,71 +18,73 @@ from headwater.storage.segment import Segment
 _INDEXES_FIRST: Final = tuple(reversed(names.SEGMENT_FILES))
 
 
-class Replacement(NamedTuple):
-    """A cleaned segment, whole on disk, and the segments that it replaces."""
-
-    replaced: Sequence[Segment]
+class CleanedSegment(NamedTuple):
+    base_offset: int
     size: int
     next_offset: int
     has_aborted: bool
 
 
-def cleaned_files(segment: Segment) -> list[Path]:
-    """The names of the files that replace `segment`, and perhaps others after it."""
-    return [segment.path(suffix + names.CLEANED) for suffix in names.SEGMENT_FILES]
+class Replacement(NamedTuple):
+    """Neighbouring segments, and the cleaned ones for their place: whole on disk, each begins where the last ended."""
+
+    replaced: Sequence[Segment]
+    cleaned: Sequence[CleanedSegment]
+
+    @property
+    def files(self) -> list[Path]:
+        """The names that the cleaned segments have before they are installed."""
+        directory = self.replaced[0].directory
+        return [
+            directory / names.file_name(one.base_offset, suffix + names.CLEANED)
+            for one in self.cleaned
+            for suffix in names.SEGMENT_FILES
+        ]
 
 
-def install(segments: Sequence[Segment], replacements: Sequence[Replacement]) -> tuple[list[Segment], list[Path]]:
-    """The segments of a log, with the cleaned ones in their places, and files that can be removed. Segments that were
-    removed from the log since the compaction was planned stay removed."""
-    installed, discarded = list(segments), list[Path]()
-    for replacement in replacements:
-        if replacement.replaced[0] in installed:
-            discarded += _replace(installed, replacement)
-        else:
-            discarded += cleaned_files(replacement.replaced[0])
+def install(segments: Sequence[Segment], replacement: Replacement) -> tuple[list[Segment], list[Path]]:
+    """The segments of a log, with the cleaned ones in their place, and files that can be removed."""
+    installed, (replaced, cleaned) = list(segments), replacement
+    head, start = replaced[0], installed.index(replaced[0])
+    place = slice(start, start + len(replaced))
+    assert installed[place] == list(replaced), "only the head of a log is ever removed"
+    discarded = _swap(head.disk, head.directory, [one.base_offset for one in cleaned], replaced)
+    installed[place] = [head.successor(*one) for one in cleaned]
     return installed, discarded
 
 
-def _replace(segments: list[Segment], replacement: Replacement) -> list[Path]:
+def _swap(disk: Disk, directory: Path, cleaned: Sequence[int], replaced: Sequence[Segment]) -> list[Path]:
     """Returns the files of the segments that were replaced, renamed to be removed."""
-    head, last = replacement.replaced[0], replacement.replaced[-1]
-    place = slice(segments.index(head), segments.index(last) + 1)
-    assert segments[place] == list(replacement.replaced), "only the head of a log is ever removed"
-    offsets = [segment.base_offset for segment in replacement.replaced]
-    discarded = _swap(head.disk, head.directory, head.base_offset, offsets)
-    segments[place] = [head.successor(replacement.size, replacement.next_offset, has_aborted=replacement.has_aborted)]
-    return discarded
-
-
-def _swap(disk: Disk, directory: Path, base_offset: int, replaced: Sequence[int]) -> list[Path]:
-    _rename_all(disk, directory, base_offset, names.CLEANED, names.SWAP)
+    for base_offset in reversed(cleaned):
+        _rename_all(disk, directory, base_offset, names.CLEANED, names.SWAP)
     discarded: list[Path] = []
-    for offset in replaced:
+    for segment in replaced:
         for suffix in _INDEXES_FIRST:
-            path = directory / names.file_name(offset, suffix)
+            path = segment.path(suffix)
             if disk.exists(path):
                 discarded.append(path.with_name(path.name + names.DELETED))
                 disk.rename(path, discarded[-1])
-    _rename_all(disk, directory, base_offset, names.SWAP, "")
+    for base_offset in reversed(cleaned):
+        _rename_all(disk, directory, base_offset, names.SWAP, "")
     return discarded
 
 
 def finish_swaps(disk: Disk, directory: Path, files: Sequence[str]) -> list[int]:
-    """After a crash: completes the swaps that were committed. Returns their base offsets."""
-    finished: list[int] = []
-    for name in files:
-        base_offset = names.offset_of(name, names.LOG + names.SWAP)
-        if base_offset is None:
-            continue
-        end_offset = _end_offset(disk, directory / name, base_offset)
+    """After a crash: completes the swap if it was committed. Returns the base offsets of its segments."""
+    if any(names.offset_of(name, names.LOG + names.CLEANED) is not None for name in files):
+        return []
+    swapped = (names.offset_of(name, names.LOG + names.SWAP) for name in files)
+    # The first segment last, as in `_swap`: as long as it is not renamed, the swap is known to be unfinished.
+    finished = sorted((offset for offset in swapped if offset is not None), reverse=True)
+    for base_offset in finished:
+        end_offset = _end_offset(disk, directory / names.file_name(base_offset, names.LOG + names.SWAP), base_offset)
         for other in files:
             offset = names.offset_of(other, names.LOG)
             if offset is not None and base_offset <= offset < end_offset:
                 for suffix in _INDEXES_FIRST:
                     disk.remove(directory / names.file_name(offset, suffix))
+    for base_offset in finished:
         _rename_all(disk, directory, base_offset, names.SWAP, "")
-        finished.append(base_offset)
     return finished
 
 
@@ -93,8 +96,8 @@ def _rename_all(disk: Disk, directory: Path, base_offset: int, extension: str, t
 
 
 def _end_offset(disk: Disk, path: Path, base_offset: int) -> int:
-    # A cleaned segment keeps the last batch of those it replaces, if need be without its records. So its end offset
-    # tells which segments those were.
+    # Cleaned segments follow each other without a gap, and the last keeps the last batch of all that they replace, if
+    # need be without its records. So their end offsets tell which segments those were.
     end_offset = base_offset + 1
     for _, header in scan.headers(disk.open(path), 0, disk.size(path)):
         end_offset = header.next_offset

@@ -120,7 +120,8 @@ class Loader:
         ]
         if orphans:
             self._found.append(f"removed {len(orphans)} leftover files")
-        for name in orphans:
+        # Swap files first: once no cleaned file is left, they would count as committed.
+        for name in sorted(orphans, key=lambda name: not name.endswith(names.SWAP)):
             self._remove(name)
         return set(files) - set(orphans)
 

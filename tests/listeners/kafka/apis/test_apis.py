@@ -120,6 +120,8 @@ def test_a_topic_is_created_on_first_use_unless_client_or_broker_forbids_it(clie
     assert (told.error_code, told.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
 
     (told,) = client.ask(MetadataRequest(topics=asked(name)), MetadataResponse, 4).topics
+    assert (told.error_code, told.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []), "as in Kafka"
+    (told,) = client.ask(against, MetadataResponse, 4).topics
     assert (told.error_code, len(told.partitions)) == (0, 2)
     with Broker({"auto.create.topics.enable": "false"}) as strict, RawClient(strict) as other:
         (told,) = other.ask(MetadataRequest(topics=asked(name)), MetadataResponse, 4).topics

@@ -58,16 +58,16 @@ async def _find(requested: MetadataRequestTopic, may_create: bool, context: Cont
         return _unknown_id(requested.topic_id, context) if topic is None else _describe(topic, leadership)
     name = requested.name or ""
     topic = topics.find(name)
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic is None:
-        try:
-            topics.check_name(name)
-            if may_create:
-                topic = await topics.create_on_first_use(name)
-        except HeadwaterError as refusal:
-            error = refusal.code
     if topic is not None:
         return _describe(topic, leadership)
+    # A new topic is not described yet: as in Kafka, the client finds it when it asks again.
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        topics.check_name(name)
+        if may_create:
+            await topics.create_on_first_use(name)
+    except HeadwaterError as refusal:
+        error = refusal.code
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 

@@ -27,6 +27,8 @@ from headwater.errors import ConfigError
 
 # The codec numbers of record batches, by the names that compression.type gives them.
 _CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+# Far beyond any real time, and far enough from the limits of 64 bits.
+_ANY_TIME_MS = 2**61
 _THROTTLED_REPLICA = r"\*|[0-9]{1,10}:[0-9]{1,10}"
 
 
@@ -122,6 +124,11 @@ class TopicConfig(Settings):
     # Computed once in the constructor, because every produced batch reads them.
     is_compacted: bool = derived()
     is_log_append_time: bool = derived()
+    # How far a record's timestamp may be in the past and in the future.
+    timestamp_before_max_ms: int = derived()
+    timestamp_after_max_ms: int = derived()
+    # The age at which a segment rolls, before jitter.
+    roll_ms: int = derived()
     # The codec that batches are stored in; None keeps the producer's.
     stored_codec: int | None = derived()
 
@@ -130,6 +137,16 @@ class TopicConfig(Settings):
         derive = partial(object.__setattr__, self)
         derive("is_compacted", "compact" in self.cleanup_policy)
         derive("is_log_append_time", self.message_timestamp_type == "LogAppendTime")
+        # With LogAppendTime the broker replaces the client's timestamps anyway.
+        before_ms, after_ms = (
+            _ANY_TIME_MS if self.is_log_append_time else min(limit_ms, _ANY_TIME_MS)
+            for limit_ms in (self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms)
+        )
+        derive("timestamp_before_max_ms", before_ms)
+        derive("timestamp_after_max_ms", after_ms)
+        # The active segment is never compacted, so it must not stay active for longer than compaction may lag.
+        lag_ms = self.max_compaction_lag_ms if self.is_compacted else self.segment_ms
+        derive("roll_ms", min(self.segment_ms, lag_ms))
         derive("stored_codec", _CODECS.get(self.compression_type))
 
     @property

@@ -32,10 +32,7 @@ def is_old(segment: Segment, timestamp: int, now_ms: int, config: TopicConfig) -
     """Whether it rolls by age. Kafka counts from the first batch's timestamp, or from creation where there is none."""
     first = segment.first_timestamp
     age_ms = timestamp - first if first >= 0 and timestamp >= 0 else now_ms - segment.created_ms
-    roll_ms = config.segment_ms
-    if config.max_compaction_lag_ms < roll_ms and config.is_compacted:
-        # The active segment is never compacted, so it must not stay active for longer than compaction may lag.
-        roll_ms = config.max_compaction_lag_ms
+    roll_ms = config.roll_ms
     return age_ms > roll_ms - config.segment_jitter_ms and age_ms > roll_ms - _jitter_ms(segment, config)
 
 

@@ -75,7 +75,7 @@ class Fetch(Pending[list[PartitionRead]]):
     def __init__(
         self, fetches: Sequence[PartitionFetch], *, bytes_min: int, bytes_max: int, wait_ms: int, committed_only: bool
     ) -> None:
-        super().__init__()
+        Pending.__init__(self)  # `super()` costs more than what it finds
         self._fetches = fetches
         self._bytes_min = bytes_min
         self._bytes_max = bytes_max

@@ -11,9 +11,6 @@ from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.records import InvalidRecord
 
-# Far beyond any real time, and far enough from the limits of 64 bits.
-TIMESTAMP_MIN, TIMESTAMP_MAX = -(2**61), 2**61
-
 # Two compressed kilobytes can hold millions of empty records, and each becomes an object of a hundred bytes in code
 # that reads records one by one: lookups by time, compaction, consumers. No honest batch comes near this bound.
 RECORDS_MAX = 1_000_000
@@ -37,7 +34,7 @@ def admit(
         raise _too_large(size, topic)
     batches.verify(produced, header)
     batches.verify_produced(header)
-    earliest, latest = _timestamp_limits(topic, now_ms)
+    earliest, latest = now_ms - topic.timestamp_before_max_ms, now_ms + topic.timestamp_after_max_ms
     if topic.is_compacted or topic.headwater_record_validation == "full":
         payload = batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max)
         try:
@@ -98,14 +95,6 @@ def _refuse_size(produced: memoryview, header: BatchHeader) -> None:
             ErrorCode.INVALID_RECORD, "a produce request must hold exactly one record batch for each partition"
         )
     batches.verify(produced, header)
-
-
-def _timestamp_limits(topic: TopicConfig, now_ms: int) -> tuple[int, int]:
-    if topic.is_log_append_time:
-        # The broker replaces the client's timestamps anyway.
-        return TIMESTAMP_MIN, TIMESTAMP_MAX
-    earliest = max(TIMESTAMP_MIN, now_ms - topic.message_timestamp_before_max_ms)
-    return earliest, min(TIMESTAMP_MAX, now_ms + topic.message_timestamp_after_max_ms)
 
 
 def _verify_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import iscoroutine
-from struct import Struct
 from typing import NamedTuple, cast
 
 from headwater.broker.broker import Broker
@@ -12,32 +12,30 @@ from headwater.broker.measurements import NOT_TIMED, TIMED_EVERY, RequestMeasure
 from headwater.broker.pending import Pending
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
-from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM, Api
+from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM, Handler
 from headwater.listeners.kafka.apis.cluster import api_versions
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.outcome import HangUp, NoReply, Reply
+from headwater.listeners.kafka.reply_frame import frame_parts, write_correlation_id
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.listeners.tcp.connection import Connection, Slot
-from headwater.listeners.tcp.output import Part
 from headwater.listeners.tcp.request_memory import RequestMemory
-from headwater.protocol.wire.codec import Response, decode, encode_parts
+from headwater.protocol.wire.codec import Request, Response, reader_of
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
 from headwater.protocol.wire.headers import read_request_header
 
 logger = logging.getLogger(__name__)
 
-_frame_head = Struct(">ii")
-# The end of a response header that has tagged fields.
-_NO_TAGS = bytes(1)
-_write_size = Struct(">i").pack_into
 
+class ServedVersion(NamedTuple):
+    """One version of an API as this broker serves it."""
 
-class ServedApi(NamedTuple):
-    """An API, and its measurements in this broker."""
-
-    api: Api
+    read: Callable[[memoryview, int, bool], Request]
+    handle: Handler
+    version: int
+    has_tagged_header: bool
     measured: RequestMeasurement
 
 
@@ -46,11 +44,31 @@ class KafkaServices:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.apis = {key: ServedApi(api, broker.measurements.request(api.name)) for key, api in BY_KEY.items()}
+        # By API key and version, each added when the first client uses it.
+        self.served: dict[tuple[int, int], ServedVersion] = {}
         self.fetch_sessions = FetchSessions(broker.config.max_incremental_fetch_session_cache_slots, broker.clock)
         self.reply_templates = ReplyTemplates()
         # Requests that change something run to their end, even if their client has gone away.
         self.tasks: set[asyncio.Task[None]] = set()
+
+    def serve_version(self, key: int, version: int) -> ServedVersion:
+        """Add a version of an API. Raises ProtocolError if it is not served."""
+        api = BY_KEY.get(key)
+        if api is None:
+            raise ProtocolError(f"API key {key} is not served here")
+        if not api.first_version <= version <= api.last_version:
+            raise ProtocolError(
+                f"{api.request.__name__} version {version} is not served, only "
+                f"{api.first_version} to {api.last_version}"
+            )
+        served = self.served[key, version] = ServedVersion(
+            reader_of(api.request, version),
+            api.handle,
+            version,
+            version >= api.flexible_from and key != API_VERSIONS_KEY,
+            self.broker.measurements.request(api.name),
+        )
+        return served
 
 
 class KafkaConversation:
@@ -74,45 +92,36 @@ class KafkaConversation:
 
     def serve(self, frame: memoryview, slot: Slot) -> None:
         header = read_request_header(frame, FLEXIBLE_FROM)
-        served = self._services.apis.get(header.api_key)
+        services = self._services
+        served = services.served.get((header.api_key, header.api_version))
         if served is None:
-            raise ProtocolError(f"API key {header.api_key} is not served here")
-        api, measured = served
-        version = header.api_version
-        if not api.first_version <= version <= api.last_version:
-            if header.api_key == API_VERSIONS_KEY:
+            if header.api_key == API_VERSIONS_KEY and header.api_version > api_versions.REQUEST.versions[-1]:
                 # A newer client sends its newest version first; it learns ours from a response in version 0.
-                _reply(slot, api_versions.unsupported(), measured, NOT_TIMED, header.correlation_id, 0, False)
+                first = services.serve_version(API_VERSIONS_KEY, 0)
+                _reply(slot, first, NOT_TIMED, header.correlation_id, api_versions.unsupported())
                 return
-            raise ProtocolError(
-                f"{api.request.__name__} version {version} is not served, only "
-                f"{api.first_version} to {api.last_version}"
-            )
-        request = decode(api.request, version, frame, header.body_position, exact=False)
+            served = services.serve_version(header.api_key, header.api_version)
+        # Bytes behind the message are ignored, as Kafka ignores them: librdkafka's Metadata request has some.
+        request = served.read(frame, header.body_position, False)
+        version = served.version
         context = self._contexts.get(version)
         if context is None or context.client_id != header.client_id:
             context = self._new_context(version, header.client_id)
-        flexible_header = version >= api.flexible_from and header.api_key != API_VERSIONS_KEY
-        correlation_id = header.correlation_id
+        measured = served.measured
         measured.count += 1
         began_us = NOT_TIMED if measured.count % TIMED_EVERY else measured.now_us()
-        outcome = api.handle(request, context)
+        outcome = served.handle(request, context)
         if isinstance(outcome, Pending):
             if outcome.is_abandonable:
                 slot.abandon = outcome.abandon
-            outcome.then(
-                lambda reply: _reply(slot, reply, measured, began_us, correlation_id, version, flexible_header)
-            )
+            outcome.then(partial(_reply, slot, served, began_us, header.correlation_id))
         elif iscoroutine(outcome):
             awaitable = cast("Awaitable[Response]", outcome)
-            task = asyncio.ensure_future(
-                self._reply_later(awaitable, slot, measured, began_us, correlation_id, version, flexible_header)
-            )
-            tasks = self._services.tasks
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            task = asyncio.ensure_future(self._reply_later(awaitable, slot, served, began_us, header.correlation_id))
+            services.tasks.add(task)
+            task.add_done_callback(services.tasks.discard)
         else:
-            _reply(slot, cast("Reply", outcome), measured, began_us, correlation_id, version, flexible_header)
+            _reply(slot, served, began_us, header.correlation_id, cast("Reply", outcome))
 
     def _new_context(self, version: int, client_id: str | None) -> Context:
         services = self._services
@@ -128,14 +137,7 @@ class KafkaConversation:
         return context
 
     async def _reply_later(
-        self,
-        outcome: Awaitable[Response],
-        slot: Slot,
-        measured: RequestMeasurement,
-        began_us: int,
-        correlation_id: int,
-        version: int,
-        flexible_header: bool,
+        self, outcome: Awaitable[Response], slot: Slot, served: ServedVersion, began_us: int, correlation_id: int
     ) -> None:
         try:
             response = await outcome
@@ -144,24 +146,16 @@ class KafkaConversation:
             logger.exception("a request of %s:%s failed, its connection is closed", *connection.peer[:2])
             connection.close()
             return
-        _reply(slot, response, measured, began_us, correlation_id, version, flexible_header)
+        _reply(slot, served, began_us, correlation_id, response)
 
 
-def _reply(
-    slot: Slot,
-    reply: Reply,
-    measured: RequestMeasurement,
-    began_us: int,
-    correlation_id: int,
-    version: int,
-    flexible_header: bool,
-) -> None:
+def _reply(slot: Slot, served: ServedVersion, began_us: int, correlation_id: int, reply: Reply) -> None:
     if began_us:
-        measured.end(began_us)
+        served.measured.end(began_us)
     if isinstance(reply, bytearray):
-        # The handler has encoded its body.
-        head = _frame_head.pack(len(reply) + (5 if flexible_header else 4), correlation_id)
-        slot.fill([bytearray(b"".join((head, _NO_TAGS, reply) if flexible_header else (head, reply)))])
+        # A frame that the handler has filled in.
+        write_correlation_id(reply, correlation_id)
+        slot.fill([reply])
         return
     if isinstance(reply, NoReply):
         slot.fill([])
@@ -171,13 +165,9 @@ def _reply(
         return
     errors = nonzero_errors(reply)
     if errors:
-        measured.errors.update(errors)
+        served.measured.errors.update(errors)
     try:
-        out = bytearray(_frame_head.pack(0, correlation_id))
-        if flexible_header:
-            out += _NO_TAGS
-        parts = cast("list[Part]", encode_parts(reply, version, out))
-        _write_size(out, 0, sum(map(len, parts)) - 4)
+        parts = frame_parts(reply, served.version, correlation_id, has_tagged_header=served.has_tagged_header)
     except Exception:
         # Do not raise: the caller may be resolving the results of other clients, too.
         logger.exception("a %s cannot be encoded", type(reply).__name__)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 from headwater.broker.pending import Pending
 from headwater.protocol.wire.codec import Response
 
-# The body of a response that the handler has encoded itself.
-EncodedResponse: TypeAlias = bytearray
+# The frame of a reply that the handler has encoded itself, all but the correlation id.
+EncodedReply: TypeAlias = bytearray
 
 
 class HangUp(NamedTuple):
@@ -22,6 +22,6 @@ class NoReply:
 
 NO_REPLY = NoReply()
 
-Reply: TypeAlias = Response | EncodedResponse | HangUp | NoReply
+Reply: TypeAlias = Response | EncodedReply | HangUp | NoReply
 # Pending where waiting is part of the hot path, a coroutine elsewhere.
 Outcome: TypeAlias = Reply | Pending[Any] | Coroutine[Any, Any, Response]

@@ -1,4 +1,4 @@
-"""Replies to successful produce requests, as bytes with three numbers left open for each partition.
+"""Replies to successful produce requests, as frames with three numbers left open for each partition.
 
 A client names the same few topics and partitions again and again. The encoded reply is kept, and the next one is filled
 in, which takes less than half the time of encoding on the path of every request."""
@@ -8,8 +8,8 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 from headwater.broker.writes.append import Append
+from headwater.listeners.kafka.reply_frame import frame_parts
 from headwater.protocol.messages.records.produce import ProduceResponse
-from headwater.protocol.wire.codec import encode
 
 # A version, then the names or ids of topics, each followed by the indexes of its partitions.
 Shape: TypeAlias = tuple[str | bytes | int, ...]
@@ -56,7 +56,8 @@ class ReplyTemplates:
             return
         if len(self._known) == SHAPES_MAX:
             self._known.clear()
-        encoded = encode(response, version)
+        (frame,) = frame_parts(response, version, 0, has_tagged_header=response.is_flexible(version))
+        encoded = bytes(frame)
         self._known[shape] = ReplyTemplate(encoded, [encoded.index(_NUMBERS.pack(mark, mark, mark)) for mark in marks])
 
 

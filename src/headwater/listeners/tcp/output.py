@@ -105,13 +105,12 @@ class Output:
         if isinstance(first, FileRange):
             return self._send_range(first)
         if len(self.parts) == 1:
-            sent = self._transport.send(memoryview(first)[self._position :] if self._position else first)
+            self._advance(self._transport.send(memoryview(first)[self._position :] if self._position else first))
         else:
-            sent = self._send_gathered()
-        self._advance(sent)
+            self._send_gathered()
         return True
 
-    def _send_gathered(self) -> int:
+    def _send_gathered(self) -> None:
         gathered: list[bytes | bytearray | memoryview] = []
         flags = 0
         for index, part in enumerate(self.parts):
@@ -126,7 +125,14 @@ class Output:
             gathered.append(part)
         if self._position:
             gathered[0] = memoryview(gathered[0])[self._position :]
-        return self._transport.sendmsg(gathered, (), flags)
+        sent = self._transport.sendmsg(gathered, (), flags)
+        if len(gathered) == len(self.parts) and sent == sum(map(len, gathered)):
+            # Mostly everything is sent at once.
+            self.sent_bytes += sent
+            self.parts.clear()
+            self._position = 0
+        else:
+            self._advance(sent)
 
     def _send_range(self, part: FileRange) -> bool:
         position, length = part.position + self._position, min(len(part) - self._position, SENT_BYTES_MAX)

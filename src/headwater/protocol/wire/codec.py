@@ -1,5 +1,6 @@
 """Decodes and encodes messages. A reader and a writer are compiled for each message and version on first use."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from headwater.errors import ProtocolError
@@ -39,6 +40,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "reader_of",
     "uint16",
     "uint32",
 ]
@@ -49,11 +51,17 @@ M = TypeVar("M", bound=Message)
 def decode(message: type[M], version: int, buffer: ReadableBuffer, position: int = 0, *, exact: bool = True) -> M:
     """The message that fills `buffer` from `position` to its end; other bytes raise ProtocolError. Without `exact`,
     bytes behind the message are ignored, as Kafka's broker ignores them: librdkafka's Metadata request has some."""
+    read = message.__readers__.get(version) or reader_of(message, version)
+    return read(buffer, position, exact)
+
+
+def reader_of(message: type[M], version: int) -> Callable[[ReadableBuffer, int, bool], M]:
+    """The function behind `decode`, of a buffer, a position and `exact`, for callers that decode a version often."""
     read = message.__readers__.get(version)
     if read is None:
         _check_version(message, version)
         read = message.__readers__[version] = compile_reader(message, version)
-    return read(buffer, position, exact)
+    return read
 
 
 def encode_parts(message: Message, version: int, out: bytearray) -> list[Any]:

@@ -47,7 +47,8 @@ def read_request_header(buffer: ReadableBuffer, flexible_from: Mapping[int, int 
         if first_flexible is not None and api_version >= first_flexible:
             # Clients send no tags here, so only the general case pays for a call.
             position = _skip_tags(buffer, position) if buffer[position] else position + 1
-        return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+        # As the constructor, which is a function written in Python.
+        return tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, client_id, position))
     except (struct.error, IndexError):
         raise ProtocolError("request header: the frame ends early") from None
     except ValueError as error:

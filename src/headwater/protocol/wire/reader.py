@@ -153,7 +153,7 @@ class _ReaderSource(PythonSource):
         self.run.append(("B", count))
         self.flush()
         with self.block(f"if {count}:"):
-            self.emit(f"if {count} > 127: {count}, p = longer_varint(b, p, {count})")
+            self.finish_varint(count)
             self.take_room(count, "elements and tagged fields")
             if not fields:
                 self.emit(f"p = skip(b, p, {count})")
@@ -173,6 +173,15 @@ class _ReaderSource(PythonSource):
                         self.refuse_if(f"p != {end}", f"{label} does not fill its tagged field")
                     keyword = "elif"
                 self.emit(f"p = {end}")
+
+    def finish_varint(self, value: str) -> None:
+        """Reads on where the first byte of a varint has its high bit set. Lengths mostly take one or two bytes, so only
+        longer ones pay for a call."""
+        with self.block(f"if {value} > 127:"):
+            with self.block("if b[p] < 128:"):
+                self.emit(f"{value} += (b[p] - 1) * 128")
+                self.emit("p += 1")
+            self.emit(f"else: {value}, p = longer_varint(b, p, {value})")
 
     def take_room(self, count: str, what: str) -> None:
         """Counts unknown tagged fields, too: each takes only two bytes, and work to skip it."""
@@ -203,37 +212,44 @@ class _ReaderSource(PythonSource):
 
     def length(self, letter: str) -> str:
         """Reads a length or a count into a variable, -1 for null. Returns its name."""
+        length = self.raw_length(letter)
+        if self.flexible:
+            self.emit(f"{length} -= 1")
+        return length
+
+    def raw_length(self, letter: str) -> str:
+        """As `length`, but in flexible versions the number stays as it is sent: one more, and 0 for null."""
         length = self.name("length")
         if self.flexible:
             self.run.append(("B", length))
             self.flush()
-            self.emit(f"if {length} > 127: {length}, p = longer_varint(b, p, {length})")
-            self.emit(f"{length} -= 1")
+            self.finish_varint(length)
         else:
             self.run.append((letter, length))
             self.flush()
         return length
 
     def prefixed(self, kind: PrefixedBytes, target: str, label: str, *, nullable: bool) -> None:
-        length = self.length(kind.length_format)
-        self.emit(f"end = p + {length}")
+        length = self.raw_length(kind.length_format)
+        # Flexible lengths are unsigned: only the others can be negative.
+        null, end = ("0", f"p + {length} - 1") if self.flexible else ("-1", f"p + {length}")
+        invalid = "" if self.flexible else f"{length} < 0 or "
         if kind is TEXT and self.flexible:
-            self.refuse_if(f"{length} > {TEXT_BYTES_MAX}", f"{label} is longer than {TEXT_BYTES_MAX} bytes")
+            self.refuse_if(f"{length} > {TEXT_BYTES_MAX + 1}", f"{label} is longer than {TEXT_BYTES_MAX} bytes")
         if kind is TEXT:
             taken = "str(b[p:end], 'utf-8')" if self.shares_input else "b[p:end].decode()"
         elif kind is BYTES and self.shares_input:
             taken = "bytes(b[p:end])"
         else:
             taken = "b[p:end]"
-        if nullable:
-            with self.block(f"if {length} == -1:"):
+        with self.block(f"if {length} == {null}:"):
+            if nullable:
                 self.emit(f"{target} = None")
-            with self.block("else:"):
-                self.refuse_if(f"{length} < 0 or end > limit", f"{label} runs past the end")
-                self.emit(f"{target} = {taken}")
-                self.emit("p = end")
-        else:
-            self.refuse_if(f"{length} < 0 or end > limit", f"{label} is null or runs past the end")
+            else:
+                self.emit(f"raise ValueError({f'{label} is null'!r})")
+        with self.block("else:"):
+            self.emit(f"end = {end}")
+            self.refuse_if(f"{invalid}end > limit", f"{label} runs past the end")
             self.emit(f"{target} = {taken}")
             self.emit("p = end")
 

@@ -38,6 +38,7 @@ from headwater.ids import GroupId, NodeId, ProducerId, TopicId, TopicName, Topic
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
+from headwater.security.acl import OPERATIONS, Resource
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.epochs import EpochEnd
 from headwater.storage.producers.state import ProducerState
@@ -117,6 +118,10 @@ class Broker:
     def reload(self, config: BrokerConfig) -> None:
         """Take over what may change while the broker runs; log what would need a restart."""
         self._effective.reload(config)
+
+    def authorized_operations(self, resource: Resource) -> int:
+        """What a client may do to a resource, as a bit field: without an authorizer, all that its type supports."""
+        return sum(1 << operation for operation in OPERATIONS[resource.type])
 
     # -- partitions
 

@@ -15,6 +15,8 @@ from headwater.protocol.messages.groups.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from headwater.protocol.messages.topics.metadata import NO_AUTHORIZED_OPERATIONS
+from headwater.security import acl
 
 REQUEST = ConsumerGroupDescribeRequest
 
@@ -28,11 +30,13 @@ async def handle(request: ConsumerGroupDescribeRequest, context: Context) -> Con
     names = dict.fromkeys(request.group_ids)
     outcomes = [(group_id, groups.describe_consumer(GroupId(group_id))) for group_id in names]
     return ConsumerGroupDescribeResponse(
-        groups=[_described(group_id, await outcome.wait(), context.broker) for group_id, outcome in outcomes]
+        groups=[_described(group_id, await outcome.wait(), request, context.broker) for group_id, outcome in outcomes]
     )
 
 
-def _described(group_id: str, outcome: ConsumerDescription | HeadwaterError, broker: Broker) -> DescribedGroup:
+def _described(
+    group_id: str, outcome: ConsumerDescription | HeadwaterError, request: ConsumerGroupDescribeRequest, broker: Broker
+) -> DescribedGroup:
     if isinstance(outcome, HeadwaterError):
         return DescribedGroup(error_code=outcome.code, error_message=str(outcome), group_id=group_id, members=[])
     return DescribedGroup(
@@ -42,6 +46,9 @@ def _described(group_id: str, outcome: ConsumerDescription | HeadwaterError, bro
         assignment_epoch=outcome.assignment_epoch,
         assignor_name=outcome.assignor,
         members=[_member(member, broker) for member in outcome.members],
+        authorized_operations=broker.authorized_operations(acl.group(group_id))
+        if request.include_authorized_operations
+        else NO_AUTHORIZED_OPERATIONS,
     )
 
 

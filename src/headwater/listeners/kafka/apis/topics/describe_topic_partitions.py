@@ -11,6 +11,7 @@ from headwater.protocol.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from headwater.security import acl
 
 REQUEST = DescribeTopicPartitionsRequest
 
@@ -44,6 +45,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
 
 def _describe(name: str, first: int, count_max: int, context: Context) -> DescribeTopicPartitionsResponseTopic:
     topics, leadership = context.broker.topics, context.broker.leadership
+    operations = context.broker.authorized_operations(acl.topic(name))
     topic = topics.find(name)
     if topic is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -51,7 +53,9 @@ def _describe(name: str, first: int, count_max: int, context: Context) -> Descri
             topics.check_name(name)
         except HeadwaterError as refusal:
             error = refusal.code
-        return DescribeTopicPartitionsResponseTopic(error_code=error, name=name, partitions=[])
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=error, name=name, partitions=[], topic_authorized_operations=operations
+        )
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -60,6 +64,7 @@ def _describe(name: str, first: int, count_max: int, context: Context) -> Descri
             _partition(index, leadership.replicas_of(TopicPartition(topic.name, index)))
             for index in range(topic.partition_count)[first : first + count_max]
         ],
+        topic_authorized_operations=operations,
     )
 
 

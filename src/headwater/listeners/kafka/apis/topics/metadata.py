@@ -7,12 +7,13 @@ epochs, v9 is flexible, v10 adds topic ids, v12 topics that are named by id alon
 from collections.abc import Iterable
 from uuid import UUID
 
-from headwater.broker.ports.leadership import NO_LEADER, Leadership, PartitionReplicas
+from headwater.broker.ports.leadership import NO_LEADER, PartitionReplicas
 from headwater.broker.topics import Topic
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.topics.metadata import (
+    NO_AUTHORIZED_OPERATIONS,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -20,6 +21,7 @@ from headwater.protocol.messages.topics.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from headwater.security import acl
 
 REQUEST = MetadataRequest
 
@@ -30,12 +32,9 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     broker = context.broker
     leadership = broker.leadership
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        topics = [_describe(topic, leadership) for topic in broker.topics.all()]
+        topics = [_describe(topic, request, context) for topic in broker.topics.all()]
     else:
-        topics = [
-            await _find(requested, request.allow_auto_topic_creation, context)
-            for requested in _once_each(request.topics)
-        ]
+        topics = [await _find(requested, request, context) for requested in _once_each(request.topics)]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
@@ -44,6 +43,9 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
         cluster_id=broker.cluster_id,
         controller_id=leadership.controller_id,
         topics=topics,
+        cluster_authorized_operations=broker.authorized_operations(acl.CLUSTER)
+        if request.include_cluster_authorized_operations
+        else NO_AUTHORIZED_OPERATIONS,
     )
 
 
@@ -51,24 +53,26 @@ def _once_each(requested: Iterable[MetadataRequestTopic]) -> Iterable[MetadataRe
     return {(topic.name, topic.topic_id): topic for topic in requested}.values()
 
 
-async def _find(requested: MetadataRequestTopic, may_create: bool, context: Context) -> MetadataResponseTopic:
-    topics, leadership = context.broker.topics, context.broker.leadership
+async def _find(requested: MetadataRequestTopic, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+    topics = context.broker.topics
     if requested.topic_id != NO_TOPIC_ID:
         topic = topics.find_by_id(TopicId(requested.topic_id))
-        return _unknown_id(requested.topic_id, context) if topic is None else _describe(topic, leadership)
+        return _unknown_id(requested.topic_id, context) if topic is None else _describe(topic, request, context)
     name = requested.name or ""
     topic = topics.find(name)
     if topic is not None:
-        return _describe(topic, leadership)
+        return _describe(topic, request, context)
     # A new topic is not described yet: as in Kafka, the client finds it when it asks again.
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         topics.check_name(name)
-        if may_create:
+        if request.allow_auto_topic_creation:
             await topics.create_on_first_use(name)
     except HeadwaterError as refusal:
         error = refusal.code
-    return MetadataResponseTopic(error_code=error, name=name, partitions=[])
+    return MetadataResponseTopic(
+        error_code=error, name=name, partitions=[], topic_authorized_operations=_operations(name, request, context)
+    )
 
 
 def _unknown_id(topic_id: UUID, context: Context) -> MetadataResponseTopic:
@@ -76,7 +80,14 @@ def _unknown_id(topic_id: UUID, context: Context) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=topic_id, partitions=[])
 
 
-def _describe(topic: Topic, leadership: Leadership) -> MetadataResponseTopic:
+def _operations(name: str, request: MetadataRequest, context: Context) -> int:
+    if request.include_topic_authorized_operations:
+        return context.broker.authorized_operations(acl.topic(name))
+    return NO_AUTHORIZED_OPERATIONS
+
+
+def _describe(topic: Topic, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+    leadership = context.broker.leadership
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -85,6 +96,7 @@ def _describe(topic: Topic, leadership: Leadership) -> MetadataResponseTopic:
             _partition(index, leadership.replicas_of(TopicPartition(topic.name, index)))
             for index in range(topic.partition_count)
         ],
+        topic_authorized_operations=_operations(topic.name, request, context),
     )
 
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from headwater.broker.access.access import Access
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.catalog.local_metadata import LocalMetadata
@@ -38,7 +39,6 @@ from headwater.ids import GroupId, NodeId, ProducerId, TopicId, TopicName, Topic
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
-from headwater.security.acl import OPERATIONS, Resource
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.epochs import EpochEnd
 from headwater.storage.producers.state import ProducerState
@@ -80,6 +80,7 @@ class Broker:
         self.leadership: Leadership = SingleNode(
             NodeId(config.node_id), config.broker_rack, metadata.state, self.partitions
         )
+        self.access = Access(metadata, config)
         self.producer_ids = ProducerIds(metadata)
         self.topics = Topics(metadata, self.partitions, self._effective, self.leadership)
         self.configs = ConfigResources(metadata, self._effective, self.leadership)
@@ -118,10 +119,6 @@ class Broker:
     def reload(self, config: BrokerConfig) -> None:
         """Take over what may change while the broker runs; log what would need a restart."""
         self._effective.reload(config)
-
-    def authorized_operations(self, resource: Resource) -> int:
-        """What a client may do to a resource, as a bit field: without an authorizer, all that its type supports."""
-        return sum(1 << operation for operation in OPERATIONS[resource.type])
 
     # -- partitions
 

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
+from headwater.config.authorization_settings import AuthorizationSettings
 from headwater.config.broker_settings import NO_EFFECT, broker_settings_class
 from headwater.config.declaration import (
     BOOLEAN,
@@ -38,7 +39,9 @@ _SYNONYMS = {
 
 
 @broker_settings_class
-class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefaults, TransactionDefaults):
+class BrokerConfig(
+    NetworkSettings, StorageSettings, TopicDefaults, GroupDefaults, TransactionDefaults, AuthorizationSettings
+):
     # Who and where
     node_id: int = setting(INT, "node.id", 1, "The number of this broker, unlike that of every other.", minimum=0)
     broker_rack: str | None = setting(

@@ -39,7 +39,7 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
             DescribeClusterBroker(broker_id=node.id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
             for node in broker.leadership.nodes(context.listener)
         ],
-        cluster_authorized_operations=broker.authorized_operations(CLUSTER)
+        cluster_authorized_operations=context.guard.operations(CLUSTER)
         if request.include_cluster_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )

@@ -21,7 +21,8 @@ from headwater.protocol.messages.topics.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from headwater.security import acl
+from headwater.security.acl import CLUSTER, Operation
+from headwater.security.acl import topic as named
 
 REQUEST = MetadataRequest
 
@@ -32,7 +33,12 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     broker = context.broker
     leadership = broker.leadership
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        topics = [_describe(topic, request, context) for topic in broker.topics.all()]
+        guard = context.guard
+        topics = [
+            _describe(topic, request, context)
+            for topic in broker.topics.all()
+            if guard.allows(Operation.DESCRIBE, named(topic.name), is_probe=True)
+        ]
     else:
         topics = [await _find(requested, request, context) for requested in _once_each(request.topics)]
     return MetadataResponse(
@@ -43,7 +49,7 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
         cluster_id=broker.cluster_id,
         controller_id=leadership.controller_id,
         topics=topics,
-        cluster_authorized_operations=broker.authorized_operations(acl.CLUSTER)
+        cluster_authorized_operations=context.guard.operations(CLUSTER)
         if request.include_cluster_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )
@@ -54,11 +60,20 @@ def _once_each(requested: Iterable[MetadataRequestTopic]) -> Iterable[MetadataRe
 
 
 async def _find(requested: MetadataRequestTopic, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
-    topics = context.broker.topics
+    topics, guard = context.broker.topics, context.guard
     if requested.topic_id != NO_TOPIC_ID:
         topic = topics.find_by_id(TopicId(requested.topic_id))
-        return _unknown_id(requested.topic_id, context) if topic is None else _describe(topic, request, context)
+        if topic is None:
+            return _unnamed(requested.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, context)
+        denial = guard.denial(Operation.DESCRIBE, named(topic.name))
+        if denial is not None:
+            return _unnamed(requested.topic_id, denial.code, context)
+        return _describe(topic, request, context)
     name = requested.name or ""
+    # Before anything else: an error must not tell whether the topic exists.
+    denial = guard.denial(Operation.DESCRIBE, named(name))
+    if denial is not None:
+        return MetadataResponseTopic(error_code=denial.code, name=name, partitions=[])
     topic = topics.find(name)
     if topic is not None:
         return _describe(topic, request, context)
@@ -66,7 +81,8 @@ async def _find(requested: MetadataRequestTopic, request: MetadataRequest, conte
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         topics.check_name(name)
-        if request.allow_auto_topic_creation:
+        if request.allow_auto_topic_creation and topics.is_created_on_first_use:
+            guard.check_creates_topic(name)
             await topics.create_on_first_use(name)
     except HeadwaterError as refusal:
         error = refusal.code
@@ -75,14 +91,14 @@ async def _find(requested: MetadataRequestTopic, request: MetadataRequest, conte
     )
 
 
-def _unknown_id(topic_id: UUID, context: Context) -> MetadataResponseTopic:
+def _unnamed(topic_id: UUID, code: ErrorCode, context: Context) -> MetadataResponseTopic:
     name = None if context.api_version >= FIRST_VERSION_WITH_NULL_NAME else ""
-    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=topic_id, partitions=[])
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
 
 
 def _operations(name: str, request: MetadataRequest, context: Context) -> int:
     if request.include_topic_authorized_operations:
-        return context.broker.authorized_operations(acl.topic(name))
+        return context.guard.operations(named(name))
     return NO_AUTHORIZED_OPERATIONS
 
 

@@ -85,9 +85,12 @@ def test_what_a_newer_broker_tells_is_an_error_and_not_a_guess() -> None:
     flies = AclDescription(principal="User:ann", host="*", operation=99, permission_type=Permission.ALLOW)
     resource = DescribeAclsResource(resource_type=ResourceType.TOPIC, resource_name="orders", acls=[flies])
     answer = DescribeAclsResponse(resources=[resource])
-    with ScriptedBroker({DescribeAclsRequest: lambda _: answer}) as broker, patient(broker.bootstrap) as cluster:
-        with pytest.raises(ClientError, match="newer than this client: there is no Operation 99"):
-            AccessAdmin(cluster).describe_acls()
+    with (
+        ScriptedBroker({DescribeAclsRequest: lambda _: answer}) as broker,
+        patient(broker.bootstrap) as cluster,
+        pytest.raises(ClientError, match="newer than this client: there is no Operation 99"),
+    ):
+        AccessAdmin(cluster).describe_acls()
 
 
 def test_the_settings_of_the_authorizer_are_read_from_the_broker() -> None:

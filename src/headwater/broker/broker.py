@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from headwater.broker.access.rules import AccessRules
+from headwater.broker.access.access import Access
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.catalog.local_metadata import LocalMetadata
@@ -80,7 +80,7 @@ class Broker:
         self.leadership: Leadership = SingleNode(
             NodeId(config.node_id), config.broker_rack, metadata.state, self.partitions
         )
-        self.access_rules = AccessRules(metadata)
+        self.access = Access(metadata, config)
         self.producer_ids = ProducerIds(metadata)
         self.topics = Topics(metadata, self.partitions, self._effective, self.leadership)
         self.configs = ConfigResources(metadata, self._effective, self.leadership)

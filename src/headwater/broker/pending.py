@@ -5,7 +5,7 @@ An asyncio future runs its callbacks one loop turn later; on the path of every p
 
 import asyncio
 from collections.abc import Callable
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar, cast
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -64,3 +64,8 @@ class Abandonable(Pending[T]):
     __slots__ = ()
 
     is_abandonable = True
+
+
+async def result_of(outcome: Pending[T] | T) -> T:
+    """The result, for callers that may know it without waiting (a refusal)."""
+    return await cast("Pending[T]", outcome).wait() if isinstance(outcome, Pending) else outcome

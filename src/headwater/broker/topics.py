@@ -106,10 +106,14 @@ class Topics:
             self._check_created_at_once(partition_count)
         return await self._create(name, partition_count, overrides, validate_only=validate_only)
 
+    @property
+    def is_created_on_first_use(self) -> bool:
+        return self._config.live.current.auto_create_topics_enable
+
     async def create_on_first_use(self, name: str) -> None:
         """Create a topic that a client asks for, if that is switched on."""
         check_topic_name(name)
-        if not self._config.live.current.auto_create_topics_enable:
+        if not self.is_created_on_first_use:
             return
         try:
             await self.create(name, {})

@@ -215,7 +215,7 @@ class AccessAdmin:
     # -- the authorizer
 
     def authorizer_settings(self) -> AuthorizerSettings:
-        """What the broker decides by beside the rules. One that does not tell counts as one without super users."""
+        """What the broker decides by, beside the rules. One that does not tell counts as one without super users."""
 
         def ask() -> AuthorizerSettings:
             broker = self._cluster.metadata().brokers[0]

@@ -1,11 +1,48 @@
-"""The broker's settings of rules and roles: how many it keeps."""
+"""The broker's settings about access: whether rules are enforced, for whom they do not count, how many there may be."""
+
+from collections.abc import Sequence
 
 from headwater.config.broker_settings import BrokerSettings, broker_settings_class
-from headwater.config.declaration import INT, setting
+from headwater.config.declaration import BOOLEAN, INT, STRING, setting
+from headwater.security.principals import Principal, parse_principal
+
+# Both names of Kafka's authorizer, so that its settings work unchanged, and a short one.
+_AUTHORIZERS = (
+    "",
+    "acl",
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+
+
+def _principals(text: str) -> Sequence[Principal]:
+    return tuple(parse_principal(part) for part in text.split(";") if part.strip())
 
 
 @broker_settings_class
 class AccessSettings(BrokerSettings):
+    authorizer_class_name: str = setting(
+        STRING,
+        "authorizer.class.name",
+        "",
+        "Who decides what clients may do: acl for the rules of `headwater acl` and `headwater role` (Kafka's class "
+        "names mean the same), empty for nobody: every client may do everything.",
+        allowed=_AUTHORIZERS,
+    )
+    super_users: str = setting(
+        STRING,
+        "super.users",
+        "",
+        "Principals for whom no rule counts, as User:ann;User:ben.",
+        check=_principals,
+    )
+    allow_everyone_if_no_acl_found: bool = setting(
+        BOOLEAN,
+        "allow.everyone.if.no.acl.found",
+        False,
+        "Whether everybody may do everything to a resource that no rule is about.",
+    )
+
     headwater_acls_max: int = setting(
         INT,
         "headwater.acls.max",
@@ -30,3 +67,11 @@ class AccessSettings(BrokerSettings):
         minimum=1,
         dynamic=True,
     )
+
+    @property
+    def has_authorizer(self) -> bool:
+        return bool(self.authorizer_class_name)
+
+    @property
+    def super_principals(self) -> Sequence[Principal]:
+        return _principals(self.super_users)

@@ -25,7 +25,7 @@ def may_read(rules: AccessRules, name: str = "orders") -> bool:
 
 async def test_the_authorizer_follows_every_change(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        rules = broker.access_rules
+        rules = broker.access.rules
         assert not may_read(rules)
         assert await rules.create([READ]) == [None]
         assert may_read(rules)
@@ -40,7 +40,7 @@ async def test_the_authorizer_follows_every_change(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cleanly", [True, False])
 async def test_acknowledged_changes_survive_a_restart(tmp_path: Path, cleanly: bool) -> None:
     broker = start(tmp_path)
-    rules = broker.access_rules
+    rules = broker.access.rules
     await rules.create([READ, READ._replace(name="gone")])
     await rules.delete([AclFilter(name="gone")])
     await rules.create_role(AUDITOR)
@@ -52,7 +52,7 @@ async def test_acknowledged_changes_survive_a_restart(tmp_path: Path, cleanly: b
     await (broker.stop() if cleanly else crash(broker))
 
     async with running(tmp_path) as again:
-        rules = again.access_rules
+        rules = again.access.rules
         assert rules.describe(AclFilter()) == [READ]
         assert rules.roles() == {**READY_ROLES, "auditor": AUDITOR}
         assert list(rules.grants()) == [GRANT._replace(role="auditor", name="users")]
@@ -64,7 +64,7 @@ async def test_acknowledged_changes_survive_a_restart(tmp_path: Path, cleanly: b
 
 async def test_each_rule_of_a_request_is_created_or_refused_by_itself(tmp_path: Path) -> None:
     async with running(tmp_path, {"headwater.acls.max": "1"}) as broker:
-        outcomes = await broker.access_rules.create([INVALID, READ, READ, READ._replace(name="users")])
+        outcomes = await broker.access.rules.create([INVALID, READ, READ, READ._replace(name="users")])
         assert [each and each.code for each in outcomes] == [
             ErrorCode.INVALID_REQUEST,
             None,
@@ -73,12 +73,12 @@ async def test_each_rule_of_a_request_is_created_or_refused_by_itself(tmp_path: 
         ]
         assert "headwater.acls.max" in str(outcomes[-1])
         await broker._effective.change_broker(lambda _: {"headwater.acls.max": "2"})
-        assert await broker.access_rules.create([READ._replace(name="users")]) == [None]
+        assert await broker.access.rules.create([READ._replace(name="users")]) == [None]
 
 
 async def test_a_rule_is_removed_for_every_filter_that_selects_it(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        rules = broker.access_rules
+        rules = broker.access.rules
         await rules.create([READ])
         assert await rules.delete([AclFilter(), AclFilter(*READ), AclFilter(name="users")]) == [[READ], [READ], []]
         assert rules.describe(AclFilter()) == []
@@ -86,7 +86,7 @@ async def test_a_rule_is_removed_for_every_filter_that_selects_it(tmp_path: Path
 
 async def test_a_refused_change_of_roles_changes_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
-        rules = broker.access_rules
+        rules = broker.access.rules
         for refused in (
             rules.create_role(READY_ROLES["reader"]),
             rules.delete_role("nobody"),
@@ -104,7 +104,7 @@ async def test_a_change_that_cannot_be_written_does_not_count(tmp_path: Path) ->
     disk = FaultyDisk()
     disk.cursed = "__headwater_catalog"
     async with running(tmp_path, disk=disk) as broker:
-        rules = broker.access_rules
+        rules = broker.access.rules
         await rules.create([READ])
         disk.write_error = FULL
         for refused in (rules.create([READ._replace(name="users")]), rules.delete([AclFilter()]), rules.grant(GRANT)):

@@ -173,7 +173,7 @@ class Life:
 
     async def change_rule(self) -> None:
         acl = RULE._replace(name=f"topic-{self._chance.randint(0, 2)}")
-        rules, span = self.broker.access_rules, self._span()
+        rules, span = self.broker.access.rules, self._span()
         is_added = not rules.describe(AclFilter(*acl))
         self.history.rules[acl].append((is_added, span))
         await run(rules.create([acl]) if is_added else rules.delete([AclFilter(*acl)]))

@@ -3,7 +3,7 @@
 import logging
 
 from headwater.errors import ErrorCode, Refusal
-from headwater.security.acl import OPERATIONS, Operation, Resource, ResourceType, topic
+from headwater.security.acl import CLUSTER, OPERATIONS, Operation, Resource, ResourceType, topic
 from headwater.security.authorizer import AclAuthorizer
 from headwater.security.principals import Principal
 
@@ -52,15 +52,28 @@ class Guard:
             return True
         return self._authorizer.allows_any(self.principal, self.host, operation, resource_type).is_allowed
 
-    def refusal(self, operation: Operation, resource: Resource) -> ErrorCode:
-        """NONE if the client may do it, else the code that the resource's type has for that."""
-        return ErrorCode.NONE if self.allows(operation, resource) else CODES[resource.type]
+    def denial(self, operation: Operation, resource: Resource) -> Refusal | None:
+        """Why the client may not do it; None if it may."""
+        if self.allows(operation, resource):
+            return None
+        what = f"{self.principal} may not {operation.name.lower()} {resource}"
+        return Refusal(CODES[resource.type], what)
 
     def check(self, operation: Operation, resource: Resource) -> None:
-        """As `refusal`, for listeners that answer with a text."""
-        if not self.allows(operation, resource):
-            what = f"{self.principal} may not {operation.name.lower()} {resource}"
-            raise Refusal(CODES[resource.type], what)
+        """Raise the denial, if there is one."""
+        denial = self.denial(operation, resource)
+        if denial is not None:
+            raise denial
+
+    def check_creates_topic(self, name: str) -> None:
+        """The right to create in the cluster includes every topic."""
+        if not self.allows(Operation.CREATE, CLUSTER, is_probe=True):
+            self.check(Operation.CREATE, topic(name))
+
+    def check_makes_producer_id(self) -> None:
+        """An idempotent producer needs to be able to write somewhere."""
+        if not self.allows_any(Operation.WRITE, ResourceType.TOPIC):
+            self.check(Operation.IDEMPOTENT_WRITE, CLUSTER)
 
     def reads(self, name: str) -> bool:
         """Whether the client may read the topic; as fast as a fetch needs it."""

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from headwater.broker.access.guard import Guard
 from headwater.broker.broker import Broker
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
@@ -16,6 +17,8 @@ class Context(NamedTuple):
     api_version: int
     client_id: str | None
     peer_host: str
+    # What the client may do.
+    guard: Guard
     # The name of the listener that the client is connected to: it decides which broker addresses responses contain.
     listener: str
 

@@ -25,6 +25,7 @@ from headwater.protocol.wire.codec import Request, Response, reader_of
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
 from headwater.protocol.wire.headers import read_request_header
+from headwater.security.principals import ANONYMOUS
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class KafkaServices:
 
 
 class KafkaConversation:
-    __slots__ = ("_connection", "_contexts", "_listener", "_services", "frames")
+    __slots__ = ("_connection", "_contexts", "_guard", "_listener", "_services", "frames")
 
     def __init__(self, services: KafkaServices, listener: str, connection: Connection, memory: RequestMemory) -> None:
         config = services.broker.config
@@ -84,6 +85,7 @@ class KafkaConversation:
         self._services = services
         self._listener = listener
         self._connection = connection
+        self._guard = services.broker.access.guard(ANONYMOUS, connection.peer_host)
         # By the API version that the client speaks.
         self._contexts: dict[int, Context] = {}
 
@@ -132,6 +134,7 @@ class KafkaConversation:
             version,
             client_id,
             self._connection.peer_host,
+            self._guard,
             self._listener,
         )
         return context

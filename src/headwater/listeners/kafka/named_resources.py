@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, TypeVar
 
+from headwater.broker.config_resources import ResourceType
 from headwater.errors import ErrorCode, Refusal
+from headwater.security.acl import CLUSTER, Resource, group, topic
 
 
 class Named(Protocol):
@@ -34,3 +36,14 @@ def check_named_once(resource: Named, times_named: int) -> None:
         raise Refusal(
             ErrorCode.INVALID_REQUEST, f"'{resource.resource_name[:40]}' is changed {times_named} times in the request"
         )
+
+
+def protected(resource: Named) -> Resource:
+    """What a client needs the right to: settings of brokers, loggers and clients belong to the cluster."""
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            return topic(resource.resource_name)
+        case ResourceType.GROUP:
+            return group(resource.resource_name)
+        case _:
+            return CLUSTER

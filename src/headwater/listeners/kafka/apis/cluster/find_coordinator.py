@@ -13,6 +13,7 @@ from headwater.protocol.messages.cluster.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from headwater.security.acl import Operation, group, transactional_id
 
 REQUEST = FindCoordinatorRequest
 
@@ -47,9 +48,11 @@ async def _find(key: str, key_type: int, context: Context) -> Coordinator:
     try:
         match key_type:
             case KeyType.GROUP:
+                context.guard.check(Operation.DESCRIBE, group(key))
                 await broker.groups.prepare()
                 log = broker.groups.log_of(key)
             case KeyType.TRANSACTION:
+                context.guard.check(Operation.DESCRIBE, transactional_id(key))
                 await broker.transactions.prepare()
                 log = broker.transactions.log_of(key)
             case _:

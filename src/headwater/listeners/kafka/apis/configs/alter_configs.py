@@ -3,13 +3,14 @@ defaults. v2 is flexible."""
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.named_resources import check_named_once, once_each
+from headwater.listeners.kafka.named_resources import check_named_once, once_each, protected
 from headwater.protocol.messages.configs.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from headwater.security.acl import Operation
 
 REQUEST = AlterConfigsRequest
 
@@ -29,6 +30,7 @@ async def _alter(
     resource_type, name = resource.resource_type, resource.resource_name
     try:
         check_named_once(resource, times_named)
+        context.guard.check(Operation.ALTER_CONFIGS, protected(resource))
         values = {config.name: config.value for config in resource.configs}
         await context.broker.configs.replace(resource_type, name, values, validate_only=validate_only)
     except HeadwaterError as error:

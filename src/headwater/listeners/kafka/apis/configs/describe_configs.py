@@ -5,7 +5,7 @@ v3 adds types and documentation, v4 is flexible."""
 from headwater.config.declaration import ConfigEntry
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.named_resources import once_each
+from headwater.listeners.kafka.named_resources import once_each, protected
 from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -14,6 +14,7 @@ from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from headwater.security.acl import Operation
 
 REQUEST = DescribeConfigsRequest
 
@@ -29,6 +30,7 @@ def _describe(
 ) -> DescribeConfigsResult:
     configs = context.broker.configs
     try:
+        context.guard.check(Operation.DESCRIBE_CONFIGS, protected(resource))
         overrides = configs.overrides(resource.resource_type, resource.resource_name)
     except HeadwaterError as error:
         return DescribeConfigsResult(

@@ -4,13 +4,14 @@ a list. v1 is flexible."""
 from headwater.broker.config_resources import Edit
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.named_resources import check_named_once, once_each
+from headwater.listeners.kafka.named_resources import check_named_once, once_each, protected
 from headwater.protocol.messages.configs.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from headwater.security.acl import Operation
 
 REQUEST = IncrementalAlterConfigsRequest
 
@@ -30,6 +31,7 @@ async def _alter(
     resource_type, name = resource.resource_type, resource.resource_name
     try:
         check_named_once(resource, times_named)
+        context.guard.check(Operation.ALTER_CONFIGS, protected(resource))
         edits = [Edit(config.name, config.config_operation, config.value) for config in resource.configs]
         await context.broker.configs.edit(resource_type, name, edits, validate_only=validate_only)
     except HeadwaterError as error:

@@ -9,11 +9,15 @@ from headwater.protocol.messages.configs.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from headwater.security.acl import CLUSTER, Operation
 
 REQUEST = ListConfigResourcesRequest
 
 
 def handle(request: ListConfigResourcesRequest, context: Context) -> ListConfigResourcesResponse:
+    denial = context.guard.denial(Operation.DESCRIBE_CONFIGS, CLUSTER)
+    if denial is not None:
+        return ListConfigResourcesResponse(error_code=denial.code, config_resources=[])
     # Version 0 knows only one type, which its request does not name.
     served = frozenset(ResourceType) if context.api_version else frozenset({ResourceType.CLIENT_METRICS})
     wanted = frozenset(request.resource_types) or served

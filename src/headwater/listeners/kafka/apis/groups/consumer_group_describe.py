@@ -2,9 +2,10 @@
 owns and what it is to own. v1 adds the protocol that a member speaks."""
 
 from headwater.broker.broker import Broker
+from headwater.broker.pending import result_of
 from headwater.coordination.groups.assignment import Assignment as Partitions
 from headwater.coordination.groups.consumer.commands import ConsumerDescription, ConsumerMemberDescription
-from headwater.errors import HeadwaterError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.groups.consumer_group_describe import (
@@ -15,6 +16,7 @@ from headwater.protocol.messages.groups.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from headwater.security.acl import Operation, group, topic
 
 REQUEST = ConsumerGroupDescribeRequest
 
@@ -23,16 +25,25 @@ CONSUMER_MEMBER = 1
 
 
 async def handle(request: ConsumerGroupDescribeRequest, context: Context) -> ConsumerGroupDescribeResponse:
-    groups = context.broker.groups
+    describe = context.broker.groups.describe_consumer
     # Once each: a request that names a group a thousand times must not get its members a thousand times.
     names = dict.fromkeys(request.group_ids)
-    outcomes = [(group_id, groups.describe_consumer(GroupId(group_id))) for group_id in names]
+    outcomes = [
+        (
+            group_id,
+            context.guard.denial(Operation.DESCRIBE, group(group_id)) or describe(GroupId(group_id)),
+        )
+        for group_id in names
+    ]
     return ConsumerGroupDescribeResponse(
-        groups=[_described(group_id, await outcome.wait(), context.broker) for group_id, outcome in outcomes]
+        groups=[_described(group_id, await result_of(outcome), context) for group_id, outcome in outcomes]
     )
 
 
-def _described(group_id: str, outcome: ConsumerDescription | HeadwaterError, broker: Broker) -> DescribedGroup:
+def _described(group_id: str, outcome: ConsumerDescription | HeadwaterError, context: Context) -> DescribedGroup:
+    broker = context.broker
+    if not isinstance(outcome, HeadwaterError):
+        outcome = _hidden(outcome, context) or outcome
     if isinstance(outcome, HeadwaterError):
         return DescribedGroup(error_code=outcome.code, error_message=str(outcome), group_id=group_id, members=[])
     return DescribedGroup(
@@ -42,6 +53,24 @@ def _described(group_id: str, outcome: ConsumerDescription | HeadwaterError, bro
         assignment_epoch=outcome.assignment_epoch,
         assignor_name=outcome.assignor,
         members=[_member(member, broker) for member in outcome.members],
+    )
+
+
+def _hidden(described: ConsumerDescription, context: Context) -> HeadwaterError | None:
+    """A group is shown only to clients that may describe all of its topics."""
+    if context.guard.is_open:
+        return None
+    names: set[str] = set()
+    for member in described.members:
+        names.update(member.topic_names)
+        for topic_id in (*member.assigned, *member.target):
+            found = context.broker.topics.find_by_id(topic_id)
+            names.update(() if found is None else (found.name,))
+    if all(context.guard.allows(Operation.DESCRIBE, topic(name)) for name in names):
+        return None
+    return Refusal(
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "The group has described topic(s) that the client is not authorized to describe.",
     )
 
 
@@ -65,8 +94,8 @@ def _assignment(partitions: Partitions, broker: Broker) -> Assignment:
     """Leaves out topics that have been deleted since."""
     return Assignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+            TopicPartitions(topic_id=topic_id, topic_name=found.name, partitions=sorted(indexes))
             for topic_id, indexes in partitions.items()
-            if (topic := broker.topics.find_by_id(topic_id)) is not None
+            if (found := broker.topics.find_by_id(topic_id)) is not None
         ]
     )

@@ -20,14 +20,23 @@ from headwater.protocol.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from headwater.security.acl import Operation, group, topic
 
 REQUEST = ConsumerGroupHeartbeatRequest
 
 FIRST_VERSION_WITH_OWN_MEMBER_ID = 1
 
 
-def handle(request: ConsumerGroupHeartbeatRequest, context: Context) -> Pending[ConsumerGroupHeartbeatResponse]:
+def handle(
+    request: ConsumerGroupHeartbeatRequest, context: Context
+) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
     names = request.subscribed_topic_names
+    try:
+        context.guard.check(Operation.READ, group(request.group_id))
+        for name in names or ():
+            context.guard.check(Operation.DESCRIBE, topic(name))
+    except HeadwaterError as denial:
+        return _response(denial)
     makes_own_id = context.api_version >= FIRST_VERSION_WITH_OWN_MEMBER_ID
     heartbeat = MemberHeartbeat(
         member_id=MemberId(request.member_id),

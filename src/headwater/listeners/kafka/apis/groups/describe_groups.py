@@ -2,6 +2,7 @@
 
 v4 adds static members, v5 is flexible, v6 has an error for a group that does not exist; before, it is a DEAD group."""
 
+from headwater.broker.pending import result_of
 from headwater.coordination.groups.classic.commands import ClassicDescription
 from headwater.coordination.groups.terms import GroupState
 from headwater.errors import ErrorCode, HeadwaterError
@@ -13,6 +14,7 @@ from headwater.protocol.messages.groups.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from headwater.security.acl import Operation, group
 
 REQUEST = DescribeGroupsRequest
 
@@ -23,9 +25,13 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 async def handle(request: DescribeGroupsRequest, context: Context) -> DescribeGroupsResponse:
     # Once each: a request that names a group a thousand times must not get its members a thousand times.
     names = dict.fromkeys(request.groups)
-    outcomes = [(group_id, context.broker.groups.describe_classic(GroupId(group_id))) for group_id in names]
+    describe = context.broker.groups.describe_classic
+    outcomes = [
+        (group_id, context.guard.denial(Operation.DESCRIBE, group(group_id)) or describe(GroupId(group_id)))
+        for group_id in names
+    ]
     return DescribeGroupsResponse(
-        groups=[_described(group_id, await outcome.wait(), context) for group_id, outcome in outcomes]
+        groups=[_described(group_id, await result_of(outcome), context) for group_id, outcome in outcomes]
     )
 
 

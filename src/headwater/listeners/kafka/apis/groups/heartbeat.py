@@ -7,11 +7,15 @@ from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import GroupId, MemberId
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.security.acl import Operation, group
 
 REQUEST = HeartbeatRequest
 
 
-def handle(request: HeartbeatRequest, context: Context) -> Pending[HeartbeatResponse]:
+def handle(request: HeartbeatRequest, context: Context) -> HeartbeatResponse | Pending[HeartbeatResponse]:
+    denial = context.guard.denial(Operation.READ, group(request.group_id))
+    if denial is not None:
+        return _response(denial)
     outcome = context.broker.groups.heartbeat(
         GroupId(request.group_id), MemberId(request.member_id), request.group_instance_id, request.generation_id
     )

@@ -14,6 +14,7 @@ from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, MemberId
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from headwater.security.acl import Operation, group
 
 REQUEST = JoinGroupRequest
 
@@ -25,8 +26,11 @@ FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT = 9
 
 
-def handle(request: JoinGroupRequest, context: Context) -> Pending[JoinGroupResponse]:
+def handle(request: JoinGroupRequest, context: Context) -> JoinGroupResponse | Pending[JoinGroupResponse]:
     version = context.api_version
+    denial = context.guard.denial(Operation.READ, group(request.group_id))
+    if denial is not None:
+        return _response(denial, request.member_id, version)
     instance_id = request.group_instance_id
     client_id = context.client_id or ""
     name = client_id if instance_id is None else instance_id

@@ -9,14 +9,19 @@ from headwater.errors import HeadwaterError
 from headwater.ids import GroupId, MemberId
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from headwater.security.acl import Operation, group
 
 REQUEST = LeaveGroupRequest
 
 FIRST_VERSION_WITH_MANY = 3
 
 
-def handle(request: LeaveGroupRequest, context: Context) -> Pending[LeaveGroupResponse]:
+def handle(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse | Pending[LeaveGroupResponse]:
     is_single = context.api_version < FIRST_VERSION_WITH_MANY
+    respond = _single_response if is_single else _response
+    denial = context.guard.denial(Operation.READ, group(request.group_id))
+    if denial is not None:
+        return respond(denial)
     leaving = (
         [Leave(MemberId(request.member_id), None)]
         if is_single
@@ -26,7 +31,7 @@ def handle(request: LeaveGroupRequest, context: Context) -> Pending[LeaveGroupRe
         ]
     )
     outcome = context.broker.groups.leave(GroupId(request.group_id), leaving)
-    return outcome.map(_single_response if is_single else _response)
+    return outcome.map(respond)
 
 
 def _single_response(outcome: Sequence[LeaveResult] | HeadwaterError) -> LeaveGroupResponse:

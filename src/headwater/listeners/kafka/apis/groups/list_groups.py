@@ -3,6 +3,8 @@
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.groups.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from headwater.security.acl import CLUSTER, Operation
+from headwater.security.acl import group as named
 
 REQUEST = ListGroupsRequest
 
@@ -10,6 +12,8 @@ REQUEST = ListGroupsRequest
 async def handle(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
+    guard = context.guard
+    sees_all = guard.allows(Operation.DESCRIBE, CLUSTER, is_probe=True)
     try:
         groups = await context.broker.groups.list()
     except HeadwaterError as error:
@@ -23,6 +27,7 @@ async def handle(request: ListGroupsRequest, context: Context) -> ListGroupsResp
                 group_type=group.type.value,
             )
             for group in groups
+            if sees_all or guard.allows(Operation.DESCRIBE, named(group.group_id), is_probe=True)
             if (not states or group.state.value.lower() in states) and (not types or group.type.value in types)
         ]
     )

@@ -5,6 +5,7 @@ v5 drops the retention time, v6 adds leader epochs, v7 static members, v8 is fle
 consumer protocol, v10 names topics by id."""
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from headwater.broker.pending import Pending
 from headwater.coordination.catalog.events import Topic
@@ -19,6 +20,8 @@ from headwater.protocol.messages.groups.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from headwater.security.acl import Operation, group
+from headwater.security.acl import topic as named
 
 REQUEST = OffsetCommitRequest
 
@@ -27,13 +30,23 @@ FIRST_VERSION_WITH_TOPIC_IDS = 10
 NO_RETENTION = -1
 
 
-def handle(request: OffsetCommitRequest, context: Context) -> Pending[OffsetCommitResponse]:
+def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse | Pending[OffsetCommitResponse]:
+    guard = context.guard
+    denial = guard.denial(Operation.READ, group(request.group_id))
+    if denial is not None:
+        return _response(request, repeat(None), denial)
     offsets: list[OffsetToCommit] = []
     # One for each partition of the request; None where the group decides.
     refusals: list[ErrorCode | None] = []
     for requested in request.topics:
         topic = _topic(requested, context)
+        # Before anything about a name: an error must not tell whether the topic exists.
+        name = requested.name if topic is None else topic.name
+        is_denied = bool(name) and not guard.is_open and not guard.allows(Operation.READ, named(name))
         for each in requested.partitions:
+            if is_denied:
+                refusals.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                continue
             if topic is None or not 0 <= each.partition_index < topic.partition_count:
                 refusals.append(_unknown(topic, context))
                 continue

@@ -1,7 +1,5 @@
 """OffsetDelete (key 47), v0: forgets the offsets of a group for partitions to which none of its members subscribes."""
 
-from itertools import compress
-
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import GroupId, TopicName, TopicPartition
 from headwater.listeners.kafka.context import Context
@@ -11,24 +9,30 @@ from headwater.protocol.messages.groups.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from headwater.security.acl import Operation, group
+from headwater.security.acl import topic as named
 
 REQUEST = OffsetDeleteRequest
 
 
 async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
+    denial = context.guard.denial(Operation.DELETE, group(request.group_id))
+    if denial is not None:
+        return OffsetDeleteResponse(error_code=denial.code, topics=[])
     requested = [
         TopicPartition(TopicName(topic.name), each.partition_index)
         for topic in request.topics
         for each in topic.partitions
     ]
-    is_known = [_is_known(each, context) for each in requested]
+    refusals = [_refusal(each, context) for each in requested]
     outcome = await context.broker.groups.delete_offsets(
-        GroupId(request.group_id), list(compress(requested, is_known))
+        GroupId(request.group_id),
+        [each for each, refusal in zip(requested, refusals, strict=True) if not refusal],
     ).wait()
     if isinstance(outcome, HeadwaterError):
         return OffsetDeleteResponse(error_code=outcome.code, topics=[])
     decided = iter(outcome)
-    codes = (next(decided) if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for known in is_known)
+    codes = (refusal or next(decided) for refusal in refusals)
     return OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponseTopic(
@@ -43,6 +47,11 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDelete
     )
 
 
-def _is_known(requested: TopicPartition, context: Context) -> bool:
+def _refusal(requested: TopicPartition, context: Context) -> ErrorCode:
+    denial = context.guard.denial(Operation.READ, named(requested.topic))
+    if denial is not None:
+        return denial.code
     topic = context.broker.topics.find(requested.topic)
-    return topic is not None and 0 <= requested.partition < topic.partition_count
+    if topic is None or not 0 <= requested.partition < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE

@@ -22,6 +22,7 @@ from headwater.protocol.messages.groups.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from headwater.security.acl import Operation, group, topic
 
 REQUEST = OffsetFetchRequest
 
@@ -75,15 +76,19 @@ async def _group(
     requested: OffsetFetchRequestGroup, require_stable: bool, context: Context
 ) -> OffsetFetchResponseGroup:
     has_ids = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    broker = context.broker
-    names = [] if requested.topics is None else [_name(topic, has_ids, broker) for topic in requested.topics]
+    broker, guard = context.broker, context.guard
+    denial = guard.denial(Operation.DESCRIBE, group(requested.group_id))
+    if denial is not None:
+        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=[], error_code=denial.code)
+    # The name of each topic, or why the client is not told its offsets.
+    names = [] if requested.topics is None else [_name(each, has_ids, context) for each in requested.topics]
     partitions = None
     if requested.topics is not None:
         partitions = [
             TopicPartition(name, index)
-            for name, topic in zip(names, requested.topics, strict=True)
-            if name is not None
-            for index in topic.partition_indexes
+            for name, each in zip(names, requested.topics, strict=True)
+            if isinstance(name, str)
+            for index in each.partition_indexes
         ]
     outcome = await broker.groups.committed(
         GroupId(requested.group_id),
@@ -97,24 +102,31 @@ async def _group(
     if isinstance(outcome, HeadwaterError):
         return OffsetFetchResponseGroup(group_id=requested.group_id, topics=[], error_code=outcome.code)
     if requested.topics is None:
-        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=_all_topics(outcome, has_ids, broker))
+        shown = [
+            each for each in outcome if guard.allows(Operation.DESCRIBE, topic(each.partition.topic), is_probe=True)
+        ]
+        return OffsetFetchResponseGroup(group_id=requested.group_id, topics=_all_topics(shown, has_ids, broker))
     offsets = iter(outcome)
     return OffsetFetchResponseGroup(
         group_id=requested.group_id,
         topics=[
-            _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID)
-            if name is None
-            else _topic(topic, [next(offsets) for _ in topic.partition_indexes])
-            for name, topic in zip(names, requested.topics, strict=True)
+            _topic(each, [next(offsets) for _ in each.partition_indexes])
+            if isinstance(name, str)
+            else _refused(each, name)
+            for name, each in zip(names, requested.topics, strict=True)
         ],
     )
 
 
-def _name(requested: OffsetFetchRequestTopics, has_ids: bool, broker: Broker) -> TopicName | None:
-    if not has_ids:
-        return TopicName(requested.name)
-    topic = broker.topics.find_by_id(TopicId(requested.topic_id))
-    return None if topic is None else topic.name
+def _name(requested: OffsetFetchRequestTopics, has_ids: bool, context: Context) -> TopicName | ErrorCode:
+    name = TopicName(requested.name)
+    if has_ids:
+        found = context.broker.topics.find_by_id(TopicId(requested.topic_id))
+        if found is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        name = found.name
+    denial = context.guard.denial(Operation.DESCRIBE, topic(name))
+    return name if denial is None else denial.code
 
 
 def _all_topics(offsets: Iterable[FoundOffset], has_ids: bool, broker: Broker) -> list[OffsetFetchResponseTopics]:
@@ -123,9 +135,9 @@ def _all_topics(offsets: Iterable[FoundOffset], has_ids: bool, broker: Broker) -
         by_topic.setdefault(found.partition.topic, []).append(found)
     topics: list[OffsetFetchResponseTopics] = []
     for name, partitions in by_topic.items():
-        topic = broker.topics.find(name)
-        if topic is not None or not has_ids:
-            topic_id = NO_TOPIC_ID if topic is None else topic.id
+        known = broker.topics.find(name)
+        if known is not None or not has_ids:
+            topic_id = NO_TOPIC_ID if known is None else known.id
             requested = OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[])
             topics.append(_topic(requested, partitions))
     return topics

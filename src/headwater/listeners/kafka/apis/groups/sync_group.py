@@ -4,15 +4,23 @@ v3 adds static members, v4 is flexible, v5 names the protocol that the client ex
 
 from headwater.broker.pending import Pending
 from headwater.coordination.groups.classic.commands import Sync, SyncResult
-from headwater.errors import HeadwaterError
+from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import GroupId, MemberId
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+from headwater.security.acl import Operation, group
 
 REQUEST = SyncGroupRequest
 
+FIRST_VERSION_WITH_PROTOCOL = 5
 
-def handle(request: SyncGroupRequest, context: Context) -> Pending[SyncGroupResponse]:
+
+def handle(request: SyncGroupRequest, context: Context) -> SyncGroupResponse | Pending[SyncGroupResponse]:
+    if context.api_version >= FIRST_VERSION_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    denial = context.guard.denial(Operation.READ, group(request.group_id))
+    if denial is not None:
+        return _response(denial)
     sync = Sync(
         member_id=MemberId(request.member_id),
         instance_id=request.group_instance_id,

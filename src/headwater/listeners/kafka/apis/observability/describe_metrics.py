@@ -9,11 +9,15 @@ from headwater.protocol.messages.observability.describe_metrics import (
     MetricLabel,
     MetricSample,
 )
+from headwater.security.acl import CLUSTER, Operation
 
 REQUEST = DescribeMetricsRequest
 
 
 def handle(request: DescribeMetricsRequest, context: Context) -> DescribeMetricsResponse:
+    denial = context.guard.denial(Operation.DESCRIBE, CLUSTER)
+    if denial is not None:
+        return DescribeMetricsResponse(error_code=denial.code, error_message=str(denial), families=[])
     families = context.broker.measurements.metrics.collect(request.name_prefix)
     return DescribeMetricsResponse(families=[_family(family) for family in families])
 

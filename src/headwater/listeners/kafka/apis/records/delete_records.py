@@ -9,6 +9,8 @@ from headwater.protocol.messages.records.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from headwater.security.acl import Operation
+from headwater.security.acl import topic as named
 
 REQUEST = DeleteRecordsRequest
 
@@ -30,6 +32,7 @@ async def handle(request: DeleteRecordsRequest, context: Context) -> DeleteRecor
 async def _delete(topic: str, requested: DeleteRecordsPartition, context: Context) -> DeleteRecordsPartitionResult:
     index = requested.partition_index
     try:
+        context.guard.check(Operation.DELETE, named(topic))
         start_offset = await context.broker.delete_records(topic, index, requested.offset)
     except HeadwaterError as error:
         return DeleteRecordsPartitionResult(

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from headwater.broker.pending import Pending
 from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
-from headwater.errors import ErrorCode, HeadwaterError
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicId
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.fetch_sessions import NO_SESSION, FetchPlan, Key, SessionPartition, Topic
@@ -64,11 +64,13 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
         plan = context.fetch_sessions.begin(request, uses_topic_ids=context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS)
     except HeadwaterError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
-    broker = context.broker
+    broker, guard = context.broker, context.guard
     fetches: list[PartitionFetch] = []
     answers: dict[int, PartitionData] = {}
     for position, requested in enumerate(plan.partitions):
         try:
+            if not guard.is_open:
+                _check_reads(requested.topic, context)
             partition = (
                 broker.partition_by_id(TopicId(requested.topic), requested.index)
                 if isinstance(requested.topic, UUID)
@@ -98,6 +100,13 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
         committed_only=request.isolation_level == READ_COMMITTED,
     )
     return _FetchReply(plan, answers, fetch)
+
+
+def _check_reads(topic: Topic, context: Context) -> None:
+    """Before anything about a name: an error must not tell whether the topic exists."""
+    name = context.broker.topics.existing_by_id(TopicId(topic)).name if isinstance(topic, UUID) else topic
+    if not context.guard.reads(name):
+        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to read topic '{name}'")
 
 
 def _refuse_replica(request: FetchRequest) -> FetchResponse:

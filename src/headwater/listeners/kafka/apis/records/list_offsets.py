@@ -15,6 +15,8 @@ from headwater.protocol.messages.records.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from headwater.security.acl import Operation
+from headwater.security.acl import topic as named
 
 REQUEST = ListOffsetsRequest
 
@@ -48,6 +50,7 @@ async def _look_up(
 ) -> ListOffsetsPartitionResponse:
     index = requested.partition_index
     try:
+        context.guard.check(Operation.DESCRIBE, named(topic))
         if context.api_version < FIRST_VERSIONS.get(requested.timestamp, 0) or requested.timestamp < min(Place):
             raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {requested.timestamp} has no meaning here")
         found = await context.broker.look_up_offset(

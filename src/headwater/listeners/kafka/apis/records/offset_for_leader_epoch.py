@@ -10,6 +10,8 @@ from headwater.protocol.messages.records.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from headwater.security.acl import CLUSTER, Operation
+from headwater.security.acl import topic as named
 
 REQUEST = OffsetForLeaderEpochRequest
 
@@ -26,7 +28,10 @@ def handle(request: OffsetForLeaderEpochRequest, context: Context) -> OffsetForL
 
 
 def _end(topic: str, requested: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:
+    guard = context.guard
     try:
+        if not guard.allows(Operation.CLUSTER_ACTION, CLUSTER, is_probe=True):
+            guard.check(Operation.DESCRIBE, named(topic))
         end = context.broker.end_of_epoch(
             topic, requested.partition, requested.leader_epoch, requested.current_leader_epoch
         )

@@ -6,6 +6,7 @@ TRANSACTION_ABORTABLE, v12 adds partitions to the transaction (KIP-890), v13 nam
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from headwater.broker.access.guard import Guard
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.broker.writes.append import ACKS_ALL, Append
@@ -25,6 +26,7 @@ from headwater.protocol.messages.records.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from headwater.security.acl import Operation, transactional_id
 
 REQUEST = ProduceRequest
 
@@ -34,6 +36,7 @@ FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 _ATTRIBUTES_LOW_BYTE = 22
 _CODEC_MASK = 7
+_TRANSACTIONAL = 16
 
 
 def _partition_response(index: int, append: Append) -> PartitionProduceResponse:
@@ -128,7 +131,8 @@ class _ProduceReply(Pending[Reply]):
 
 def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
     reply = _ProduceReply(request, context.api_version, context.reply_templates)
-    refusal = _refuse_whole(request)
+    guard = context.guard
+    refusal = (None if guard.is_open else _denial(request, guard)) or _refuse_whole(request)
     membership = None if request.transactional_id is None else _membership(request.transactional_id, context)
     for topic in request.topic_data:
         name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
@@ -141,6 +145,8 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
                     raise refusal
                 if name is None:
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
+                if not guard.is_open and not guard.writes(name):
+                    raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to write to topic '{name}'")
                 partition = context.broker.partition(name, data.index)
                 records = _records(data, context.api_version)
                 if membership is None:
@@ -153,6 +159,22 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
                 append.fail(error)
     reply.append_done()
     return reply
+
+
+def _denial(request: ProduceRequest, guard: Guard) -> Refusal | None:
+    """Why the client may not write the transactional batches of the request. Others need no right to the id."""
+    if not any(_is_transactional(data) for topic in request.topic_data for data in topic.partition_data):
+        return None
+    return guard.denial(Operation.WRITE, transactional_id(request.transactional_id or ""))
+
+
+def _is_transactional(data: PartitionProduceData) -> bool:
+    records: memoryview | None = data.records
+    return (
+        records is not None
+        and len(records) > _ATTRIBUTES_LOW_BYTE
+        and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL != 0
+    )
 
 
 def _refuse_whole(request: ProduceRequest) -> Refusal | None:

@@ -11,14 +11,18 @@ from headwater.protocol.messages.security.alter_roles import (
     RoleCreation,
 )
 from headwater.protocol.messages.security.describe_roles import Grant
-from headwater.security.acl import Operation, PatternType, ResourceType, by_number
+from headwater.security.acl import CLUSTER, Operation, PatternType, ResourceType, by_number
 from headwater.security.roles import Role, RoleGrant
 
 REQUEST = AlterRolesRequest
 
 
 async def handle(request: AlterRolesRequest, context: Context) -> AlterRolesResponse:
-    rules = context.broker.access_rules
+    try:
+        context.guard.check(Operation.ALTER, CLUSTER)
+        rules = context.broker.access.enforced_rules
+    except HeadwaterError as error:
+        return _refused(request, error)
 
     async def create(creation: RoleCreation) -> None:
         await rules.create_role(_role(creation))
@@ -35,6 +39,13 @@ async def handle(request: AlterRolesRequest, context: Context) -> AlterRolesResp
         revocations=[await _result(revoke(each)) for each in request.revocations],
         deletions=[await _result(rules.delete_role(name)) for name in request.deletions],
     )
+
+
+def _refused(request: AlterRolesRequest, error: HeadwaterError) -> AlterRolesResponse:
+    result = AlterRolesResult(error_code=error.code, error_message=str(error))
+    changes = (request.creations, request.grants, request.revocations, request.deletions)
+    creations, grants, revocations, deletions = ([result] * len(each) for each in changes)
+    return AlterRolesResponse(creations=creations, grants=grants, revocations=revocations, deletions=deletions)
 
 
 async def _result(change: Awaitable[None]) -> AlterRolesResult:

@@ -9,7 +9,7 @@ from headwater.protocol.messages.security.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from headwater.security.acl import Acl, Operation, PatternType, Permission, ResourceType, by_number
+from headwater.security.acl import CLUSTER, Acl, Operation, PatternType, Permission, ResourceType, by_number
 
 REQUEST = CreateAclsRequest
 
@@ -17,7 +17,9 @@ REQUEST = CreateAclsRequest
 async def handle(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
     asked = [_acl(creation) for creation in request.creations]
     try:
-        decided = iter(await context.broker.access_rules.create([each for each in asked if isinstance(each, Acl)]))
+        context.guard.check(Operation.ALTER, CLUSTER)
+        rules = context.broker.access.enforced_rules
+        decided = iter(await rules.create([each for each in asked if isinstance(each, Acl)]))
     except HeadwaterError as error:
         return CreateAclsResponse(results=[_result(error)] * len(asked))
     return CreateAclsResponse(

@@ -11,7 +11,7 @@ from headwater.protocol.messages.security.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from headwater.security.acl import AclFilter, Operation, PatternType, Permission, ResourceType, by_number
+from headwater.security.acl import CLUSTER, AclFilter, Operation, PatternType, Permission, ResourceType, by_number
 
 REQUEST = DeleteAclsRequest
 
@@ -19,9 +19,9 @@ REQUEST = DeleteAclsRequest
 async def handle(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
     asked = [_filter(each) for each in request.filters]
     try:
-        decided = iter(
-            await context.broker.access_rules.delete([each for each in asked if isinstance(each, AclFilter)])
-        )
+        context.guard.check(Operation.ALTER, CLUSTER)
+        rules = context.broker.access.enforced_rules
+        decided = iter(await rules.delete([each for each in asked if isinstance(each, AclFilter)]))
     except HeadwaterError as error:
         return DeleteAclsResponse(filter_results=[_result(error)] * len(asked))
     return DeleteAclsResponse(

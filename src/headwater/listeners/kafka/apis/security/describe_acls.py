@@ -9,14 +9,15 @@ from headwater.protocol.messages.security.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from headwater.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, by_number
+from headwater.security.acl import CLUSTER, Acl, AclFilter, Operation, PatternType, Permission, ResourceType, by_number
 
 REQUEST = DescribeAclsRequest
 
 
 def handle(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
     try:
-        found = context.broker.access_rules.describe(
+        context.guard.check(Operation.DESCRIBE, CLUSTER)
+        found = context.broker.access.enforced_rules.describe(
             AclFilter(
                 by_number(ResourceType, request.resource_type_filter),
                 request.resource_name_filter,

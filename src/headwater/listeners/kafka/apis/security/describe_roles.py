@@ -1,5 +1,6 @@
 """DescribeRoles (key 10002), v0: an API of Headwater's own: all roles and to whom they are granted."""
 
+from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.security.describe_roles import (
     DescribedRole,
@@ -8,13 +9,18 @@ from headwater.protocol.messages.security.describe_roles import (
     Grant,
     RolePermission,
 )
+from headwater.security.acl import CLUSTER, Operation
 from headwater.security.roles import READY_ROLES
 
 REQUEST = DescribeRolesRequest
 
 
 def handle(_: DescribeRolesRequest, context: Context) -> DescribeRolesResponse:
-    rules = context.broker.access_rules
+    try:
+        context.guard.check(Operation.DESCRIBE, CLUSTER)
+        rules = context.broker.access.enforced_rules
+    except HeadwaterError as error:
+        return DescribeRolesResponse(error_code=error.code, error_message=str(error), roles=[], grants=[])
     return DescribeRolesResponse(
         roles=[
             DescribedRole(

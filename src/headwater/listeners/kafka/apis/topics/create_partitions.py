@@ -12,6 +12,7 @@ from headwater.protocol.messages.topics.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from headwater.security.acl import Operation, topic
 
 REQUEST = CreatePartitionsRequest
 
@@ -32,6 +33,7 @@ async def _add(
     try:
         if times_named > 1:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{requested.name}' is named twice in the request")
+        context.guard.check(Operation.ALTER, topic(requested.name))
         assignments = requested.assignments
         await context.broker.topics.add_partitions(
             requested.name,

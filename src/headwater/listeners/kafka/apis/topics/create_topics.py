@@ -18,6 +18,8 @@ from headwater.protocol.messages.topics.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from headwater.security.acl import Operation
+from headwater.security.acl import topic as named
 
 REQUEST = CreateTopicsRequest
 
@@ -43,6 +45,7 @@ async def _create(
     try:
         if times_named > 1:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{requested.name}' is named twice in the request")
+        context.guard.check_creates_topic(requested.name)
         topic = await context.broker.topics.create(
             requested.name,
             _overrides(requested),
@@ -82,6 +85,18 @@ def _overrides(requested: CreatableTopic) -> dict[str, str]:
 
 def _created(topic: Topic, context: Context) -> CreatableTopicResult:
     broker = context.broker
+    denial = context.guard.denial(Operation.DESCRIBE_CONFIGS, named(topic.name))
+    if denial is not None:
+        # The topic is created, and its settings are not shown.
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.id,
+            error_message=None,
+            topic_config_error_code=denial.code,
+            num_partitions=NOT_GIVEN,
+            replication_factor=NOT_GIVEN,
+            configs=[],
+        )
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.id,

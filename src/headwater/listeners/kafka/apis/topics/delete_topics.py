@@ -11,6 +11,8 @@ from headwater.protocol.messages.topics.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from headwater.security.acl import CLUSTER, Operation
+from headwater.security.acl import topic as named
 
 REQUEST = DeleteTopicsRequest
 
@@ -20,17 +22,32 @@ async def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopics
     return DeleteTopicsResponse(responses=[await _delete(topic, context) for topic in requested])
 
 
+def _check(name: str, context: Context) -> None:
+    guard = context.guard
+    if not guard.allows(Operation.DELETE, CLUSTER, is_probe=True):
+        guard.check(Operation.DESCRIBE, named(name))
+        # Who may describe a topic may also learn that it does not exist.
+        context.broker.topics.existing(name)
+        guard.check(Operation.DELETE, named(name))
+
+
 async def _delete(requested: DeleteTopicState, context: Context) -> DeletableTopicResult:
     topics = context.broker.topics
+    shown = requested.name
     try:
         if requested.name is None:
-            topic = await topics.delete_by_id(TopicId(requested.topic_id))
+            topic = topics.existing_by_id(TopicId(requested.topic_id))
+            if context.guard.allows(Operation.DESCRIBE, named(topic.name), is_probe=True):
+                shown = topic.name
+            _check(topic.name, context)
+            topic = await topics.delete(topic.name)
         elif requested.topic_id != NO_TOPIC_ID:
             raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
         else:
+            _check(requested.name, context)
             topic = await topics.delete(requested.name)
     except HeadwaterError as error:
         return DeletableTopicResult(
-            name=requested.name, topic_id=requested.topic_id, error_code=error.code, error_message=str(error)
+            name=shown, topic_id=requested.topic_id, error_code=error.code, error_message=str(error)
         )
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)

@@ -12,12 +12,16 @@ from headwater.protocol.messages.topics.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from headwater.security.acl import CLUSTER, Operation
 
 REQUEST = DescribeLogDirsRequest
 
 
 def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
     broker = context.broker
+    denial = context.guard.denial(Operation.DESCRIBE, CLUSTER)
+    if denial is not None:
+        return DescribeLogDirsResponse(error_code=denial.code, results=[])
     if request.topics is None:
         chosen = {topic.name: broker.hosted(topic.name) for topic in broker.topics.all()}
     else:

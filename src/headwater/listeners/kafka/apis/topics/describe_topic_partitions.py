@@ -11,6 +11,8 @@ from headwater.protocol.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from headwater.security.acl import Operation
+from headwater.security.acl import topic as named
 
 REQUEST = DescribeTopicPartitionsRequest
 
@@ -19,7 +21,10 @@ PAGE_MAX = 2000
 
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
     topics_known = context.broker.topics
-    requested = {topic.name for topic in request.topics} or {topic.name for topic in topics_known.all()}
+    guard = context.guard
+    requested = {topic.name for topic in request.topics} or {
+        topic.name for topic in topics_known.all() if guard.allows(Operation.DESCRIBE, named(topic.name), is_probe=True)
+    }
     cursor = request.cursor
     names = sorted(name for name in requested if cursor is None or name >= cursor.topic_name)
     left = max(1, min(request.response_partition_limit, PAGE_MAX))
@@ -44,6 +49,9 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
 
 def _describe(name: str, first: int, count_max: int, context: Context) -> DescribeTopicPartitionsResponseTopic:
     topics, leadership = context.broker.topics, context.broker.leadership
+    denial = context.guard.denial(Operation.DESCRIBE, named(name))
+    if denial is not None:
+        return DescribeTopicPartitionsResponseTopic(error_code=denial.code, name=name, partitions=[])
     topic = topics.find(name)
     if topic is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -20,6 +20,8 @@ from headwater.protocol.messages.topics.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from headwater.security.acl import Operation
+from headwater.security.acl import topic as named
 
 REQUEST = MetadataRequest
 
@@ -30,7 +32,12 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     broker = context.broker
     leadership = broker.leadership
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        topics = [_describe(topic, leadership) for topic in broker.topics.all()]
+        guard = context.guard
+        topics = [
+            _describe(topic, leadership)
+            for topic in broker.topics.all()
+            if guard.allows(Operation.DESCRIBE, named(topic.name), is_probe=True)
+        ]
     else:
         topics = [
             await _find(requested, request.allow_auto_topic_creation, context)
@@ -52,11 +59,20 @@ def _once_each(requested: Iterable[MetadataRequestTopic]) -> Iterable[MetadataRe
 
 
 async def _find(requested: MetadataRequestTopic, may_create: bool, context: Context) -> MetadataResponseTopic:
-    topics, leadership = context.broker.topics, context.broker.leadership
+    topics, leadership, guard = context.broker.topics, context.broker.leadership, context.guard
     if requested.topic_id != NO_TOPIC_ID:
         topic = topics.find_by_id(TopicId(requested.topic_id))
-        return _unknown_id(requested.topic_id, context) if topic is None else _describe(topic, leadership)
+        if topic is None:
+            return _unnamed(requested.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, context)
+        denial = guard.denial(Operation.DESCRIBE, named(topic.name))
+        if denial is not None:
+            return _unnamed(requested.topic_id, denial.code, context)
+        return _describe(topic, leadership)
     name = requested.name or ""
+    # Before anything else: an error must not tell whether the topic exists.
+    denial = guard.denial(Operation.DESCRIBE, named(name))
+    if denial is not None:
+        return MetadataResponseTopic(error_code=denial.code, name=name, partitions=[])
     topic = topics.find(name)
     if topic is not None:
         return _describe(topic, leadership)
@@ -64,16 +80,17 @@ async def _find(requested: MetadataRequestTopic, may_create: bool, context: Cont
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         topics.check_name(name)
-        if may_create:
+        if may_create and topics.is_created_on_first_use:
+            guard.check_creates_topic(name)
             await topics.create_on_first_use(name)
     except HeadwaterError as refusal:
         error = refusal.code
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 
-def _unknown_id(topic_id: UUID, context: Context) -> MetadataResponseTopic:
+def _unnamed(topic_id: UUID, code: ErrorCode, context: Context) -> MetadataResponseTopic:
     name = None if context.api_version >= FIRST_VERSION_WITH_NULL_NAME else ""
-    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=topic_id, partitions=[])
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
 
 
 def _describe(topic: Topic, leadership: Leadership) -> MetadataResponseTopic:

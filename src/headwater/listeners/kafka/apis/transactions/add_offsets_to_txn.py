@@ -9,6 +9,7 @@ from headwater.ids import ProducerId, TopicPartition, TransactionalId
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.transaction_codes import KnownFrom
 from headwater.protocol.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from headwater.security.acl import Operation, group, transactional_id
 
 REQUEST = AddOffsetsToTxnRequest
 
@@ -18,6 +19,8 @@ KNOWN_FROM = KnownFrom(fenced=2, abortable=4)
 async def handle(request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
     broker = context.broker
     try:
+        context.guard.check(Operation.WRITE, transactional_id(request.transactional_id))
+        context.guard.check(Operation.READ, group(request.group_id))
         await broker.groups.prepare()
     except HeadwaterError as error:
         return AddOffsetsToTxnResponse(error_code=error.code)

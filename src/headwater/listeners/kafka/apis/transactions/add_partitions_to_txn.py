@@ -25,6 +25,7 @@ from headwater.protocol.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from headwater.security.acl import CLUSTER, Operation, topic, transactional_id
 
 REQUEST = AddPartitionsToTxnRequest
 
@@ -34,8 +35,11 @@ KNOWN_FROM = KnownFrom(fenced=2, abortable=5)
 
 def handle(
     request: AddPartitionsToTxnRequest, context: Context
-) -> Pending[AddPartitionsToTxnResponse] | Awaitable[AddPartitionsToTxnResponse]:
+) -> AddPartitionsToTxnResponse | Pending[AddPartitionsToTxnResponse] | Awaitable[AddPartitionsToTxnResponse]:
     if context.api_version >= FIRST_VERSION_WITH_MANY:
+        denial = context.guard.denial(Operation.CLUSTER_ACTION, CLUSTER)
+        if denial is not None:
+            return AddPartitionsToTxnResponse(error_code=denial.code)
         return _handle_many(request, context)
     requested = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -62,17 +66,25 @@ async def _handle_many(request: AddPartitionsToTxnRequest, context: Context) -> 
 def _results(
     requested: AddPartitionsToTxnTransaction, context: Context
 ) -> Pending[list[AddPartitionsToTxnTopicResult]]:
-    partitions = [
-        TopicPartition(TopicName(topic.name), index) for topic in requested.topics for index in topic.partitions
-    ]
+    partitions = [TopicPartition(TopicName(each.name), index) for each in requested.topics for index in each.partitions]
     refused = {each: code for each in partitions if (code := _refusal(each, context)) is not None}
     codes: Pending[Mapping[TopicPartition, ErrorCode]] = Pending()
-    if refused:
+    denial = _denial(requested, context)
+    if denial is not None:
+        codes.resolve(dict.fromkeys(partitions, denial.code))
+    elif refused:
         # All or nothing: one refused partition means that none is added.
         codes.resolve({**dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED), **refused})
     else:
         codes = _codes(requested, partitions, context)
-    return codes.map(lambda known: [_topic_result(topic, known) for topic in requested.topics])
+    return codes.map(lambda known: [_topic_result(each, known) for each in requested.topics])
+
+
+def _denial(requested: AddPartitionsToTxnTransaction, context: Context) -> HeadwaterError | None:
+    if context.api_version >= FIRST_VERSION_WITH_MANY:
+        # Another broker has authorized its client.
+        return None
+    return context.guard.denial(Operation.WRITE, transactional_id(requested.transactional_id))
 
 
 def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
@@ -81,8 +93,10 @@ def _refusal(where: TopicPartition, context: Context) -> ErrorCode | None:
     is_from_client = context.api_version < FIRST_VERSION_WITH_MANY
     if is_internal(where.topic) and (is_from_client or where.topic != OFFSETS_TOPIC):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topic = context.broker.topics.find(where.topic)
-    if topic is None or not 0 <= where.partition < topic.partition_count:
+    if is_from_client and not context.guard.allows(Operation.WRITE, topic(where.topic)):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    found = context.broker.topics.find(where.topic)
+    if found is None or not 0 <= where.partition < found.partition_count:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return None
 
@@ -110,14 +124,14 @@ def _codes(
 
 
 def _topic_result(
-    topic: AddPartitionsToTxnTopic, codes: Mapping[TopicPartition, ErrorCode]
+    requested: AddPartitionsToTxnTopic, codes: Mapping[TopicPartition, ErrorCode]
 ) -> AddPartitionsToTxnTopicResult:
     return AddPartitionsToTxnTopicResult(
-        name=topic.name,
+        name=requested.name,
         results_by_partition=[
             AddPartitionsToTxnPartitionResult(
-                partition_index=index, partition_error_code=codes[TopicPartition(TopicName(topic.name), index)]
+                partition_index=index, partition_error_code=codes[TopicPartition(TopicName(requested.name), index)]
             )
-            for index in topic.partitions
+            for index in requested.partitions
         ],
     )

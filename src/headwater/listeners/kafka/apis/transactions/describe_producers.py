@@ -9,6 +9,8 @@ from headwater.protocol.messages.transactions.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from headwater.security.acl import Operation
+from headwater.security.acl import topic as named
 
 REQUEST = DescribeProducersRequest
 
@@ -28,6 +30,8 @@ def handle(request: DescribeProducersRequest, context: Context) -> DescribeProdu
 
 def _partition(topic: str, index: int, context: Context) -> PartitionResponse:
     try:
+        context.broker.topics.check_name(topic)
+        context.guard.check(Operation.READ, named(topic))
         producers = context.broker.producers(topic, index)
     except HeadwaterError as error:
         return PartitionResponse(

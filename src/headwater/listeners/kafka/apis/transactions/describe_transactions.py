@@ -1,6 +1,8 @@
 """DescribeTransactions (key 65), v0: the state of transactional ids, and the partitions that their transactions write
 to."""
 
+from headwater.broker.access.guard import Guard
+from headwater.broker.pending import result_of
 from headwater.coordination.transactions.commands import TransactionDescription
 from headwater.errors import HeadwaterError
 from headwater.ids import TransactionalId
@@ -11,24 +13,33 @@ from headwater.protocol.messages.transactions.describe_transactions import (
     TopicData,
 )
 from headwater.protocol.messages.transactions.describe_transactions import TransactionState as Described
+from headwater.security.acl import Operation
+from headwater.security.acl import topic as named
+from headwater.security.acl import transactional_id as named_id
 
 REQUEST = DescribeTransactionsRequest
 
 
 async def handle(request: DescribeTransactionsRequest, context: Context) -> DescribeTransactionsResponse:
     describe = context.broker.transactions.describe
-    outcomes = {each: describe(TransactionalId(each)) for each in request.transactional_ids}
+    outcomes = {
+        each: context.guard.denial(Operation.DESCRIBE, named_id(each)) or describe(TransactionalId(each))
+        for each in request.transactional_ids
+    }
     return DescribeTransactionsResponse(
-        transaction_states=[_described(each, await outcome.wait()) for each, outcome in outcomes.items()]
+        transaction_states=[
+            _described(each, await result_of(outcome), context.guard) for each, outcome in outcomes.items()
+        ]
     )
 
 
-def _described(transactional_id: str, outcome: TransactionDescription | HeadwaterError) -> Described:
+def _described(transactional_id: str, outcome: TransactionDescription | HeadwaterError, guard: Guard) -> Described:
     if isinstance(outcome, HeadwaterError):
         return Described(transactional_id=transactional_id, error_code=outcome.code, topics=[])
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(outcome.partitions):
-        by_topic.setdefault(topic, []).append(partition)
+        if guard.allows(Operation.DESCRIBE, named(topic), is_probe=True):
+            by_topic.setdefault(topic, []).append(partition)
     return Described(
         transactional_id=transactional_id,
         transaction_state=outcome.state.label,

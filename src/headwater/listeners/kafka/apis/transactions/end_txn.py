@@ -14,6 +14,7 @@ from headwater.ids import ProducerId, TransactionalId
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.transaction_codes import KnownFrom
 from headwater.protocol.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.security.acl import Operation, transactional_id
 
 REQUEST = EndTxnRequest
 
@@ -21,8 +22,11 @@ FIRST_VERSION_WITH_EPOCH_BUMP = 5
 KNOWN_FROM = KnownFrom(fenced=2, abortable=4)
 
 
-def handle(request: EndTxnRequest, context: Context) -> Pending[EndTxnResponse]:
+def handle(request: EndTxnRequest, context: Context) -> EndTxnResponse | Pending[EndTxnResponse]:
     version = context.api_version
+    denial = context.guard.denial(Operation.WRITE, transactional_id(request.transactional_id))
+    if denial is not None:
+        return EndTxnResponse(error_code=denial.code)
 
     def ended(outcome: Outcome[ProducerIdentity]) -> EndTxnResponse:
         if isinstance(outcome, HeadwaterError):

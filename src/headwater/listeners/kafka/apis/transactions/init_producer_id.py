@@ -9,6 +9,7 @@ from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.transaction_codes import KnownFrom
 from headwater.protocol.batches.batch import NO_PRODUCER_EPOCH
 from headwater.protocol.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.security.acl import Operation, transactional_id
 
 REQUEST = InitProducerIdRequest
 
@@ -18,6 +19,10 @@ KNOWN_FROM = KnownFrom(fenced=4, abortable=5)
 async def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
     broker = context.broker
     try:
+        if request.transactional_id is None:
+            context.guard.check_makes_producer_id()
+        else:
+            context.guard.check(Operation.WRITE, transactional_id(request.transactional_id))
         expected = _expected(request)
         if request.transactional_id is None:
             # An epoch belongs to a transactional id: an idempotent producer that names its old one gets a new id.

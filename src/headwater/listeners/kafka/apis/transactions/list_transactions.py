@@ -6,6 +6,7 @@ from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from headwater.protocol.messages.transactions.list_transactions import TransactionState as Listed
+from headwater.security.acl import Operation, transactional_id
 
 REQUEST = ListTransactionsRequest
 
@@ -30,5 +31,6 @@ async def handle(request: ListTransactionsRequest, context: Context) -> ListTran
                 transaction_state=each.state.label,
             )
             for each in found
+            if context.guard.allows(Operation.DESCRIBE, transactional_id(each.transactional_id), is_probe=True)
         ],
     )

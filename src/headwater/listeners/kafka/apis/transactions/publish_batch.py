@@ -7,6 +7,7 @@ from headwater.errors import HeadwaterError
 from headwater.ids import ProducerId, TransactionalId
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.transactions.publish_batch import PublishBatchRequest, PublishBatchResponse
+from headwater.security.acl import Operation, transactional_id
 
 REQUEST = PublishBatchRequest
 
@@ -20,6 +21,8 @@ async def handle(request: PublishBatchRequest, context: Context) -> PublishBatch
         for each in request.writers
     ]
     try:
+        for each in (request.application_id, *(writer.transactional_id for writer in writers)):
+            context.guard.check(Operation.WRITE, transactional_id(each))
         await transactions.prepare()
         published = await transactions.publish(
             TransactionalId(request.application_id), request.batch_id, writers, is_commit=request.committed

@@ -18,6 +18,8 @@ from headwater.protocol.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from headwater.security.acl import Operation, group, transactional_id
+from headwater.security.acl import topic as named
 
 REQUEST = TxnOffsetCommitRequest
 
@@ -33,9 +35,14 @@ async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffset
     offsets: list[OffsetToCommit] = []
     # One for each partition of the request; None where the group decides.
     refusals: list[ErrorCode | None] = []
+    denial = _denial(request, context)
     for requested in request.topics:
+        denied = denial or context.guard.denial(Operation.READ, named(requested.name))
         topic = broker.topics.find(requested.name)
         for each in requested.partitions:
+            if denied is not None:
+                refusals.append(denied.code)
+                continue
             if topic is None or not 0 <= each.partition_index < topic.partition_count:
                 refusals.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
@@ -50,7 +57,7 @@ async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffset
                     topic.id,
                 )
             )
-    outcome = await _commit(request, offsets, context)
+    outcome = denial or await _commit(request, offsets, context)
     decided = iter(()) if isinstance(outcome, HeadwaterError) else iter(outcome)
     refusal = KNOWN_FROM.code(outcome, version) if isinstance(outcome, HeadwaterError) else ErrorCode.NONE
     codes = (next(decided, refusal) if refused is None else refused for refused in refusals)
@@ -65,6 +72,12 @@ async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffset
             )
             for requested in request.topics
         ]
+    )
+
+
+def _denial(request: TxnOffsetCommitRequest, context: Context) -> HeadwaterError | None:
+    return context.guard.denial(Operation.WRITE, transactional_id(request.transactional_id)) or context.guard.denial(
+        Operation.READ, group(request.group_id)
     )
 
 

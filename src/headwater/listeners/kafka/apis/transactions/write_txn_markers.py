@@ -2,7 +2,7 @@
 
 v1 is flexible, v2 adds the version of the transaction."""
 
-from headwater.broker.pending import Pending
+from headwater.broker.pending import Pending, result_of
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import ProducerId, TopicName, TopicPartition
 from headwater.listeners.kafka.context import Context
@@ -15,6 +15,7 @@ from headwater.protocol.messages.transactions.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from headwater.security.acl import CLUSTER, Operation
 
 REQUEST = WriteTxnMarkersRequest
 
@@ -26,12 +27,13 @@ async def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnM
 
 
 async def _write(requested: WritableTxnMarker, context: Context) -> WritableTxnMarkerResult:
+    denial = _denial(context)
     written = {
-        (topic.name, index): _write_one(requested, TopicPartition(TopicName(topic.name), index), context)
+        (topic.name, index): denial or _write_one(requested, TopicPartition(TopicName(topic.name), index), context)
         for topic in requested.topics
         for index in dict.fromkeys(topic.partition_indexes)
     }
-    outcomes = {where: await pending.wait() for where, pending in written.items()}
+    outcomes = {where: await result_of(outcome) for where, outcome in written.items()}
     return WritableTxnMarkerResult(
         producer_id=requested.producer_id,
         topics=[
@@ -48,6 +50,13 @@ async def _write(requested: WritableTxnMarker, context: Context) -> WritableTxnM
             for topic in requested.topics
         ],
     )
+
+
+def _denial(context: Context) -> HeadwaterError | None:
+    """Administrators may write markers, and so may other brokers."""
+    if context.guard.allows(Operation.ALTER, CLUSTER, is_probe=True):
+        return None
+    return context.guard.denial(Operation.CLUSTER_ACTION, CLUSTER)
 
 
 def _write_one(requested: WritableTxnMarker, where: TopicPartition, context: Context) -> Pending[HeadwaterError | None]:

@@ -10,7 +10,6 @@ from headwater.client.errors import ClientError, Refused
 from headwater.errors import ErrorCode
 from headwater.protocol.messages.configs.describe_configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
@@ -23,6 +22,8 @@ from headwater.protocol.messages.security.describe_acls import (
 from headwater.protocol.messages.topics.metadata import MetadataRequest
 from headwater.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from headwater.security.roles import READY_ROLES, Role, RoleGrant
+from headwater.testing import Broker
+from tests.support.broker.settings import RULES_FOR_OTHERS
 from tests.support.client.scripted import ScriptedBroker, leading, patient
 
 READ = Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:ann", "*", Operation.READ, Permission.ALLOW)
@@ -33,6 +34,12 @@ AUDITOR = Role(
     {ResourceType.TOPIC: frozenset({Operation.DESCRIBE}), ResourceType.GROUP: frozenset({Operation.DESCRIBE})},
 )
 GRANT = RoleGrant("auditor", "User:ann", ResourceType.ANY, "orders-", PatternType.PREFIXED)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker({**RULES_FOR_OTHERS, "allow.everyone.if.no.acl.found": "true"}) as running:
+        yield running
 
 
 @pytest.fixture
@@ -93,21 +100,14 @@ def test_what_a_newer_broker_tells_is_an_error_and_not_a_guess() -> None:
         AccessAdmin(cluster).describe_acls()
 
 
-def test_the_settings_of_the_authorizer_are_read_from_the_broker() -> None:
-    entries = [
-        DescribeConfigsResourceResult(name=name, value=value, read_only=True, is_sensitive=False)
-        for name, value in (
-            ("super.users", "User:admin; User:CN=root,O=x;"),
-            ("allow.everyone.if.no.acl.found", "true"),
-        )
-    ]
-    result = DescribeConfigsResult(error_message=None, resource_type=4, resource_name="1", configs=entries)
+def test_the_settings_of_the_authorizer_are_read_from_the_broker(admin: AccessAdmin) -> None:
+    assert admin.authorizer_settings() == AuthorizerSettings(("User:ANONYMOUS",), allows_without_rules=True)
+
+
+def test_a_broker_that_tells_no_settings_of_its_authorizer_has_no_super_users() -> None:
+    result = DescribeConfigsResult(error_message=None, resource_type=4, resource_name="1", configs=[])
     with ScriptedBroker({DescribeConfigsRequest: lambda _: DescribeConfigsResponse(results=[result])}) as broker:
         broker.scripts[MetadataRequest] = leading({}, {1: broker.endpoint})
         with patient(broker.bootstrap) as cluster:
             found = AccessAdmin(cluster).authorizer_settings()
-    assert found == AuthorizerSettings(("User:admin", "User:CN=root,O=x"), allows_without_rules=True)
-
-
-def test_a_broker_that_tells_no_settings_of_its_authorizer_has_no_super_users(admin: AccessAdmin) -> None:
-    assert admin.authorizer_settings() == AuthorizerSettings((), allows_without_rules=False)
+    assert found == AuthorizerSettings((), allows_without_rules=False)

@@ -21,6 +21,7 @@ from headwater.protocol.messages.security.delete_acls import DeleteAclsFilter, D
 from headwater.protocol.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from headwater.security.acl import FIELD_LENGTH_MAX, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from headwater.testing import Broker
+from tests.support.broker.settings import RULES_FOR_OTHERS
 from tests.support.kafka.raw_client import RawClient
 
 with warnings.catch_warnings():
@@ -36,6 +37,12 @@ with warnings.catch_warnings():
 READ = Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:ann", "*", Operation.READ, Permission.ALLOW)
 PREFIX = Acl(ResourceType.GROUP, "or", PatternType.PREFIXED, "User:bob", "10.0.0.1", Operation.ALL, Permission.DENY)
 VERSIONS = [1, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(RULES_FOR_OTHERS) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -171,6 +178,13 @@ def test_an_empty_request_changes_nothing(client: RawClient) -> None:
     assert create(client) == []
     assert delete(client) == []
     assert described(client) == {READ}
+
+
+def test_a_broker_that_enforces_no_rules_keeps_none() -> None:
+    with Broker() as broker, RawClient(broker) as client:
+        assert [code for code, _ in create(client, READ, PREFIX)] == [ErrorCode.SECURITY_DISABLED] * 2
+        assert describe(client, AclFilter()).error_code == ErrorCode.SECURITY_DISABLED
+        assert delete(client, AclFilter()) == [(ErrorCode.SECURITY_DISABLED, [])]
 
 
 def test_confluents_client_manages_rules(broker: Broker, client: RawClient) -> None:

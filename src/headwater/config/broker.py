@@ -15,6 +15,7 @@ from headwater.config.declaration import (
     STRING,
     ConfigEntry,
     ConfigSource,
+    ConfigSynonym,
     find_setting,
     setting,
     settings_of,
@@ -130,13 +131,16 @@ class BrokerConfig(
     def changed(self, values: Mapping[str, str], source: ConfigSource = ConfigSource.DYNAMIC_BROKER) -> Self:
         """These settings with `values` over them."""
         changes: dict[str, Any] = {}
+        hidden = dict(self.hidden)
         for name, text in values.items():
             declared = find_setting(BrokerConfig, name, "broker")
-            if source is not ConfigSource.STATIC_BROKER and not declared.dynamic:
-                raise declared.refusal("can only be set when the broker starts")
+            if source is not ConfigSource.STATIC_BROKER:
+                if not declared.dynamic:
+                    raise declared.refusal("can only be set when the broker starts")
+                hidden[name] = self.explicit_values(declared)
             changes[declared.attribute] = declared.parse(text)
         origins = {**self.origins, **dict.fromkeys(values, source)}
-        config = dataclasses.replace(self, origins=origins, **changes)
+        config = dataclasses.replace(self, origins=origins, hidden=hidden, **changes)
         config.check()
         return config
 
@@ -158,6 +162,21 @@ class BrokerConfig(
                 f"log.cleaner.min.compaction.lag.ms ({self.log_cleaner_min_compaction_lag_ms}) is more than "
                 f"log.cleaner.max.compaction.lag.ms ({self.log_cleaner_max_compaction_lag_ms})"
             )
+
+
+def describe_defaults(values: Mapping[str, str]) -> list[ConfigEntry]:
+    """The defaults of all brokers, as DescribeConfigs shows them: no others than those that are set."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return [
+        declared.entry(
+            value := declared.disclosed(declared.parse(text)),
+            source,
+            (ConfigSynonym(name, value, source),),
+            read_only=False,
+        )
+        for name, text in sorted(values.items())
+        if (declared := settings_of(BrokerConfig).get(name)) is not None
+    ]
 
 
 def describe(broker: BrokerConfig) -> list[ConfigEntry]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from headwater.config.authorization_settings import AuthorizationSettings
 from headwater.config.broker_settings import NO_EFFECT, broker_settings_class
+from headwater.config.compatibility_settings import CompatibilitySettings
 from headwater.config.declaration import (
     BOOLEAN,
     INT,
@@ -41,7 +42,13 @@ _SYNONYMS = {
 
 @broker_settings_class
 class BrokerConfig(
-    NetworkSettings, StorageSettings, TopicDefaults, GroupDefaults, TransactionDefaults, AuthorizationSettings
+    NetworkSettings,
+    StorageSettings,
+    TopicDefaults,
+    GroupDefaults,
+    TransactionDefaults,
+    AuthorizationSettings,
+    CompatibilitySettings,
 ):
     # Who and where
     node_id: int = setting(INT, "node.id", 1, "The number of this broker, unlike that of every other.", minimum=0)

@@ -336,6 +336,21 @@ def test_a_live_broker_change_survives_a_restart(tmp_path: Path, name: str) -> N
         assert setting(client, BROKER, "1", "fetch.max.bytes").config_source == ConfigSource.DEFAULT
 
 
+@pytest.mark.parametrize("name", ["", "1"])
+def test_a_setting_that_only_kafka_needs_is_kept_and_described_as_without_effect(own: Broker, name: str) -> None:
+    source = ConfigSource.DYNAMIC_BROKER if name else ConfigSource.DYNAMIC_DEFAULT_BROKER
+    with RawClient(own) as client:
+        assert setting(client, BROKER, "1", "num.io.threads").value == "8", "Kafka's default"
+        assert change(client, BROKER, name, ("num.io.threads", SET, "16"), ("background.threads", SET, "2"))[0] == 0
+        told = setting(client, BROKER, "1", "num.io.threads", include_documentation=True)
+        assert (told.value, told.config_source, told.read_only) == ("16", source, False)
+        assert "no effect" in (told.documentation or "")
+        assert change(client, BROKER, name, ("num.io.threads", SET, "0"))[0] is ErrorCode.INVALID_CONFIG
+        code, message = change(client, BROKER, name, ("num.oi.threads", SET, "16"))
+        assert code is ErrorCode.INVALID_CONFIG
+        assert "did you mean 'num.io.threads'?" in message
+
+
 def sources(client: RawClient, key: str) -> list[tuple[str | None, int]]:
     """The values of a broker's setting, the one in effect first."""
     return [(one.value, one.source) for one in setting(client, BROKER, "1", key, include_synonyms=True).synonyms]

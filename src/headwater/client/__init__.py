@@ -13,8 +13,8 @@
 
 Everything starts with a `Cluster`, which holds the connections; `read_security` gives it TLS and SASL. `Producer`
 writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group. `Admin`, `GroupAdmin` and
-`TransactionAdmin` list, describe and change. `StagingWriter` and `publish` write exactly once from many tasks. What
-goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
+`TransactionAdmin` list, describe and change, `AccessAdmin` says who may do what. `StagingWriter` and `publish` write
+exactly once from many tasks. What goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that importing this package,
 or one module of it, stays cheap.
@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headwater.client.access import AccessAdmin, AuthorizerSettings, RoleDescription
     from headwater.client.admin import Admin, ClusterDescription, CreatedTopic, TopicSetting
     from headwater.client.cluster import Cluster, PartitionDescription, TopicDescription
     from headwater.client.consumer import ConsumedRecord, Consumer, FetchedBatch
@@ -58,12 +59,18 @@ if TYPE_CHECKING:
     from headwater.ids import TopicName, TopicPartition, staging_id
     from headwater.protocol.batches.compression import Codec
     from headwater.protocol.batches.records import Record
+    from headwater.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+    from headwater.security.roles import Role, RoleGrant
 
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "AccessAdmin",
+    "Acl",
+    "AclFilter",
     "Admin",
     "AuthenticationFailed",
+    "AuthorizerSettings",
     "ClientError",
     "Cluster",
     "ClusterDescription",
@@ -83,12 +90,19 @@ __all__ = [
     "GroupListing",
     "MemberDescription",
     "OffsetOutOfRange",
+    "Operation",
     "OutdatedBatch",
     "PartitionDescription",
+    "PatternType",
+    "Permission",
     "Producer",
     "PublishResult",
     "Record",
     "Refused",
+    "ResourceType",
+    "Role",
+    "RoleDescription",
+    "RoleGrant",
     "Security",
     "StagedWriter",
     "StagingWriter",
@@ -114,6 +128,7 @@ __all__ = [
 if not TYPE_CHECKING:
     # Hidden from the type checker, which would otherwise accept any name.
     _NAMES_BY_MODULE = {
+        "headwater.client.access": "AccessAdmin AuthorizerSettings RoleDescription",
         "headwater.client.admin": "Admin ClusterDescription CreatedTopic TopicSetting",
         "headwater.client.cluster": "Cluster PartitionDescription TopicDescription",
         "headwater.client.consumer": "ConsumedRecord Consumer FetchedBatch",
@@ -133,6 +148,8 @@ if not TYPE_CHECKING:
         "headwater.ids": "TopicName TopicPartition staging_id",
         "headwater.protocol.batches.compression": "Codec",
         "headwater.protocol.batches.records": "Record",
+        "headwater.security.acl": "Acl AclFilter Operation PatternType Permission ResourceType",
+        "headwater.security.roles": "Role RoleGrant",
     }
     _MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 

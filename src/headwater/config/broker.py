@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
-from headwater.config.authorization_settings import AuthorizationSettings
+from headwater.config.access_settings import AccessSettings
 from headwater.config.broker_settings import NO_EFFECT, broker_settings_class
 from headwater.config.compatibility_settings import CompatibilitySettings
 from headwater.config.declaration import (
@@ -47,7 +47,7 @@ class BrokerConfig(
     TopicDefaults,
     GroupDefaults,
     TransactionDefaults,
-    AuthorizationSettings,
+    AccessSettings,
     CompatibilitySettings,
 ):
     # Who and where

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from headwater.errors import ErrorCode, Refusal
 
@@ -61,6 +61,17 @@ class Permission(IntEnum):
     ANY = 1
     DENY = 2
     ALLOW = 3
+
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def by_number(kind: type[E], number: int) -> E:
+    """What Kafka's number stands for."""
+    try:
+        return kind(number)
+    except ValueError:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no {kind.__name__} {number}") from None
 
 
 class Resource(NamedTuple):

@@ -10,6 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from headwater.coordination.access.machine import AccessLimits
 from headwater.coordination.catalog.events import (
     BrokerDefaults,
     BrokerOverrides,
@@ -31,7 +32,9 @@ BOB = GroupId("bob")
 
 
 def topics_of(*events: Event, topics_max: int = 10, partitions_max: int = 20, groups_max: int = 2) -> CatalogMachine:
-    topics = CatalogMachine(topics_max=topics_max, partitions_max=partitions_max, groups_max=groups_max)
+    topics = CatalogMachine(
+        topics_max=topics_max, partitions_max=partitions_max, groups_max=groups_max, access_limits=AccessLimits()
+    )
     for event in events:
         topics.apply(event)
     return topics

@@ -66,8 +66,21 @@ async def check(broker: Broker, promised: Promised) -> None:
         # A topic name may belong to its old or its new incarnation after a crash; the records show which.
         problems = [_problem(broker, topic, promised) for topic in lives]
         assert None in problems, f"{name}: {problems}"
+    _check_rules(broker, promised)
     _check_transactions(broker, promised)
     await _check_groups(broker, promised)
+
+
+def _check_rules(broker: Broker, promised: Promised) -> None:
+    for acl, changes in promised.history.rules.items():
+        may_be_there = {False}
+        for is_added, span in changes:
+            if span.acknowledged <= promised.step:
+                may_be_there = {is_added}
+            elif span.asked < promised.step:
+                may_be_there.add(is_added)
+        is_there = acl in broker.metadata.state.access.acls
+        assert is_there in may_be_there, f"the rule '{acl}' is {'back' if is_there else 'gone'}"
 
 
 def _problem(broker: Broker, topic: TopicHistory, promised: Promised) -> str | None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from headwater.ids import TopicName
+from headwater.security.acl import Acl
 
 NEVER = 1 << 60
 
@@ -76,3 +77,5 @@ class History:
     transactions: list[Transaction] = field(default_factory=list)
     # The offsets that each committed outside of transactions, in their order.
     groups: dict[str, list[tuple[int, Span]]] = field(default_factory=lambda: defaultdict(list))
+    # Whether each rule was added or removed, in their order.
+    rules: dict[Acl, list[tuple[bool, Span]]] = field(default_factory=lambda: defaultdict(list))

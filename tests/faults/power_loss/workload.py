@@ -18,6 +18,7 @@ from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicName, TransactionalId
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
+from headwater.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from tests.faults.power_loss.history import History, PartitionHistory, Sent, Span, TopicHistory, Transaction
 from tests.faults.power_loss.recording import RecordingDisk
 from tests.support.broker.embedded_broker import NOW_MS, run, settled, start
@@ -35,6 +36,7 @@ KEPT = "kept"
 KEYS = 4
 TRANSACTIONAL_ID = TransactionalId("transactional")
 TRANSACTION_TIMEOUT_MS = 60_000
+RULE = Acl(ResourceType.TOPIC, "", PatternType.LITERAL, "User:ann", "*", Operation.READ, Permission.ALLOW)
 JOINING = TransactionMembership(TRANSACTIONAL_ID, adds_partitions=True, knows_abortable=True)
 
 
@@ -169,6 +171,14 @@ class Life:
         assert await run(self.broker.groups.commit(GroupId(group), _commit(offset)).wait()) == [ErrorCode.NONE]
         span.acknowledged = self.step
 
+    async def change_rule(self) -> None:
+        acl = RULE._replace(name=f"topic-{self._chance.randint(0, 2)}")
+        rules, span = self.broker.access.rules, self._span()
+        is_added = not rules.describe(AclFilter(*acl))
+        self.history.rules[acl].append((is_added, span))
+        await run(rules.create([acl]) if is_added else rules.delete([AclFilter(*acl)]))
+        span.acknowledged = self.step
+
     async def delete_records(self) -> None:
         topics = [topic for topic in self._topics() if not topic.is_compacted]
         topic = self._chance.choice(topics)
@@ -262,6 +272,7 @@ OPERATIONS = {
     "commit_in_transaction": 2,
     "end_transaction": 3,
     "commit": 1,
+    "change_rule": 2,
     "delete_records": 1,
     "add_partitions": 1,
     "flush": 1,

@@ -1,7 +1,8 @@
 """Events of access as records of the catalog: `access/` and what kind, then a readable key; the rest is JSON."""
 
 from base64 import b64decode, b64encode
-from typing import Any, Final
+from enum import IntEnum
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 
@@ -9,13 +10,22 @@ from headwater.coordination.access.events import (
     AccessEvent,
     AclAdded,
     AclRemoved,
+    RoleCreated,
+    RoleDeleted,
+    RoleGranted,
+    RoleRevoked,
     ScramCredential,
     ScramCredentialRemoved,
 )
 from headwater.security.acl import Acl, Operation, PatternType, Permission, ResourceType
+from headwater.security.roles import Role, RoleGrant
+
+E = TypeVar("E", bound=IntEnum)
 
 PREFIX: Final = b"access/"
 _ACL: Final = b"access/acl/"
+_ROLE: Final = b"access/role/"
+_GRANT: Final = b"access/grant/"
 _SCRAM: Final = b"access/scram/"
 
 
@@ -25,6 +35,15 @@ def encode(event: AccessEvent) -> tuple[bytes, bytes | None]:
             return _acl_key(acl), b"{}"
         case AclRemoved(acl):
             return _acl_key(acl), None
+        case RoleCreated(role):
+            operations = {kind.name: sorted(each.name for each in named) for kind, named in role.permissions.items()}
+            return _ROLE + role.name.encode(), orjson.dumps(operations)
+        case RoleDeleted(name):
+            return _ROLE + name.encode(), None
+        case RoleGranted(grant):
+            return _grant_key(grant), b"{}"
+        case RoleRevoked(grant):
+            return _grant_key(grant), None
         case ScramCredential():
             stored = {
                 "salt": b64encode(event.salt).decode(),
@@ -42,6 +61,12 @@ def decode(key: bytes, value: bytes | None) -> AccessEvent | None:
     if key.startswith(_ACL):
         acl = _acl(orjson.loads(key[len(_ACL) :]))
         return AclRemoved(acl) if value is None else AclAdded(acl)
+    if key.startswith(_ROLE):
+        name = key[len(_ROLE) :].decode()
+        return RoleDeleted(name) if value is None else RoleCreated(_role(name, orjson.loads(value)))
+    if key.startswith(_GRANT):
+        grant = _grant(orjson.loads(key[len(_GRANT) :]))
+        return RoleRevoked(grant) if value is None else RoleGranted(grant)
     if key.startswith(_SCRAM):
         match orjson.loads(key[len(_SCRAM) :]):
             case [str(user), str(mechanism)]:
@@ -61,20 +86,56 @@ def _acl_key(acl: Acl) -> bytes:
 def _acl(stored: Any) -> Acl:
     match stored:
         case [str(kind), str(name), str(pattern), str(principal), str(host), str(operation), str(permission)]:
-            try:
-                return Acl(
-                    ResourceType[kind],
-                    name,
-                    PatternType[pattern],
-                    principal,
-                    host,
-                    Operation[operation],
-                    Permission[permission],
-                )
-            except KeyError as error:
-                raise ValueError(f"{error} is not known") from None
+            return Acl(
+                _member(ResourceType, kind),
+                name,
+                _member(PatternType, pattern),
+                principal,
+                host,
+                _member(Operation, operation),
+                _member(Permission, permission),
+            )
         case _:
             raise ValueError("a rule has seven parts")
+
+
+def _role(name: str, stored: Any) -> Role:
+    if not isinstance(stored, dict):
+        raise ValueError("a role has operations by resource type")
+    permissions = cast("dict[str, Any]", stored)
+    return Role(
+        name,
+        {
+            _member(ResourceType, kind): frozenset(_member(Operation, each) for each in _texts(operations))
+            for kind, operations in permissions.items()
+        },
+    )
+
+
+def _grant_key(grant: RoleGrant) -> bytes:
+    role, principal, resource_type, name, pattern = grant
+    return _GRANT + orjson.dumps([role, principal, resource_type.name, name, pattern.name])
+
+
+def _grant(stored: Any) -> RoleGrant:
+    match stored:
+        case [str(role), str(principal), str(kind), str(name), str(pattern)]:
+            return RoleGrant(role, principal, _member(ResourceType, kind), name, _member(PatternType, pattern))
+        case _:
+            raise ValueError("a grant has five parts")
+
+
+def _texts(stored: object) -> list[str]:
+    if not isinstance(stored, list) or not all(isinstance(each, str) for each in cast("list[object]", stored)):
+        raise ValueError("names are expected")
+    return cast("list[str]", stored)
+
+
+def _member(known: type[E], name: str) -> E:
+    try:
+        return known[name]
+    except KeyError:
+        raise ValueError(f"{name[:100]!r} is not known") from None
 
 
 def _scram_key(user: str, mechanism: str) -> bytes:

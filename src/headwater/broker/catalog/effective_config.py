@@ -13,6 +13,7 @@ from headwater.config.declaration import ConfigSource
 from headwater.config.group import GroupConfig
 from headwater.config.live import LiveConfig
 from headwater.config.topic import TopicConfig
+from headwater.coordination.access.machine import AccessLimits
 from headwater.coordination.catalog.events import Event, Topic
 from headwater.errors import ConfigError
 from headwater.ids import GroupId
@@ -22,6 +23,10 @@ logger = logging.getLogger(__name__)
 # Maps the settings that a resource has of its own to those it shall have. Called under the change lock, so that each
 # change starts from the outcome of the one before it.
 Change: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+def access_limits(config: BrokerConfig) -> AccessLimits:
+    return AccessLimits(config.headwater_acls_max, config.headwater_roles_max, config.headwater_role_grants_max)
 
 
 class EffectiveConfig:
@@ -73,6 +78,7 @@ class EffectiveConfig:
         state = self._metadata.state
         state.topics_max = config.headwater_topics_max
         state.partitions_max = config.headwater_partitions_max
+        state.access.limits = access_limits(config)
         for topic in state.by_name.values():
             self._partitions.use_config(topic.name, self.of_topic(topic))
 

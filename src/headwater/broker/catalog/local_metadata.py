@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
+from headwater.broker.catalog.effective_config import access_limits
 from headwater.broker.catalog.format import CatalogFormat, DamagedCatalog
 from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
@@ -35,6 +36,7 @@ class LocalMetadata:
             topics_max=config.headwater_topics_max,
             partitions_max=config.headwater_partitions_max,
             groups_max=config.headwater_groups_max,
+            access_limits=access_limits(config),
         )
         self.partition = _open_catalog(data, clock, journal)
         self._log = StateLog(self.partition, CatalogFormat())

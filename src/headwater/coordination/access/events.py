@@ -1,8 +1,9 @@
-"""Events of access: rules and users. Each has the whole state of its key, so that the log can be compacted by key."""
+"""Events of access: rules, roles, users. Each has the whole state of its key, so that compaction by key loses none."""
 
 from typing import NamedTuple, TypeAlias
 
 from headwater.security.acl import Acl
+from headwater.security.roles import Role, RoleGrant
 
 
 class AclAdded(NamedTuple):
@@ -11,6 +12,22 @@ class AclAdded(NamedTuple):
 
 class AclRemoved(NamedTuple):
     acl: Acl
+
+
+class RoleCreated(NamedTuple):
+    role: Role
+
+
+class RoleDeleted(NamedTuple):
+    name: str
+
+
+class RoleGranted(NamedTuple):
+    grant: RoleGrant
+
+
+class RoleRevoked(NamedTuple):
+    grant: RoleGrant
 
 
 class ScramCredential(NamedTuple):
@@ -33,4 +50,13 @@ class ScramCredentialRemoved(NamedTuple):
     mechanism: str
 
 
-AccessEvent: TypeAlias = AclAdded | AclRemoved | ScramCredential | ScramCredentialRemoved
+AccessEvent: TypeAlias = (
+    AclAdded
+    | AclRemoved
+    | RoleCreated
+    | RoleDeleted
+    | RoleGranted
+    | RoleRevoked
+    | ScramCredential
+    | ScramCredentialRemoved
+)

@@ -1,16 +1,14 @@
 """The catalog: all topics with their ids, partition counts and settings, the settings of the broker and of groups, and
-access (users and rules), as a fold over its own log.
+access (rules, roles and users), as a fold over its own log.
 
 Pure: no clock, no I/O. `decide_*` checks a command against the state and returns events; `apply` is the only writer,
 live and in recovery. An event has the whole state of its key, so that the log may be compacted by key.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import assert_never
 from uuid import UUID
 
-from headwater.coordination.access.events import AclAdded, AclRemoved, ScramCredential, ScramCredentialRemoved
-from headwater.coordination.access.machine import AccessMachine
+from headwater.coordination.access.machine import AccessLimits, AccessMachine
 from headwater.coordination.catalog.events import (
     BrokerDefaults,
     BrokerOverrides,
@@ -28,7 +26,14 @@ PRODUCER_ID_BLOCK = 1000
 
 
 class CatalogMachine:
-    def __init__(self, *, topics_max: int, partitions_max: int, groups_max: int = 100_000) -> None:
+    def __init__(
+        self,
+        *,
+        topics_max: int,
+        partitions_max: int,
+        access_limits: AccessLimits,
+        groups_max: int = 100_000,
+    ) -> None:
         # Rises with every change of a topic, so that readers of the catalog notice when their view is outdated.
         self.version = 0
         self.by_name: dict[TopicName, Topic] = {}
@@ -38,7 +43,7 @@ class CatalogMachine:
         self.broker_defaults: Mapping[str, str] = {}
         self.group_overrides: dict[GroupId, Mapping[str, str]] = {}
         self.next_producer_id = 0
-        self.access = AccessMachine()
+        self.access = AccessMachine(access_limits)
         self.partition_total = 0
         self.topics_max = topics_max
         self.partitions_max = partitions_max
@@ -139,10 +144,8 @@ class CatalogMachine:
                     self.group_overrides.pop(group_id, None)
             case ProducerIdsReserved(next_id):
                 self.next_producer_id = next_id
-            case AclAdded() | AclRemoved() | ScramCredential() | ScramCredentialRemoved():
-                self.access.apply(event)
             case _:
-                assert_never(event)
+                self.access.apply(event)
 
     def existing(self, name: str) -> Topic:
         topic = self.by_name.get(TopicName(name))

@@ -28,6 +28,13 @@ from headwater.listeners.kafka.apis.groups import (
 )
 from headwater.listeners.kafka.apis.observability import describe_metrics
 from headwater.listeners.kafka.apis.records import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
+from headwater.listeners.kafka.apis.security import (
+    alter_roles,
+    create_acls,
+    delete_acls,
+    describe_acls,
+    describe_roles,
+)
 from headwater.listeners.kafka.apis.topics import (
     create_partitions,
     create_topics,
@@ -77,6 +84,9 @@ APIS: tuple[ModuleType, ...] = (
     end_txn,
     write_txn_markers,
     txn_offset_commit,
+    describe_acls,
+    create_acls,
+    delete_acls,
     describe_configs,
     alter_configs,
     describe_log_dirs,
@@ -94,6 +104,8 @@ APIS: tuple[ModuleType, ...] = (
     describe_topic_partitions,
     publish_batch,
     describe_metrics,
+    describe_roles,
+    alter_roles,
 )
 
 Handler: TypeAlias = Callable[[Request, Context], Outcome]

@@ -1,9 +1,9 @@
-"""The broker's settings about authorization: whether rules are enforced, and for whom they do not count."""
+"""The broker's settings about access: whether rules are enforced, for whom they do not count, how many there may be."""
 
 from collections.abc import Sequence
 
 from headwater.config.broker_settings import BrokerSettings, broker_settings_class
-from headwater.config.declaration import BOOLEAN, STRING, setting
+from headwater.config.declaration import BOOLEAN, INT, STRING, setting
 from headwater.security.principals import Principal, parse_principal
 
 # Both names of Kafka's authorizer, so that its settings work unchanged, and a short one.
@@ -20,7 +20,7 @@ def _principals(text: str) -> Sequence[Principal]:
 
 
 @broker_settings_class
-class AuthorizationSettings(BrokerSettings):
+class AccessSettings(BrokerSettings):
     authorizer_class_name: str = setting(
         STRING,
         "authorizer.class.name",
@@ -41,6 +41,31 @@ class AuthorizationSettings(BrokerSettings):
         "allow.everyone.if.no.acl.found",
         False,
         "Whether everybody may do everything to a resource that no rule is about.",
+    )
+
+    headwater_acls_max: int = setting(
+        INT,
+        "headwater.acls.max",
+        100_000,
+        "How many ACLs the broker keeps before it refuses new ones.",
+        minimum=1,
+        dynamic=True,
+    )
+    headwater_roles_max: int = setting(
+        INT,
+        "headwater.roles.max",
+        1_000,
+        "How many roles the broker keeps, beside the ready ones, before it refuses new ones.",
+        minimum=1,
+        dynamic=True,
+    )
+    headwater_role_grants_max: int = setting(
+        INT,
+        "headwater.role.grants.max",
+        10_000,
+        "How many grants of roles the broker keeps before it refuses new ones. Each takes the memory of several ACLs.",
+        minimum=1,
+        dynamic=True,
     )
 
     @property

@@ -1,0 +1,78 @@
+"""AlterRoles (key 10003), v0: an API of Headwater's own: creates, deletes, grants and revokes roles, each by itself."""
+
+from collections.abc import Awaitable
+
+from headwater.errors import HeadwaterError
+from headwater.listeners.kafka.context import Context
+from headwater.protocol.messages.security.alter_roles import (
+    AlterRolesRequest,
+    AlterRolesResponse,
+    AlterRolesResult,
+    RoleCreation,
+)
+from headwater.protocol.messages.security.describe_roles import Grant
+from headwater.security.acl import CLUSTER, Operation, PatternType, ResourceType, by_number
+from headwater.security.roles import Role, RoleGrant
+
+REQUEST = AlterRolesRequest
+
+
+async def handle(request: AlterRolesRequest, context: Context) -> AlterRolesResponse:
+    try:
+        context.guard.check(Operation.ALTER, CLUSTER)
+        rules = context.broker.access.enforced_rules
+    except HeadwaterError as error:
+        return _refused(request, error)
+
+    async def create(creation: RoleCreation) -> None:
+        await rules.create_role(_role(creation))
+
+    async def grant(grant: Grant) -> None:
+        await rules.grant(_grant(grant))
+
+    async def revoke(grant: Grant) -> None:
+        await rules.revoke(_grant(grant))
+
+    return AlterRolesResponse(
+        creations=[await _result(create(each)) for each in request.creations],
+        grants=[await _result(grant(each)) for each in request.grants],
+        revocations=[await _result(revoke(each)) for each in request.revocations],
+        deletions=[await _result(rules.delete_role(name)) for name in request.deletions],
+    )
+
+
+def _refused(request: AlterRolesRequest, error: HeadwaterError) -> AlterRolesResponse:
+    result = AlterRolesResult(error_code=error.code, error_message=str(error))
+    changes = (request.creations, request.grants, request.revocations, request.deletions)
+    creations, grants, revocations, deletions = ([result] * len(each) for each in changes)
+    return AlterRolesResponse(creations=creations, grants=grants, revocations=revocations, deletions=deletions)
+
+
+async def _result(change: Awaitable[None]) -> AlterRolesResult:
+    try:
+        await change
+    except HeadwaterError as error:
+        return AlterRolesResult(error_code=error.code, error_message=str(error))
+    return AlterRolesResult()
+
+
+def _role(creation: RoleCreation) -> Role:
+    return Role(
+        creation.name,
+        {
+            by_number(ResourceType, each.resource_type): frozenset(
+                by_number(Operation, operation) for operation in each.operations
+            )
+            for each in creation.permissions
+        },
+    )
+
+
+def _grant(given: Grant) -> RoleGrant:
+    return RoleGrant(
+        given.role,
+        given.principal,
+        by_number(ResourceType, given.resource_type),
+        given.resource_name,
+        by_number(PatternType, given.pattern_type),
+    )

@@ -117,6 +117,6 @@ def _created(topic: Topic, context: Context) -> CreatableTopicResult:
                 config_source=entry.source,
                 is_sensitive=entry.sensitive,
             )
-            for entry in broker.configs.describe(ResourceType.TOPIC, topic.overrides)
+            for entry in broker.configs.describe_overridden(ResourceType.TOPIC, topic.overrides)
         ],
     )

@@ -14,12 +14,14 @@ from headwater.config.declaration import (
     STRING,
     ConfigEntry,
     ConfigSource,
-    find_setting,
+    ConfigSynonym,
     setting,
     settings_of,
 )
 from headwater.config.group_defaults import GroupDefaults
+from headwater.config.listener_overrides import ListenerOverride, find_overridable, split_name, values_of
 from headwater.config.network_settings import NetworkSettings
+from headwater.config.sasl_settings import SaslSettings
 from headwater.config.storage_settings import StorageSettings
 from headwater.config.topic_defaults import TopicDefaults
 from headwater.config.transaction_defaults import TransactionDefaults
@@ -38,7 +40,7 @@ _SYNONYMS = {
 
 
 @broker_settings_class
-class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefaults, TransactionDefaults):
+class BrokerConfig(NetworkSettings, SaslSettings, StorageSettings, TopicDefaults, GroupDefaults, TransactionDefaults):
     # Who and where
     node_id: int = setting(INT, "node.id", 1, "The number of this broker, unlike that of every other.", minimum=0)
     broker_rack: str | None = setting(
@@ -127,15 +129,28 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
     def changed(self, values: Mapping[str, str], source: ConfigSource = ConfigSource.DYNAMIC_BROKER) -> Self:
         """These settings with `values` over them."""
         changes: dict[str, Any] = {}
+        origins = dict(self.origins)
+        overrides = {each.name: each for each in self.listener_overrides}
         for name, text in values.items():
-            declared = find_setting(BrokerConfig, name, "broker")
+            declared = find_overridable(BrokerConfig, name, "broker")
             if source is not ConfigSource.STATIC_BROKER and not declared.dynamic:
                 raise declared.refusal("can only be set when the broker starts")
-            changes[declared.attribute] = declared.parse(text)
-        origins = {**self.origins, **dict.fromkeys(values, source)}
-        config = dataclasses.replace(self, origins=origins, **changes)
+            value = declared.parse(text)
+            override = split_name(BrokerConfig, name)
+            if override is None:
+                changes[declared.attribute] = value
+            else:
+                listener, overridden = override
+                overrides[declared.name] = ListenerOverride(listener, overridden.name, value)
+            origins[declared.name] = source
+        config = dataclasses.replace(self, origins=origins, listener_overrides=tuple(overrides.values()), **changes)
         config.check()
         return config
+
+    def of_listener(self, name: str) -> Self:
+        """These settings as they are for the listener of that name."""
+        values = values_of(self.listener_overrides, name)
+        return dataclasses.replace(self, **values) if values else self
 
     def reloaded(self, fresh: Self) -> tuple[Self, tuple[str, ...]]:
         """These settings with the dynamic ones taken from `fresh`, and the names of the others that differ in `fresh`:
@@ -143,9 +158,19 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
         declared = settings_of(BrokerConfig).items()
         changes: dict[str, Any] = {each.attribute: fresh.value_of(name) for name, each in declared if each.dynamic}
         origins = {name: (fresh if each.dynamic else self).origin_of(name) for name, each in declared}
-        config = dataclasses.replace(self, origins=origins, **changes)
+        overrides, waiting = self._reloaded_overrides(fresh)
+        config = dataclasses.replace(self, origins=origins, listener_overrides=overrides, **changes)
         config.check()
-        return config, tuple(name for name, _ in declared if config.value_of(name) != fresh.value_of(name))
+        waiting += (name for name, _ in declared if config.value_of(name) != fresh.value_of(name))
+        return config, tuple(waiting)
+
+    def _reloaded_overrides(self, fresh: Self) -> tuple[tuple[ListenerOverride, ...], list[str]]:
+        """The overrides of listeners after a reload, and the names of those that take effect at the next start."""
+        declared = settings_of(BrokerConfig)
+        kept = [each for each in self.listener_overrides if not declared[each.setting].dynamic]
+        live = [each for each in fresh.listener_overrides if declared[each.setting].dynamic]
+        waiting = {*kept} ^ {*fresh.listener_overrides} - {*live}
+        return (*kept, *live), sorted({each.name for each in waiting})
 
     def check(self) -> None:
         """Refuse values that contradict each other."""
@@ -155,10 +180,18 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
                 f"log.cleaner.min.compaction.lag.ms ({self.log_cleaner_min_compaction_lag_ms}) is more than "
                 f"log.cleaner.max.compaction.lag.ms ({self.log_cleaner_max_compaction_lag_ms})"
             )
+        listeners = {address.name for address in self.listener_addresses}
+        for override in self.listener_overrides:
+            if override.listener not in listeners:
+                raise ConfigError(f"{override.name}: there is no listener {override.listener} (listeners)")
 
 
 def describe(broker: BrokerConfig) -> list[ConfigEntry]:
-    """The broker's settings as DescribeConfigs shows them."""
+    """The broker's settings as DescribeConfigs shows them, then those that single listeners override."""
+    return [*_broker_entries(broker), *_override_entries(broker)]
+
+
+def _broker_entries(broker: BrokerConfig) -> list[ConfigEntry]:
     return [
         declared.entry(
             declared.disclosed(broker.value_of(name)),
@@ -168,3 +201,14 @@ def describe(broker: BrokerConfig) -> list[ConfigEntry]:
         )
         for name, declared in settings_of(BrokerConfig).items()
     ]
+
+
+def _override_entries(broker: BrokerConfig) -> list[ConfigEntry]:
+    entries: list[ConfigEntry] = []
+    for override in sorted(broker.listener_overrides, key=lambda override: override.name):
+        declared = find_overridable(BrokerConfig, override.name, "broker")
+        value = declared.disclosed(override.value)
+        origin = broker.origins.get(override.name, ConfigSource.STATIC_BROKER)
+        synonyms = (ConfigSynonym(override.name, value, origin), *broker.lookups((override.setting,)))
+        entries.append(declared.entry(value, origin, synonyms, read_only=not declared.dynamic))
+    return entries

@@ -20,9 +20,11 @@ from headwater.config.declaration import (
 )
 from headwater.config.group_defaults import GroupDefaults
 from headwater.config.listener_overrides import ListenerOverride, find_overridable, split_name, values_of
+from headwater.config.listeners import ListenerAddress, SecurityProtocol
 from headwater.config.network_settings import NetworkSettings
 from headwater.config.sasl_settings import SaslSettings
 from headwater.config.storage_settings import StorageSettings
+from headwater.config.tls_settings import CLIENT_AUTH_NONE, CLIENT_AUTH_REQUIRED, TlsSettings
 from headwater.config.topic_defaults import TopicDefaults
 from headwater.config.transaction_defaults import TransactionDefaults
 from headwater.errors import ConfigError
@@ -40,7 +42,9 @@ _SYNONYMS = {
 
 
 @broker_settings_class
-class BrokerConfig(NetworkSettings, SaslSettings, StorageSettings, TopicDefaults, GroupDefaults, TransactionDefaults):
+class BrokerConfig(
+    NetworkSettings, TlsSettings, SaslSettings, StorageSettings, TopicDefaults, GroupDefaults, TransactionDefaults
+):
     # Who and where
     node_id: int = setting(INT, "node.id", 1, "The number of this broker, unlike that of every other.", minimum=0)
     broker_rack: str | None = setting(
@@ -152,6 +156,13 @@ class BrokerConfig(NetworkSettings, SaslSettings, StorageSettings, TopicDefaults
         values = values_of(self.listener_overrides, name)
         return dataclasses.replace(self, **values) if values else self
 
+    def client_auth_of(self, address: ListenerAddress) -> str:
+        """Whether clients of a listener show a certificate. As in Kafka, where they authenticate by SASL they are not
+        asked for one, unless the setting is that of the listener itself."""
+        if address.protocol is not SecurityProtocol.SASL_SSL:
+            return self.of_listener(address.name).ssl_client_auth
+        return str(values_of(self.listener_overrides, address.name).get("ssl_client_auth", CLIENT_AUTH_NONE))
+
     def reloaded(self, fresh: Self) -> tuple[Self, tuple[str, ...]]:
         """These settings with the dynamic ones taken from `fresh`, and the names of the others that differ in `fresh`:
         they take effect at the next start."""
@@ -180,10 +191,25 @@ class BrokerConfig(NetworkSettings, SaslSettings, StorageSettings, TopicDefaults
                 f"log.cleaner.min.compaction.lag.ms ({self.log_cleaner_min_compaction_lag_ms}) is more than "
                 f"log.cleaner.max.compaction.lag.ms ({self.log_cleaner_max_compaction_lag_ms})"
             )
-        listeners = {address.name for address in self.listener_addresses}
+        addresses = self.listener_addresses
+        for address in addresses:
+            self._check_exposure(address)
+        listeners = {address.name for address in addresses}
         for override in self.listener_overrides:
             if override.listener not in listeners:
                 raise ConfigError(f"{override.name}: there is no listener {override.listener} (listeners)")
+
+    def _check_exposure(self, address: ListenerAddress) -> None:
+        """Refuse a listener that would let anyone in from other machines."""
+        if self.headwater_insecure_listeners_allow or address.bound.loopback or address.protocol.is_sasl:
+            return
+        if address.protocol is SecurityProtocol.SSL and self.client_auth_of(address) == CLIENT_AUTH_REQUIRED:
+            return
+        raise ConfigError(
+            f"listeners: {address.name} listens on {address.bound}, which other machines can reach, and its clients "
+            f"need not authenticate ({address.protocol.value}): have them authenticate (SASL_SSL, or SSL with "
+            "ssl.client.auth=required), or set headwater.insecure.listeners.allow=true"
+        )
 
 
 def describe(broker: BrokerConfig) -> list[ConfigEntry]:

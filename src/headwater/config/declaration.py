@@ -90,6 +90,8 @@ class Setting(NamedTuple):
     sensitive: bool = False
     # Whether `listener.name.<name>.` before its name sets it for one listener.
     per_listener: bool = False
+    # Whether it is text of several lines, as PEM is.
+    multiline: bool = False
     # The broker settings that a topic setting falls back to, strongest first.
     synonyms: tuple[str, ...] = ()
     # Raises ConfigError for text that does not follow the grammar of this setting.
@@ -121,7 +123,7 @@ class Setting(NamedTuple):
         text = text.strip()
         if len(text) > VALUE_LENGTH_MAX:
             raise self.refusal(f"{len(text)} characters, the limit is {VALUE_LENGTH_MAX}")
-        if text and not text.isprintable():
+        if text and not (_in_one_line(text) if self.multiline else text).isprintable():
             raise self.refusal(f"{self._shown(text)} holds a character that cannot be printed")
         match self.type:
             case SettingType.BOOLEAN:
@@ -309,6 +311,10 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 
+def _in_one_line(text: str) -> str:
+    return text.replace("\r\n", " ").replace("\n", " ")
+
+
 def _shown(text: str) -> str:
     """Text from outside, quoted and short enough for one line of a log."""
     return repr(text) if len(text) <= 80 else f"{text[:77]!r}..."
@@ -333,6 +339,7 @@ def setting(
     dynamic: bool = False,
     sensitive: bool = False,
     per_listener: bool = False,
+    multiline: bool = False,
     check: Callable[[str], object] | None = None,
 ) -> Declared:
     """Declare a field of a settings class. The return type is the default's, so that type checkers know the attribute's
@@ -350,6 +357,7 @@ def setting(
         dynamic,
         sensitive,
         per_listener,
+        multiline,
         check=check,
     )
     return declare(declared)

@@ -79,9 +79,7 @@ class Guard:
     def operations(self, resource: Resource) -> int:
         """What the client may do to the resource, as the bit field of Kafka's responses."""
         return sum(
-            1 << operation
-            for operation in OPERATIONS[resource.type]
-            if self.allows(operation, resource, is_probe=True)
+            1 << operation for operation in OPERATIONS[resource.type] if self.allows(operation, resource, is_probe=True)
         )
 
     @property
@@ -103,6 +101,4 @@ class Guard:
         self._writable.clear()
 
     def _report(self, operation: Operation, resource: Resource, reason: object) -> None:
-        logger.info(
-            "%s from %s may not %s %s: %s", self.principal, self.host, operation.name.lower(), resource, reason
-        )
+        logger.info("%s from %s may not %s %s: %s", self.principal, self.host, operation.name.lower(), resource, reason)

@@ -12,6 +12,7 @@ from headwater.config import group, topic
 from headwater.config.broker import BrokerConfig
 from headwater.config.declaration import ConfigEntry, Setting, SettingType, find_setting
 from headwater.config.group import GroupConfig
+from headwater.config.listener_overrides import find_overridable
 from headwater.config.topic import TopicConfig
 from headwater.coordination.catalog.topic_names import check_topic_name, is_internal
 from headwater.errors import ErrorCode, Refusal
@@ -160,7 +161,7 @@ def _declaration(resource_type: int, name: str) -> Setting:
         case ResourceType.GROUP:
             return find_setting(GroupConfig, name, "group")
         case _:
-            return find_setting(BrokerConfig, name, "broker")
+            return find_overridable(BrokerConfig, name, "broker")
 
 
 def _given(name: str, value: str | None) -> str:

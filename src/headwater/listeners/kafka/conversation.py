@@ -25,7 +25,6 @@ from headwater.protocol.wire.codec import Request, Response, reader_of
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
 from headwater.protocol.wire.headers import read_request_header
-from headwater.security.principals import ANONYMOUS
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class KafkaConversation:
         self._services = services
         self._listener = listener
         self._connection = connection
-        self._guard = services.broker.access.guard(ANONYMOUS, connection.peer_host)
+        self._guard = services.broker.access.guard(connection.certificate_principal, connection.peer_host)
         # By the API version that the client speaks.
         self._contexts: dict[int, Context] = {}
 

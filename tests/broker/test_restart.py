@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import os
 import shutil
 import threading
@@ -48,6 +49,37 @@ async def test_a_leader_epoch_rises_after_each_crash_and_never_falls(tmp_path: P
     await produce(broker, broker.partition("t", 0), batch_of(b"w"))
     assert broker.partition("t", 0)._log.epochs.starts == [(0, 0), (3, 1)]
     await broker.stop()
+
+
+async def test_recovery_after_a_crash_is_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broker = start(tmp_path)
+    await create(broker, "empty", 5)
+    await produce(broker, await create(broker, "t"), batch := batch_of(b"v"))
+    await crash(broker)
+
+    caplog.clear()
+    async with running(tmp_path):
+        pass
+
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert lines == [f"after an unclean stop, 6 partitions were recovered and {len(batch)} bytes verified"]
+
+
+async def test_a_damaged_log_is_named_once_where_it_is_recovered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = start(tmp_path)
+    await produce(broker, await create(broker, "t"), batch_of(b"v"))
+    await crash(broker)
+    with (tmp_path / "t-0" / "00000000000000000000.log").open("ab") as log:
+        log.write(b"torn")
+
+    caplog.clear()
+    async with running(tmp_path):
+        pass
+
+    (line,) = [record.getMessage() for record in caplog.records if "cut 4 bytes" in record.getMessage()]
+    assert line.count("t-0") == 1
 
 
 async def test_a_disk_too_full_for_the_next_epoch_takes_no_partition_offline(

@@ -72,14 +72,21 @@ class ConfigResources:
                 return state.existing(name).overrides
             case ResourceType.BROKER:
                 self._check_broker(name)
-                return state.broker_overrides
+                return state.broker_overrides if name else state.broker_defaults
             case ResourceType.GROUP:
                 state.check_group_id(name)
                 return state.group_overrides.get(GroupId(name), {})
             case _:
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
 
-    def describe(self, resource_type: int, overrides: Mapping[str, str]) -> Sequence[ConfigEntry]:
+    def describe(self, resource_type: int, name: str) -> Sequence[ConfigEntry]:
+        """The settings in effect for a resource; of the defaults of all brokers, those that are set."""
+        overrides = self.overrides(resource_type, name)
+        if resource_type == ResourceType.BROKER and not name:
+            return broker_config.describe_defaults(overrides)
+        return self.describe_overridden(resource_type, overrides)
+
+    def describe_overridden(self, resource_type: int, overrides: Mapping[str, str]) -> Sequence[ConfigEntry]:
         """The settings in effect for a resource of that type which sets `overrides` itself."""
         config = self._config.live.current
         match resource_type:
@@ -109,7 +116,7 @@ class ConfigResources:
 
         def change(before: Mapping[str, str]) -> Mapping[str, str]:
             after = dict(before)
-            in_effect = {entry.name: entry.value for entry in self.describe(resource_type, before)}
+            in_effect = {entry.name: entry.value for entry in self.describe_overridden(resource_type, before)}
             for each in edits:
                 _apply(each, _declaration(resource_type, each.name), after, in_effect)
             return after
@@ -122,15 +129,18 @@ class ConfigResources:
                 await self.change_topic(name, change, validate_only=validate_only)
             case ResourceType.GROUP:
                 await self._config.change_group(GroupId(name), change, validate_only=validate_only)
-            case _:
+            case _ if name:
                 await self._config.change_broker(change, validate_only=validate_only)
+            case _:
+                await self._config.change_brokers(change, validate_only=validate_only)
 
     async def change_topic(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         def checked(before: Mapping[str, str]) -> Mapping[str, str]:
             after = change(before)
-            if is_internal(name) and after.get("cleanup.policy") != "compact":
+            policy = before.get("cleanup.policy")
+            if is_internal(name) and after.get("cleanup.policy") != policy:
                 raise Refusal(
-                    ErrorCode.INVALID_CONFIG, f"the cleanup.policy of '{name}' stays 'compact': it holds what is known"
+                    ErrorCode.INVALID_CONFIG, f"the cleanup.policy of '{name}' stays '{policy}': the topic is internal"
                 )
             return after
 

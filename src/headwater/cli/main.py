@@ -28,6 +28,7 @@ COMMANDS = {
     "pipeline": "Write, check, run and stop Spark pipelines between topics.",
     "sql": "Query topics with SQL.",
     "metrics": "Print what a running broker measures of itself.",
+    "audit": "Find out who did what.",
     "log": "Look into the files of a data directory.",
     "config": "Print the effective settings of a broker and their sources.",
     "completion": "Print the completion script of a shell.",

@@ -9,12 +9,14 @@ from typing import Any, Self
 
 from headwater.config.access_settings import AccessSettings
 from headwater.config.broker_settings import NO_EFFECT, broker_settings_class
+from headwater.config.compatibility_settings import CompatibilitySettings
 from headwater.config.declaration import (
     BOOLEAN,
     INT,
     STRING,
     ConfigEntry,
     ConfigSource,
+    ConfigSynonym,
     find_setting,
     setting,
     settings_of,
@@ -39,7 +41,15 @@ _SYNONYMS = {
 
 
 @broker_settings_class
-class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefaults, TransactionDefaults, AccessSettings):
+class BrokerConfig(
+    NetworkSettings,
+    StorageSettings,
+    TopicDefaults,
+    GroupDefaults,
+    TransactionDefaults,
+    AccessSettings,
+    CompatibilitySettings,
+):
     # Who and where
     node_id: int = setting(INT, "node.id", 1, "The number of this broker, unlike that of every other.", minimum=0)
     broker_rack: str | None = setting(
@@ -128,13 +138,16 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
     def changed(self, values: Mapping[str, str], source: ConfigSource = ConfigSource.DYNAMIC_BROKER) -> Self:
         """These settings with `values` over them."""
         changes: dict[str, Any] = {}
+        hidden = dict(self.hidden)
         for name, text in values.items():
             declared = find_setting(BrokerConfig, name, "broker")
-            if source is not ConfigSource.STATIC_BROKER and not declared.dynamic:
-                raise declared.refusal("can only be set when the broker starts")
+            if source is not ConfigSource.STATIC_BROKER:
+                if not declared.dynamic:
+                    raise declared.refusal("can only be set when the broker starts")
+                hidden[name] = self.explicit_values(declared)
             changes[declared.attribute] = declared.parse(text)
         origins = {**self.origins, **dict.fromkeys(values, source)}
-        config = dataclasses.replace(self, origins=origins, **changes)
+        config = dataclasses.replace(self, origins=origins, hidden=hidden, **changes)
         config.check()
         return config
 
@@ -148,6 +161,13 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
         config.check()
         return config, tuple(name for name, _ in declared if config.value_of(name) != fresh.value_of(name))
 
+    @property
+    def is_audited(self) -> bool:
+        """Whether who did what is recorded."""
+        if self.headwater_audit != "auto":
+            return self.headwater_audit == "on"
+        return self.has_authorizer or any(each.protocol.authenticates for each in self.listener_addresses)
+
     def check(self) -> None:
         """Refuse values that contradict each other."""
         super().check()
@@ -156,6 +176,21 @@ class BrokerConfig(NetworkSettings, StorageSettings, TopicDefaults, GroupDefault
                 f"log.cleaner.min.compaction.lag.ms ({self.log_cleaner_min_compaction_lag_ms}) is more than "
                 f"log.cleaner.max.compaction.lag.ms ({self.log_cleaner_max_compaction_lag_ms})"
             )
+
+
+def describe_defaults(values: Mapping[str, str]) -> list[ConfigEntry]:
+    """The defaults of all brokers, as DescribeConfigs shows them: no others than those that are set."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return [
+        declared.entry(
+            value := declared.disclosed(declared.parse(text)),
+            source,
+            (ConfigSynonym(name, value, source),),
+            read_only=False,
+        )
+        for name, text in sorted(values.items())
+        if (declared := settings_of(BrokerConfig).get(name)) is not None
+    ]
 
 
 def describe(broker: BrokerConfig) -> list[ConfigEntry]:

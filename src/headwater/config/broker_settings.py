@@ -41,6 +41,11 @@ class BrokerSettings(Settings):
         default_factory=dict[str, ConfigSource], compare=False, repr=False
     )
 
+    # Explicit values that others, set at run time, hide: strongest first.
+    hidden: Mapping[str, tuple[ConfigSynonym, ...]] = dataclasses.field(
+        default_factory=dict[str, tuple[ConfigSynonym, ...]], compare=False, repr=False
+    )
+
     def check(self) -> None:
         """Refuse values that contradict each other."""
 
@@ -58,12 +63,18 @@ class BrokerSettings(Settings):
         defaults: list[ConfigSynonym] = []
         for name in names:
             declared = settings_of(type(self))[name]
-            origin = self.origin_of(name)
-            if origin is not ConfigSource.DEFAULT:
-                explicit.append(ConfigSynonym(name, declared.disclosed(self.value_of(name)), origin))
+            explicit += self.explicit_values(declared)
             if declared.default is not None:
                 defaults.append(ConfigSynonym(name, declared.disclosed(declared.default), ConfigSource.DEFAULT))
         return (*explicit, *defaults)
+
+    def explicit_values(self, declared: Setting) -> tuple[ConfigSynonym, ...]:
+        """The values that were set for one setting, strongest first."""
+        origin = self.origin_of(declared.name)
+        if origin is ConfigSource.DEFAULT:
+            return ()
+        value = declared.disclosed(self.value_of(declared.name))
+        return ConfigSynonym(declared.name, value, origin), *self.hidden.get(declared.name, ())
 
     def resolve(self, declaring: type[Settings], overrides: Mapping[str, str], kind: str) -> dict[str, Any]:
         """The values, by attribute, of a resource that sets `overrides` itself and inherits the rest from here."""

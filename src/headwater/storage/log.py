@@ -60,6 +60,7 @@ class Log:
         "segments",
         "start_offset",
         "truncations",
+        "verified_bytes",
     )
 
     def __init__(
@@ -82,6 +83,8 @@ class Log:
         self.aborted = AbortedTransactions(contents.segments, contents.snapshots, report)
         self.epochs: LeaderEpochs = contents.epochs
         self.is_recovered = contents.is_recovered
+        # By recovery, when the log was opened.
+        self.verified_bytes = contents.verified_bytes
         self.failure: str | None = None
         # A clean start reads no batch before this offset; the first retry that the snapshot cannot place needs them.
         self._recall_offset = None if contents.is_recovered else contents.end_offset

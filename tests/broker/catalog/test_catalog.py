@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headwater.broker.catalog.format import CatalogFormat, DamagedCatalog
 from headwater.coordination.catalog.events import (
+    BrokerDefaults,
     BrokerOverrides,
     Event,
     GroupOverrides,
@@ -282,6 +283,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Topic, names, st.uuids().map(TopicId), st.integers(1, 10_000), overrides),
     st.builds(TopicDeleted, names),
     st.builds(BrokerOverrides, overrides),
+    st.builds(BrokerDefaults, overrides),
     st.builds(GroupOverrides, st.text(max_size=20).map(GroupId), overrides),
     st.builds(ProducerIdsReserved, st.integers(0, 2**53)),
 )

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headwater.coordination.access.machine import AccessLimits
 from headwater.coordination.catalog.events import (
+    BrokerDefaults,
     BrokerOverrides,
     Event,
     GroupOverrides,
@@ -63,15 +64,17 @@ def test_a_topic_is_created_and_deciding_does_not_mutate() -> None:
     assert topics.decide_add_partitions("orders", 5) == [Topic(ORDERS.name, ORDERS.id, 5, ORDERS.overrides)]
     assert topics.decide_configure("orders", {"a": "b"}) == [Topic(ORDERS.name, ORDERS.id, 3, {"a": "b"})]
     assert topics.decide_configure_broker({"a": "b"}) == [BrokerOverrides({"a": "b"})]
+    assert topics.decide_configure_brokers({"a": "b"}) == [BrokerDefaults({"a": "b"})]
     assert topics.decide_configure_group(ANN.group_id, ANN.values) == [ANN]
     assert topics.decide_reserve_producer_ids() == [ProducerIdsReserved(PRODUCER_ID_BLOCK)]
     assert state(topics) == before
 
 
 def test_a_change_without_effect_creates_no_event() -> None:
-    topics = topics_of(ORDERS, BrokerOverrides({"a": "b"}), ANN)
+    topics = topics_of(ORDERS, BrokerOverrides({"a": "b"}), BrokerDefaults({"c": "d"}), ANN)
     assert topics.decide_configure("orders", {"retention.ms": "5"}) == []
     assert topics.decide_configure_broker({"a": "b"}) == []
+    assert topics.decide_configure_brokers({"c": "d"}) == []
     assert topics.decide_configure_group(ANN.group_id, ANN.values) == []
     assert topics.decide_configure_group(BOB, {}) == []
 

@@ -208,14 +208,28 @@ def test_a_compacted_topic_refuses_records_without_key(client: RawClient, name: 
     assert client.produce(name, batch_of(b"v", key=b"")).error_code == ErrorCode.NONE
 
 
-def test_the_refusal_of_a_compacted_topic_names_the_record_without_key(client: RawClient, name: str) -> None:
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_refusal_names_all_records_that_are_to_blame_and_no_others(
+    client: RawClient, name: str, codec: Codec
+) -> None:
     client.create(name, cleanup_policy="compact")
-    records = [Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v")]
+    keys = [b"k", None, b"k", None, None]
+    records = [Record(index, NOW_MS, key, b"value" * 10) for index, key in enumerate(keys)]
 
-    refused = client.produce(name, batch_of_records(records))
+    refused = client.produce(name, batch_of_records(records, codec=codec))
 
-    assert [error.batch_index for error in refused.record_errors] == [1]
-    assert "key" in (refused.record_errors[0].batch_index_error_message or "")
+    assert refused.error_code == INVALID
+    assert [error.batch_index for error in refused.record_errors] == [1, 3, 4]
+    assert all("key" in (error.batch_index_error_message or "") for error in refused.record_errors)
+
+
+def test_a_refusal_does_not_outgrow_the_batch_that_it_is_for(client: RawClient, name: str) -> None:
+    client.create(name, cleanup_policy="compact")
+    batch = batch_of_records([Record(index, NOW_MS, None, b"") for index in range(20_000)], codec=Codec.ZSTD)
+
+    refused = client.produce(name, batch)
+
+    assert 16 < len(refused.record_errors) < len(batch) / 8
 
 
 def test_zstd_is_refused_in_versions_that_do_not_know_it(client: RawClient, topic: str) -> None:

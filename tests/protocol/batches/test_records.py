@@ -27,6 +27,8 @@ def outcome(codec: Any, function: str, *arguments: Any, **options: Any) -> Any:
         result = getattr(codec, function)(*arguments, **options)
     except Exception as error:
         return type(error).__name__, str(error), getattr(error, "code", None), getattr(error, "index", None)
+    if function == "refuse" and result is not None:
+        return type(result).__name__, str(result), result.code, result.index, result.refused
     if isinstance(result, list):
         return [(record.offset, record.timestamp, record.key, record.value, record.headers) for record in result]
     return result
@@ -81,6 +83,7 @@ def test_hostile_bytes_get_the_same_answer_from_all_variants(payload_and_count: 
         ("decode", (view, count, 0, base, 5), {}),
         ("validate", (view, count), {"keys_required": True, "base_timestamp": base}),
         ("validate", (view, count), {"keys_required": False, "sparse": True, "timestamp_min": 0, "timestamp_max": 9}),
+        ("refuse", (view, count, True, base, 0, 9, 2), {}),
     ]
     for function, arguments, options in calls:
         outcomes = [outcome(codec, function, *arguments, **options) for codec in VARIANTS]
@@ -201,6 +204,27 @@ def test_a_timestamp_out_of_its_limits_is_refused_with_its_own_code(codec: Any, 
     with pytest.raises(CorruptBatch, match=f"record 2 has timestamp {late}") as caught:
         codec.validate(payload, 3, **limits)
     assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_refusal_names_all_records_that_a_topic_does_not_take(codec: Any) -> None:
+    made = [
+        codec.Record(0, NOW, b"k", None),
+        codec.Record(1, NOW + 6, b"k", None),
+        codec.Record(2, NOW + 6, None, None),
+        codec.Record(3, -1, b"k", None),
+        codec.Record(4, NOW, None, None),
+    ]
+    payload = codec.encode(made, 0, NOW)
+
+    refusal = codec.refuse(payload, 5, True, NOW, NOW, NOW + 5, 100)
+
+    assert [index for index, _ in refusal.refused] == [1, 2, 4]
+    assert [fault.split()[2] for _, fault in refusal.refused] == ["timestamp", "key,", "key,"]
+    assert (refusal.index, refusal.code) == (1, ErrorCode.INVALID_TIMESTAMP), "as in Kafka, a wrong time decides"
+    assert "3 records" in str(refusal)
+    assert len(codec.refuse(payload, 5, True, NOW, NOW, NOW + 5, 2).refused) == 2
+    assert codec.refuse(payload, 5, True, NOW, NOW, NOW + 6, 2).code is ErrorCode.INVALID_RECORD
+    assert codec.refuse(payload, 5, False, NOW, NOW, NOW + 6, 2) is None
 
 
 def test_a_record_without_timestamp_is_within_any_limits(codec: Any) -> None:

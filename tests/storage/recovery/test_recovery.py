@@ -1,3 +1,4 @@
+import logging
 import os
 from collections import Counter
 from pathlib import Path
@@ -88,20 +89,26 @@ def test_after_a_crash_little_more_is_read_than_what_follows_the_recovery_point(
     assert len(names_in(log, ".snapshot")) == 1
 
 
-def test_recovery_reports_its_work_in_one_line(tmp_path: Path) -> None:
+def test_recovery_reports_damage_in_one_line_and_otherwise_only_for_debugging(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     log = create(tmp_path)
     fill(log, 30)
     reports: list[str] = []
     reopen(log, recovery_point=0, reports=reports)
     size = log.size_bytes
-    assert reports == [f"orders-0: recovered from offset 0 to 30, {size} bytes verified; nothing was damaged"]
+    assert reports == []
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("DEBUG", f"orders-0: recovered from offset 0 to 30, {size} bytes verified; nothing was damaged")
+    ]
 
     log.segments[2].path(".log").write_bytes(b"\0" * 100)
     (log.directory / "00000000000000000099.log.deleted").write_bytes(b"")
     reports.clear()
     reopen(log, recovery_point=0, reports=reports)
     assert len(reports) == 1
-    assert "recovered from offset 0 to 28" in reports[0]
+    assert reports[0].startswith("recovered from offset 0 to 28")
     assert "cut 100 bytes of 00000000000000000028.log" in reports[0]
     assert "removed 1 leftover files" in reports[0]
 

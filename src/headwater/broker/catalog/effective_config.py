@@ -3,17 +3,18 @@ what topics and groups set themselves over those.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.ports.metadata import Metadata
 from headwater.config.broker import BrokerConfig
+from headwater.config.declaration import ConfigSource
 from headwater.config.group import GroupConfig
 from headwater.config.live import LiveConfig
 from headwater.config.topic import TopicConfig
 from headwater.coordination.access.machine import AccessLimits
-from headwater.coordination.catalog.events import Topic
+from headwater.coordination.catalog.events import Event, Topic
 from headwater.errors import ConfigError
 from headwater.ids import GroupId
 
@@ -34,13 +35,18 @@ class EffectiveConfig:
         self._partitions = partitions
         # The settings of files, environment and command line.
         self._static = static
-        self.live = LiveConfig(static.changed(metadata.state.broker_overrides))
+        state = metadata.state
+        self.live = LiveConfig(self._over_static(state.broker_defaults, state.broker_overrides))
         self.check(self.live.current)
         # Every heartbeat asks for the settings of its group. Most groups set nothing themselves and share one object.
         self._common_group_config = GroupConfig.from_overrides({}, self.live.current)
         self._group_configs: dict[GroupId, GroupConfig] = {}
         self._read_group_configs()
         self.live.follow(self._use)
+
+    def _over_static(self, defaults: Mapping[str, str], overrides: Mapping[str, str]) -> BrokerConfig:
+        """The static settings under the defaults of all brokers, under those of this broker."""
+        return self._static.changed(defaults, ConfigSource.DYNAMIC_DEFAULT_BROKER).changed(overrides)
 
     def of_topic(self, topic: Topic) -> TopicConfig:
         return TopicConfig.from_overrides(topic.overrides, self.live.current)
@@ -80,24 +86,40 @@ class EffectiveConfig:
 
     def reload(self, config: BrokerConfig) -> None:
         """Take over the static settings that may change while the broker runs; log those that need a restart."""
-        reloaded, waiting = self._static.reloaded(config)
-        effective = reloaded.changed(self._metadata.state.broker_overrides)
-        self.check(effective)
-        self._static = reloaded
+        before, state = self._static, self._metadata.state
+        self._static, waiting = before.reloaded(config)
+        try:
+            effective = self._over_static(state.broker_defaults, state.broker_overrides)
+            self.check(effective)
+        except ConfigError:
+            self._static = before
+            raise
         for name in waiting:
             logger.warning("%s changed, which takes effect only after a restart", name)
         self.live.replace(effective)
 
     async def change_broker(self, change: Change, *, validate_only: bool = False) -> None:
-        metadata = self._metadata
+        metadata, state = self._metadata, self._metadata.state
         async with metadata.change_lock:
-            overrides = change(metadata.state.broker_overrides)
-            self.check(self._static.changed(overrides))
-            events = metadata.state.decide_configure_broker(overrides)
-            if validate_only or not events:
-                return
-            await metadata.commit(events)
-        self.live.replace(self._static.changed(metadata.state.broker_overrides))
+            overrides = change(state.broker_overrides)
+            self.check(self._over_static(state.broker_defaults, overrides))
+            await self._commit(state.decide_configure_broker(overrides), validate_only=validate_only)
+
+    async def change_brokers(self, change: Change, *, validate_only: bool = False) -> None:
+        """Change the defaults of all brokers."""
+        metadata, state = self._metadata, self._metadata.state
+        async with metadata.change_lock:
+            defaults = change(state.broker_defaults)
+            self.check(self._over_static(defaults, state.broker_overrides))
+            await self._commit(state.decide_configure_brokers(defaults), validate_only=validate_only)
+
+    async def _commit(self, events: Sequence[Event], *, validate_only: bool) -> None:
+        """Commit a change of the broker's settings, and use them."""
+        if validate_only or not events:
+            return
+        await self._metadata.commit(events)
+        state = self._metadata.state
+        self.live.replace(self._over_static(state.broker_defaults, state.broker_overrides))
 
     async def change_topic(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         metadata = self._metadata

@@ -7,6 +7,7 @@ import orjson
 
 from headwater.broker.catalog import access_format
 from headwater.coordination.catalog.events import (
+    BrokerDefaults,
     BrokerOverrides,
     Event,
     GroupOverrides,
@@ -20,6 +21,7 @@ from headwater.ids import GroupId, TopicId, TopicName
 _TOPIC: Final = b"topic/"
 _GROUP: Final = b"group/"
 _BROKER: Final = b"broker"
+_BROKER_DEFAULTS: Final = b"broker-defaults"
 _PRODUCER_IDS: Final = b"producer-ids"
 
 
@@ -37,6 +39,8 @@ class CatalogFormat:
                 return _TOPIC + name.encode(), None
             case BrokerOverrides(values):
                 return _BROKER, orjson.dumps(dict(values))
+            case BrokerDefaults(values):
+                return _BROKER_DEFAULTS, orjson.dumps(dict(values))
             case GroupOverrides(group_id, values):
                 return _GROUP + group_id.encode(), orjson.dumps(dict(values)) if values else None
             case ProducerIdsReserved(next_id):
@@ -66,6 +70,8 @@ def _decode(key: bytes, value: bytes | None) -> Event | None:
         return None
     if key == _BROKER:
         return BrokerOverrides(_settings(orjson.loads(value)))
+    if key == _BROKER_DEFAULTS:
+        return BrokerDefaults(_settings(orjson.loads(value)))
     if key == _PRODUCER_IDS:
         return ProducerIdsReserved(_number(orjson.loads(value)))
     # Written by a newer version, which will read it again.

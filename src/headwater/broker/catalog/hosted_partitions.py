@@ -37,6 +37,8 @@ class HostedPartitions:
         self._clock = clock
         self._journal = journal
         self._metadata_partition = metadata_partition
+        # The verified bytes of each log that recovery had to open.
+        self._recovered: list[int] = []
 
     def all(self) -> Iterable[Partition]:
         yield self._metadata_partition
@@ -60,6 +62,12 @@ class HostedPartitions:
         for opened, partition in enumerate(self._opened(identities, configs), 1):
             self.by_topic.setdefault(partition.id.topic, []).append(partition)
             progress(opened, len(identities))
+        if self._recovered:
+            logger.warning(
+                "after an unclean stop, %d partitions were recovered and %d bytes verified",
+                len(self._recovered),
+                sum(self._recovered),
+            )
 
     def _opened(self, identities: Sequence[TopicPartition], configs: Sequence[TopicConfig]) -> Iterator[Partition]:
         if self._data.is_clean or not identities:
@@ -78,6 +86,7 @@ class HostedPartitions:
         log = self._data.open_partition(identity, config, self._clock.now_ms(), is_deletable=is_deletable)
         epoch = max(log.epochs.latest, 0)
         if log.is_recovered:
+            self._recovered.append(log.verified_bytes)
             # A power failure may have taken the end of the log. In a new epoch, clients find out where it was cut.
             epoch += 1
             try:

@@ -8,11 +8,17 @@ from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode, Refusal
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import compression, records
-from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
+from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
+from headwater.protocol.batches.records import InvalidRecord
 
 # Two compressed kilobytes can hold millions of empty records, and each becomes an object of a hundred bytes in code
 # that reads records one by one: lookups by time, compaction, consumers. No honest batch comes near this bound.
 RECORDS_MAX = 1_000_000
+
+# So many records of a refused batch are named at least, and one more for each 16 bytes of it: any batch of some size
+# that is not compressed has all of them named, and the answer to a compressed one stays in proportion to the request.
+_REFUSED_RECORDS_MIN = 16
+_BYTES_PER_REFUSED_RECORD = 16
 
 
 def admit(
@@ -30,14 +36,18 @@ def admit(
     batches.verify_produced(header)
     earliest, latest = now_ms - topic.timestamp_before_max_ms, now_ms + topic.timestamp_after_max_ms
     if topic.is_compacted or topic.headwater_record_validation == "full":
-        greatest = records.validate(
-            batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max),
-            header.record_count,
-            keys_required=topic.is_compacted,
-            base_timestamp=header.base_timestamp,
-            timestamp_min=earliest,
-            timestamp_max=latest,
-        )
+        payload = batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max)
+        try:
+            greatest = records.validate(
+                payload,
+                header.record_count,
+                keys_required=topic.is_compacted,
+                base_timestamp=header.base_timestamp,
+                timestamp_min=earliest,
+                timestamp_max=latest,
+            )
+        except InvalidRecord as refusal:
+            raise _refusal_of_all(payload, header, topic, earliest, latest) or refusal from None
         if greatest != header.max_timestamp:
             # Lookups by time rely on the header's maximum, so a client's wrong one is corrected.
             batches.set_max_timestamp(produced, greatest)
@@ -59,6 +69,17 @@ def admit(
         if header.size > topic.max_message_bytes:
             raise _too_large(header.size, topic)
     return header, produced
+
+
+def _refusal_of_all(
+    payload: Buffer, header: BatchHeader, topic: TopicConfig, earliest: int, latest: int
+) -> InvalidRecord | None:
+    """Names every record that the topic does not take, not only the first, so that no client blames an innocent one
+    (KIP-467)."""
+    refused_max = _REFUSED_RECORDS_MIN + header.size // _BYTES_PER_REFUSED_RECORD
+    return records.refuse(
+        payload, header.record_count, topic.is_compacted, header.base_timestamp, earliest, latest, refused_max
+    )
 
 
 def _too_large(size: int, topic: TopicConfig) -> Refusal:

@@ -26,7 +26,13 @@ class TopicDeleted(NamedTuple):
 
 
 class BrokerOverrides(NamedTuple):
-    """Broker settings changed at run time."""
+    """Settings of this broker changed at run time."""
+
+    values: Mapping[str, str]
+
+
+class BrokerDefaults(NamedTuple):
+    """Settings of all brokers changed at run time: a broker uses those that it does not override."""
 
     values: Mapping[str, str]
 
@@ -44,4 +50,6 @@ class ProducerIdsReserved(NamedTuple):
     next_id: int
 
 
-Event: TypeAlias = Topic | TopicDeleted | BrokerOverrides | GroupOverrides | ProducerIdsReserved | AccessEvent
+Event: TypeAlias = (
+    Topic | TopicDeleted | BrokerOverrides | BrokerDefaults | GroupOverrides | ProducerIdsReserved | AccessEvent
+)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from headwater.coordination.access.machine import AccessLimits, AccessMachine
 from headwater.coordination.catalog.events import (
+    BrokerDefaults,
     BrokerOverrides,
     Event,
     GroupOverrides,
@@ -39,6 +40,7 @@ class CatalogMachine:
         self.by_id: dict[TopicId, Topic] = {}
         self._by_metric_name: dict[str, TopicName] = {}
         self.broker_overrides: Mapping[str, str] = {}
+        self.broker_defaults: Mapping[str, str] = {}
         self.group_overrides: dict[GroupId, Mapping[str, str]] = {}
         self.next_producer_id = 0
         self.access = AccessMachine(access_limits)
@@ -95,6 +97,10 @@ class CatalogMachine:
     def decide_configure_broker(self, values: Mapping[str, str]) -> Sequence[Event]:
         return [] if self.broker_overrides == values else [BrokerOverrides(dict(values))]
 
+    def decide_configure_brokers(self, values: Mapping[str, str]) -> Sequence[Event]:
+        """For the defaults of all brokers."""
+        return [] if self.broker_defaults == values else [BrokerDefaults(dict(values))]
+
     def decide_configure_group(self, group_id: GroupId, values: Mapping[str, str]) -> Sequence[Event]:
         self.check_group_id(group_id)
         if self.group_overrides.get(group_id, {}) == values:
@@ -129,6 +135,8 @@ class CatalogMachine:
                     self._remove(before)
             case BrokerOverrides(values):
                 self.broker_overrides = values
+            case BrokerDefaults(values):
+                self.broker_defaults = values
             case GroupOverrides(group_id, values):
                 if values:
                     self.group_overrides[group_id] = values

@@ -45,6 +45,15 @@ cdef long long _validate(
 ) except? -2
 
 @cython.locals(
+    data=Bytes, end=Py_ssize_t, position=Py_ssize_t, index=Py_ssize_t, timestamp=cython.longlong, refused=list,
+    timestamp_delta=cython.longlong, key_length=cython.longlong,
+)
+cpdef object refuse(
+    const unsigned char[::1] payload, Py_ssize_t count, bint keys_required, long long base_timestamp,
+    long long timestamp_min, long long timestamp_max, Py_ssize_t refused_max,
+)
+
+@cython.locals(
     measured=list, blocks=list, record=Record, block=bytes, size=Py_ssize_t, body=Py_ssize_t, out=bytearray,
     target="unsigned char*", position=Py_ssize_t, index=Py_ssize_t,
 )

@@ -44,15 +44,24 @@ _FAULTS = {
     _HEADER_KEY: "has a header without key",
     _LENGTH_MISMATCH: "has a length that its fields do not fill",
 }
+_NO_KEY = "has no key, and a compacted topic accepts none without"
 
 
 class InvalidRecord(CorruptBatch):
-    """Records that contradict their batch or topic. `index` is the first bad record, -1 if there is no single one."""
+    """Records that contradict their batch or topic. `index` is the first bad record, -1 if there is no single one;
+    `refused` has all that are known, each with its fault."""
 
-    def __init__(self, message: str, index: int = -1, code: ErrorCode = ErrorCode.INVALID_RECORD) -> None:
+    def __init__(
+        self,
+        message: str,
+        index: int = -1,
+        code: ErrorCode = ErrorCode.INVALID_RECORD,
+        refused: Sequence[tuple[int, str]] = (),
+    ) -> None:
         super().__init__(message if index < 0 else f"record {index} {message}")
         self.code = code
         self.index = index
+        self.refused = refused
 
 
 class Record:
@@ -166,7 +175,7 @@ def _validate(
         if offset_delta != expected and not (sparse and offset_delta > expected):
             raise InvalidRecord(f"has offset delta {offset_delta} where {expected} is next", index)
         if keys_required and key_length < 0:
-            raise InvalidRecord("has no key, and a compacted topic accepts none without", index)
+            raise InvalidRecord(_NO_KEY, index)
         timestamp = base_timestamp + timestamp_delta
         if timestamp != _NO_TIMESTAMP and (timestamp < timestamp_min or timestamp > timestamp_max):
             message = f"has timestamp {timestamp}, outside [{timestamp_min}, {timestamp_max}]"
@@ -175,6 +184,41 @@ def _validate(
         timestamp_found = max(timestamp_found, timestamp)
     _check_consumed(position, end)
     return timestamp_found
+
+
+def refuse(
+    payload: Buffer,
+    count: int,
+    keys_required: bool,
+    base_timestamp: int,
+    timestamp_min: int,
+    timestamp_max: int,
+    refused_max: int,
+) -> InvalidRecord | None:
+    """For records that `validate` has refused: a refusal that names all that the topic does not take, up to
+    `refused_max`. None if it takes those before the first that cannot be read."""
+    _check_claims(len(payload), count, 0, base_timestamp)
+    data = memory.borrow(payload)
+    end = len(payload)
+    position = 0
+    code = ErrorCode.INVALID_RECORD
+    out_of_range = f"has a timestamp outside [{timestamp_min}, {timestamp_max}]"
+    refused: list[tuple[int, str]] = []
+    for index in range(count):
+        position, timestamp_delta, _, _, key_length, _, _, _, _ = _walk(data, position, end)
+        if position < 0 or len(refused) == refused_max:
+            break
+        timestamp = base_timestamp + timestamp_delta
+        if keys_required and key_length < 0:
+            refused.append((index, _NO_KEY))
+        elif timestamp != _NO_TIMESTAMP and (timestamp < timestamp_min or timestamp > timestamp_max):
+            refused.append((index, out_of_range))
+            code = ErrorCode.INVALID_TIMESTAMP
+    if not refused:
+        return None
+    first, fault = refused[0]
+    others = f" ({len(refused)} records are refused)" if len(refused) > 1 else ""
+    return InvalidRecord(fault + others, first, code, refused)
 
 
 def encode(records: Sequence[Record], base_offset: int, base_timestamp: int, reserve: int = 0) -> bytearray:

@@ -4,6 +4,7 @@ Law: what is kept is a prefix of what was appended. A torn tail is cut behind th
 behind a gap is dropped, and both changes are on disk before the log takes an append.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from headwater.storage.recovery.log_contents import LogContents, new_segment
 from headwater.storage.recovery.replay import load_producers, read_marker, rebuild_aborted, replay_epochs
 from headwater.storage.recovery.scan import Scan
 from headwater.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 _OFFSETS_MAX: Final = 2**31
 _LEFTOVERS: Final = (names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)
@@ -69,6 +72,7 @@ class Loader:
             min(recovery_point, segments[-1].next_offset),
             epochs=epochs,
             is_recovered=not clean,
+            verified_bytes=self._scanned_bytes,
             # After a crash nobody knows whether the names of the newest segments are on disk.
             directories_unsynced=() if clean else [self._directory],
         )
@@ -85,18 +89,19 @@ class Loader:
         )
         if self._is_changed:
             self._disk.sync_directory(self._directory)
-        if not clean or self._found:
-            self._tell(recovery_point, loaded.end_offset, clean)
+        self._tell(recovery_point, loaded.end_offset, clean)
         return loaded
 
     def _tell(self, recovery_point: int, end_offset: int, clean: bool) -> None:
-        outcome = "; ".join(self._found) or "nothing was damaged"
         action = (
             f"opened at offset {end_offset}"
             if clean
             else f"recovered from offset {recovery_point} to {end_offset}, {self._scanned_bytes} bytes verified"
         )
-        self._report(f"{self._directory.name}: {action}; {outcome}")
+        if self._found:
+            self._report("; ".join([action, *self._found]))
+        elif not clean:
+            logger.debug("%s: %s; nothing was damaged", self._directory.name, action)
 
     # -- files
 

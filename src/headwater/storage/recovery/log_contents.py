@@ -23,6 +23,7 @@ class LogContents:
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     first_dirty_offset: int = 0
     is_recovered: bool = False
+    verified_bytes: int = 0
     # Directories in which names may not be on disk yet.
     directories_unsynced: Sequence[Path] = ()
 

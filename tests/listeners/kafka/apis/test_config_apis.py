@@ -111,6 +111,11 @@ def test_a_setting_of_a_topic_follows_its_broker_until_the_topic_has_its_own(own
         told = setting(client, TOPIC, "t", "retention.ms")
         assert (told.value, told.config_source) == ("6000", ConfigSource.DYNAMIC_BROKER)
 
+        change(client, BROKER, "1", ("log.retention.ms", DELETE, None))
+        change(client, BROKER, "", ("log.retention.ms", SET, "7000"))
+        told = setting(client, TOPIC, "t", "retention.ms")
+        assert (told.value, told.config_source) == ("7000", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+
         told = setting(client, TOPIC, "t", "segment.bytes")
         assert told.config_source == ConfigSource.DEFAULT
 
@@ -319,7 +324,7 @@ def test_a_live_broker_change_survives_a_restart(tmp_path: Path, name: str) -> N
         client.create(name)
         assert change(client, BROKER, "1", ("message.max.bytes", SET, "1000"))[0] is ErrorCode.NONE
         assert client.produce(name, batch_of(bytes(2000))).error_code == ErrorCode.MESSAGE_TOO_LARGE
-        assert change(client, BROKER, "", ("fetch.max.bytes", SET, "2048"))[0] is ErrorCode.NONE
+        assert change(client, BROKER, "1", ("fetch.max.bytes", SET, "2048"))[0] is ErrorCode.NONE
         told = setting(client, BROKER, "1", "message.max.bytes")
         assert (told.value, told.config_source) == ("1000", ConfigSource.DYNAMIC_BROKER)
 
@@ -329,6 +334,53 @@ def test_a_live_broker_change_survives_a_restart(tmp_path: Path, name: str) -> N
         assert client.produce(name, batch_of(bytes(2000))).error_code == 0
         assert replace(client, BROKER, "1", {}) is ErrorCode.NONE
         assert setting(client, BROKER, "1", "fetch.max.bytes").config_source == ConfigSource.DEFAULT
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+def test_a_setting_that_only_kafka_needs_is_kept_and_described_as_without_effect(own: Broker, name: str) -> None:
+    source = ConfigSource.DYNAMIC_BROKER if name else ConfigSource.DYNAMIC_DEFAULT_BROKER
+    with RawClient(own) as client:
+        assert setting(client, BROKER, "1", "num.io.threads").value == "8", "Kafka's default"
+        assert change(client, BROKER, name, ("num.io.threads", SET, "16"), ("background.threads", SET, "2"))[0] == 0
+        told = setting(client, BROKER, "1", "num.io.threads", include_documentation=True)
+        assert (told.value, told.config_source, told.read_only) == ("16", source, False)
+        assert "no effect" in (told.documentation or "")
+        assert change(client, BROKER, name, ("num.io.threads", SET, "0"))[0] is ErrorCode.INVALID_CONFIG
+        code, message = change(client, BROKER, name, ("num.oi.threads", SET, "16"))
+        assert code is ErrorCode.INVALID_CONFIG
+        assert "did you mean 'num.io.threads'?" in message
+
+
+def sources(client: RawClient, key: str) -> list[tuple[str | None, int]]:
+    """The values of a broker's setting, the one in effect first."""
+    return [(one.value, one.source) for one in setting(client, BROKER, "1", key, include_synonyms=True).synonyms]
+
+
+def test_defaults_of_all_brokers_are_kept_apart_from_the_settings_of_one(tmp_path: Path) -> None:
+    key = "fetch.max.bytes"
+    factory = ("57671680", ConfigSource.DEFAULT)
+    static = ("3000", ConfigSource.STATIC_BROKER)
+    of_all = ("2000", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    own = ("1500", ConfigSource.DYNAMIC_BROKER)
+    with Broker({key: "3000"}, data_directory=tmp_path) as broker, RawClient(broker) as client:
+        assert describe(client, BROKER, "").configs == [], "there is none yet"
+        assert change(client, BROKER, "", (key, SET, "2000"))[0] is ErrorCode.NONE
+        assert sources(client, key) == [of_all, static, factory]
+        assert change(client, BROKER, "1", (key, SET, "1500"))[0] is ErrorCode.NONE
+        assert sources(client, key) == [own, of_all, static, factory]
+        (listed,) = describe(client, BROKER, "", include_synonyms=True).configs
+        assert (listed.name, listed.value, listed.config_source) == (key, *of_all)
+        assert [(one.value, one.source) for one in listed.synonyms] == [of_all]
+
+    with Broker({key: "3000"}, data_directory=tmp_path) as broker, RawClient(broker) as client:
+        assert sources(client, key) == [own, of_all, static, factory]
+        assert change(client, BROKER, "1", (key, DELETE, None))[0] is ErrorCode.NONE
+        assert sources(client, key) == [of_all, static, factory]
+        assert replace(client, BROKER, "1", {}) is ErrorCode.NONE
+        assert sources(client, key) == [of_all, static, factory], "they are not the broker's own"
+        assert replace(client, BROKER, "", {}) is ErrorCode.NONE
+        assert sources(client, key) == [static, factory]
+        assert describe(client, BROKER, "").configs == []
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,20 @@ def test_a_static_member_comes_back_to_what_it_had(client: RawClient, name: str,
     assert member_heartbeat(client, group, place).error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_a_new_regular_expression_is_assigned_together_with_the_named_topics(
+    client: RawClient, name: str, group: str
+) -> None:
+    """In one epoch; Kafka assigns the named topics first, and the others with a later heartbeat."""
+    ids = {client.create(f"{name}-{ending}") for ending in ("named", "matched")}
+
+    told = member_heartbeat(
+        client, group, newcomer(), owned={}, topics=[f"{name}-named"], subscribed_topic_regex=f"{name}-m.*"
+    )
+
+    assert (told.error_code, told.member_epoch) == (0, 1)
+    assert (assigned(told) or {}).keys() == ids
+
+
 def test_a_regular_expression_matches_present_and_later_topics(client: RawClient, name: str, group: str) -> None:
     ids = {client.create(f"{name}-{number}") for number in range(2)}
     told = member_heartbeat(

@@ -9,6 +9,8 @@ from headwater.protocol.messages.cluster.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from headwater.protocol.messages.topics.metadata import NO_AUTHORIZED_OPERATIONS
+from headwater.security.acl import CLUSTER
 
 REQUEST = DescribeClusterRequest
 
@@ -37,4 +39,7 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
             DescribeClusterBroker(broker_id=node.id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
             for node in broker.leadership.nodes(context.listener)
         ],
+        cluster_authorized_operations=context.guard.operations(CLUSTER)
+        if request.include_cluster_authorized_operations
+        else NO_AUTHORIZED_OPERATIONS,
     )

@@ -28,10 +28,9 @@ async def handle(request: DescribeConfigsRequest, context: Context) -> DescribeC
 def _describe(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
 ) -> DescribeConfigsResult:
-    configs = context.broker.configs
     try:
         context.guard.check(Operation.DESCRIBE_CONFIGS, protected(resource))
-        overrides = configs.overrides(resource.resource_type, resource.resource_name)
+        entries = context.broker.configs.describe(resource.resource_type, resource.resource_name)
     except HeadwaterError as error:
         return DescribeConfigsResult(
             error_code=error.code,
@@ -40,7 +39,6 @@ def _describe(
             resource_name=resource.resource_name,
             configs=[],
         )
-    entries = configs.describe(resource.resource_type, overrides)
     wanted = resource.configuration_keys
     return DescribeConfigsResult(
         error_message=None,

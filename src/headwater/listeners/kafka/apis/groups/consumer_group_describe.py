@@ -16,6 +16,7 @@ from headwater.protocol.messages.groups.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from headwater.protocol.messages.topics.metadata import NO_AUTHORIZED_OPERATIONS
 from headwater.security.acl import Operation, group, topic
 
 REQUEST = ConsumerGroupDescribeRequest
@@ -36,11 +37,16 @@ async def handle(request: ConsumerGroupDescribeRequest, context: Context) -> Con
         for group_id in names
     ]
     return ConsumerGroupDescribeResponse(
-        groups=[_described(group_id, await result_of(outcome), context) for group_id, outcome in outcomes]
+        groups=[_described(group_id, await result_of(outcome), request, context) for group_id, outcome in outcomes]
     )
 
 
-def _described(group_id: str, outcome: ConsumerDescription | HeadwaterError, context: Context) -> DescribedGroup:
+def _described(
+    group_id: str,
+    outcome: ConsumerDescription | HeadwaterError,
+    request: ConsumerGroupDescribeRequest,
+    context: Context,
+) -> DescribedGroup:
     broker = context.broker
     if not isinstance(outcome, HeadwaterError):
         outcome = _hidden(outcome, context) or outcome
@@ -53,6 +59,9 @@ def _described(group_id: str, outcome: ConsumerDescription | HeadwaterError, con
         assignment_epoch=outcome.assignment_epoch,
         assignor_name=outcome.assignor,
         members=[_member(member, broker) for member in outcome.members],
+        authorized_operations=context.guard.operations(group(group_id))
+        if request.include_authorized_operations
+        else NO_AUTHORIZED_OPERATIONS,
     )
 
 

@@ -14,6 +14,7 @@ from headwater.protocol.messages.groups.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from headwater.protocol.messages.topics.metadata import NO_AUTHORIZED_OPERATIONS
 from headwater.security.acl import Operation, group
 
 REQUEST = DescribeGroupsRequest
@@ -31,11 +32,16 @@ async def handle(request: DescribeGroupsRequest, context: Context) -> DescribeGr
         for group_id in names
     ]
     return DescribeGroupsResponse(
-        groups=[_described(group_id, await result_of(outcome), context) for group_id, outcome in outcomes]
+        groups=[_described(group_id, await result_of(outcome), request, context) for group_id, outcome in outcomes]
     )
 
 
-def _described(group_id: str, outcome: ClassicDescription | HeadwaterError, context: Context) -> DescribedGroup:
+def _described(
+    group_id: str, outcome: ClassicDescription | HeadwaterError, request: DescribeGroupsRequest, context: Context
+) -> DescribedGroup:
+    operations = NO_AUTHORIZED_OPERATIONS
+    if request.include_authorized_operations:
+        operations = context.guard.operations(group(group_id))
     if isinstance(outcome, HeadwaterError):
         is_missing = outcome.code is ErrorCode.GROUP_ID_NOT_FOUND
         has_code = context.api_version >= FIRST_VERSION_WITH_NOT_FOUND or not is_missing
@@ -45,6 +51,7 @@ def _described(group_id: str, outcome: ClassicDescription | HeadwaterError, cont
             group_id=group_id,
             group_state=GroupState.DEAD.value if is_missing else "",
             members=[],
+            authorized_operations=NO_AUTHORIZED_OPERATIONS if has_code else operations,
         )
     return DescribedGroup(
         group_id=group_id,
@@ -62,4 +69,5 @@ def _described(group_id: str, outcome: ClassicDescription | HeadwaterError, cont
             )
             for member in outcome.members
         ],
+        authorized_operations=operations,
     )

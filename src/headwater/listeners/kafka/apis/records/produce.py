@@ -1,6 +1,6 @@
 """Produce (key 0), v3-13: checks and stages each partition's batch at once; replies when all of them are acknowledged.
 
-v5 adds the log start offset, v7 allows zstd, v8 names the record that is to blame, v9 is flexible, v11 adds
+v5 adds the log start offset, v7 allows zstd, v8 names the records that are to blame, v9 is flexible, v11 adds
 TRANSACTION_ABORTABLE, v12 adds partitions to the transaction (KIP-890), v13 names topics by id."""
 
 from collections.abc import Iterable
@@ -58,10 +58,11 @@ def _partition_response(index: int, append: Append) -> PartitionProduceResponse:
 
 
 def _record_errors(error: HeadwaterError) -> list[BatchIndexAndErrorMessage]:
-    """Name the record that is to blame: the client drops it and may send the others again."""
-    if isinstance(error, InvalidRecord) and error.index >= 0:
-        return [BatchIndexAndErrorMessage(batch_index=error.index, batch_index_error_message=str(error))]
-    return []
+    """Name the records that are to blame: the client drops them and may send the others again."""
+    if not isinstance(error, InvalidRecord) or error.index < 0:
+        return []
+    refused = error.refused or [(error.index, str(error))]
+    return [BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=fault) for index, fault in refused]
 
 
 Reply: TypeAlias = ProduceResponse | EncodedReply | HangUp | NoReply

@@ -52,6 +52,7 @@ def _describe(name: str, first: int, count_max: int, context: Context) -> Descri
     denial = context.guard.denial(Operation.DESCRIBE, named(name))
     if denial is not None:
         return DescribeTopicPartitionsResponseTopic(error_code=denial.code, name=name, partitions=[])
+    operations = context.guard.operations(named(name))
     topic = topics.find(name)
     if topic is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -59,7 +60,9 @@ def _describe(name: str, first: int, count_max: int, context: Context) -> Descri
             topics.check_name(name)
         except HeadwaterError as refusal:
             error = refusal.code
-        return DescribeTopicPartitionsResponseTopic(error_code=error, name=name, partitions=[])
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=error, name=name, partitions=[], topic_authorized_operations=operations
+        )
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -68,6 +71,7 @@ def _describe(name: str, first: int, count_max: int, context: Context) -> Descri
             _partition(index, leadership.replicas_of(TopicPartition(topic.name, index)))
             for index in range(topic.partition_count)[first : first + count_max]
         ],
+        topic_authorized_operations=operations,
     )
 
 

@@ -7,12 +7,13 @@ epochs, v9 is flexible, v10 adds topic ids, v12 topics that are named by id alon
 from collections.abc import Iterable
 from uuid import UUID
 
-from headwater.broker.ports.leadership import NO_LEADER, Leadership, PartitionReplicas
+from headwater.broker.ports.leadership import NO_LEADER, PartitionReplicas
 from headwater.broker.topics import Topic
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.topics.metadata import (
+    NO_AUTHORIZED_OPERATIONS,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -20,7 +21,7 @@ from headwater.protocol.messages.topics.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from headwater.security.acl import Operation
+from headwater.security.acl import CLUSTER, Operation
 from headwater.security.acl import topic as named
 
 REQUEST = MetadataRequest
@@ -34,15 +35,12 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     if request.topics is None or (context.api_version == 0 and not request.topics):
         guard = context.guard
         topics = [
-            _describe(topic, leadership)
+            _describe(topic, request, context)
             for topic in broker.topics.all()
             if guard.allows(Operation.DESCRIBE, named(topic.name), is_probe=True)
         ]
     else:
-        topics = [
-            await _find(requested, request.allow_auto_topic_creation, context)
-            for requested in _once_each(request.topics)
-        ]
+        topics = [await _find(requested, request, context) for requested in _once_each(request.topics)]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.endpoint.host, port=node.endpoint.port, rack=node.rack)
@@ -51,6 +49,9 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
         cluster_id=broker.cluster_id,
         controller_id=leadership.controller_id,
         topics=topics,
+        cluster_authorized_operations=context.guard.operations(CLUSTER)
+        if request.include_cluster_authorized_operations
+        else NO_AUTHORIZED_OPERATIONS,
     )
 
 
@@ -58,8 +59,8 @@ def _once_each(requested: Iterable[MetadataRequestTopic]) -> Iterable[MetadataRe
     return {(topic.name, topic.topic_id): topic for topic in requested}.values()
 
 
-async def _find(requested: MetadataRequestTopic, may_create: bool, context: Context) -> MetadataResponseTopic:
-    topics, leadership, guard = context.broker.topics, context.broker.leadership, context.guard
+async def _find(requested: MetadataRequestTopic, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+    topics, guard = context.broker.topics, context.guard
     if requested.topic_id != NO_TOPIC_ID:
         topic = topics.find_by_id(TopicId(requested.topic_id))
         if topic is None:
@@ -67,7 +68,7 @@ async def _find(requested: MetadataRequestTopic, may_create: bool, context: Cont
         denial = guard.denial(Operation.DESCRIBE, named(topic.name))
         if denial is not None:
             return _unnamed(requested.topic_id, denial.code, context)
-        return _describe(topic, leadership)
+        return _describe(topic, request, context)
     name = requested.name or ""
     # Before anything else: an error must not tell whether the topic exists.
     denial = guard.denial(Operation.DESCRIBE, named(name))
@@ -75,17 +76,19 @@ async def _find(requested: MetadataRequestTopic, may_create: bool, context: Cont
         return MetadataResponseTopic(error_code=denial.code, name=name, partitions=[])
     topic = topics.find(name)
     if topic is not None:
-        return _describe(topic, leadership)
+        return _describe(topic, request, context)
     # A new topic is not described yet: as in Kafka, the client finds it when it asks again.
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         topics.check_name(name)
-        if may_create and topics.is_created_on_first_use:
+        if request.allow_auto_topic_creation and topics.is_created_on_first_use:
             guard.check_creates_topic(name)
             await topics.create_on_first_use(name)
     except HeadwaterError as refusal:
         error = refusal.code
-    return MetadataResponseTopic(error_code=error, name=name, partitions=[])
+    return MetadataResponseTopic(
+        error_code=error, name=name, partitions=[], topic_authorized_operations=_operations(name, request, context)
+    )
 
 
 def _unnamed(topic_id: UUID, code: ErrorCode, context: Context) -> MetadataResponseTopic:
@@ -93,7 +96,14 @@ def _unnamed(topic_id: UUID, code: ErrorCode, context: Context) -> MetadataRespo
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
 
 
-def _describe(topic: Topic, leadership: Leadership) -> MetadataResponseTopic:
+def _operations(name: str, request: MetadataRequest, context: Context) -> int:
+    if request.include_topic_authorized_operations:
+        return context.guard.operations(named(name))
+    return NO_AUTHORIZED_OPERATIONS
+
+
+def _describe(topic: Topic, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+    leadership = context.broker.leadership
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -102,6 +112,7 @@ def _describe(topic: Topic, leadership: Leadership) -> MetadataResponseTopic:
             _partition(index, leadership.replicas_of(TopicPartition(topic.name, index)))
             for index in range(topic.partition_count)
         ],
+        topic_authorized_operations=_operations(topic.name, request, context),
     )
 
 

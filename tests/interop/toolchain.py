@@ -71,6 +71,11 @@ def kafka_server() -> Sequence[str]:
     return [_find_java(), *OPTIONS, "-Xmx256m", "-cp", class_path]
 
 
+def kafka_authorizer(classes: Path) -> Sequence[str]:
+    """The command that runs our program around Kafka's own authorizer, which is compiled into `classes`."""
+    return _java_program(_JAVA / "kafka", classes, "AclDecisions")
+
+
 def dump_log() -> Sequence[str]:
     return _tool("DumpLogSegments")
 

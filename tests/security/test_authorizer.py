@@ -197,7 +197,10 @@ def test_whether_any_resource_is_allowed_is_what_kafka_answers() -> None:
     assert allows(team, denial._replace(name="team-"))
     assert allows(team, denial._replace(name="team-secret", pattern=PREFIXED))
     assert not allows(team, denial._replace(name="tea", pattern=PREFIXED))
-    assert allows(writes._replace(name="*"), denial)
+    everywhere = writes._replace(name="*")
+    assert allows(everywhere, denial)
+    example_denied = denial._replace(name="hardcode")
+    assert allows(everywhere, example_denied, denial._replace(name="*", pattern=PREFIXED))
 
 
 # -- against a reference

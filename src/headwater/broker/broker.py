@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from headwater.broker.access.access import Access
+from headwater.broker.audit.audit_log import AuditLog
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.catalog.local_metadata import LocalMetadata
@@ -80,9 +81,9 @@ class Broker:
         self.leadership: Leadership = SingleNode(
             NodeId(config.node_id), config.broker_rack, metadata.state, self.partitions
         )
-        self.access = Access(metadata, config)
         self.producer_ids = ProducerIds(metadata)
         self.topics = Topics(metadata, self.partitions, self._effective, self.leadership)
+        self.access = Access(metadata, config, self._open_audit_log(config))
         self.configs = ConfigResources(metadata, self._effective, self.leadership)
         self.groups = GroupCoordinator(
             self.topics, self.partitions, metadata.state, self._effective, self.leadership, self.journal, clock
@@ -102,6 +103,14 @@ class Broker:
         self.measurements.observe(self)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
+
+    def _open_audit_log(self, config: BrokerConfig) -> AuditLog | None:
+        if not config.is_audited:
+            return None
+        audit = AuditLog(self.topics, self.partitions, self.leadership.node_id, self.clock, config)
+        audit.declare(self.measurements.metrics)
+        self.live_config.follow(audit.use_config)
+        return audit
 
     def _use_config(self, config: BrokerConfig) -> None:
         self.config = config
@@ -296,6 +305,7 @@ class Broker:
     async def stop(self) -> None:
         """Flush everything and mark the data directory as cleanly closed."""
         await self.housekeeping.stop()
+        await self.access.stop()
         await self.transactions.stop()
         await self.groups.stop()
         async with self.metadata.change_lock:

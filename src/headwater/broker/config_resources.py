@@ -138,9 +138,10 @@ class ConfigResources:
     async def change_topic(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         def checked(before: Mapping[str, str]) -> Mapping[str, str]:
             after = change(before)
-            if is_internal(name) and after.get("cleanup.policy") != "compact":
+            policy = before.get("cleanup.policy")
+            if is_internal(name) and after.get("cleanup.policy") != policy:
                 raise Refusal(
-                    ErrorCode.INVALID_CONFIG, f"the cleanup.policy of '{name}' stays 'compact': it holds what is known"
+                    ErrorCode.INVALID_CONFIG, f"the cleanup.policy of '{name}' stays '{policy}': the topic is internal"
                 )
             return after
 

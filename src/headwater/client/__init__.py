@@ -12,8 +12,8 @@
                     print(record.value)
 
 Everything starts with a `Cluster`, which holds the connections; `read_security` gives it TLS and SASL. `Producer`
-writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group. `Admin`, `GroupAdmin` and
-`TransactionAdmin` list, describe and change, `AccessAdmin` says who may do what. `StagingWriter` and `publish` write
+writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group. `Admin`, `GroupAdmin`,
+`TransactionAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change. `StagingWriter` and `publish` write
 exactly once from many tasks. What goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that importing this package,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headwater.config.broker_settings import BrokerSettings, broker_settings_class
-from headwater.config.declaration import BOOLEAN, INT, STRING, setting
+from headwater.config.declaration import BOOLEAN, INT, LONG, STRING, setting
 from headwater.security.principals import Principal, parse_principal
 
 # Both names of Kafka's authorizer, so that its settings work unchanged, and a short one.
@@ -66,6 +66,39 @@ class AccessSettings(BrokerSettings):
         "How many grants of roles the broker keeps before it refuses new ones. Each takes the memory of several ACLs.",
         minimum=1,
         dynamic=True,
+    )
+
+    headwater_audit: str = setting(
+        STRING,
+        "headwater.audit",
+        "auto",
+        "Whether who did what is recorded in the topic __headwater_audit; auto: where clients authenticate or rules "
+        "are enforced.",
+        allowed=("auto", "on", "off"),
+    )
+    headwater_audit_granted: bool = setting(
+        BOOLEAN,
+        "headwater.audit.granted",
+        False,
+        "Whether the audit log also has operations that were allowed. Reads and writes of a topic are recorded once "
+        "for each connection.",
+        dynamic=True,
+    )
+    headwater_audit_events_per_second_max: int = setting(
+        INT,
+        "headwater.audit.events.per.second.max",
+        1_000,
+        "How many audit events are recorded per second; the log says how many more there were.",
+        minimum=1,
+        dynamic=True,
+    )
+    headwater_audit_retention_ms: int = setting(
+        LONG,
+        "headwater.audit.retention.ms",
+        7_776_000_000,
+        "How long audit events are kept: the retention.ms that their topic is created with.",
+        minimum=1,
+        also=(-1,),
     )
 
     @property

@@ -161,6 +161,13 @@ class BrokerConfig(
         config.check()
         return config, tuple(name for name, _ in declared if config.value_of(name) != fresh.value_of(name))
 
+    @property
+    def is_audited(self) -> bool:
+        """Whether who did what is recorded."""
+        if self.headwater_audit != "auto":
+            return self.headwater_audit == "on"
+        return self.has_authorizer or any(each.protocol.authenticates for each in self.listener_addresses)
+
     def check(self) -> None:
         """Refuse values that contradict each other."""
         super().check()

@@ -21,6 +21,11 @@ class SecurityProtocol(Enum):
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
     SASL_SSL = "SASL_SSL"
 
+    @property
+    def authenticates(self) -> bool:
+        """Whether every client has to tell who it is."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
 
 SERVED = (SecurityProtocol.PLAINTEXT,)
 

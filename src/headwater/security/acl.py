@@ -74,6 +74,11 @@ def by_number(kind: type[E], number: int) -> E:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no {kind.__name__} {number}") from None
 
 
+def words(named: ResourceType | Operation) -> str:
+    """As people read it: `transactional id`, `describe configs`."""
+    return named.name.lower().replace("_", " ")
+
+
 class Resource(NamedTuple):
     """What an operation is done to."""
 
@@ -81,7 +86,7 @@ class Resource(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.type.name.lower()} '{self.name}'"
+        return f"{words(self.type)} '{self.name}'"
 
 
 CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
@@ -123,9 +128,9 @@ class Acl(NamedTuple):
 
     def __str__(self) -> str:
         verb = "may" if self.permission is Permission.ALLOW else "may not"
-        named = f"{self.resource_type.name.lower()} '{pattern_text(self.name, self.pattern)}'"
+        named = f"{words(self.resource_type)} '{pattern_text(self.name, self.pattern)}'"
         where = "" if self.host == WILDCARD else f" from {self.host}"
-        return f"{self.principal} {verb} {self.operation.name.lower()} {named}{where}"
+        return f"{self.principal} {verb} {words(self.operation)} {named}{where}"
 
 
 class AclFilter(NamedTuple):

@@ -20,6 +20,7 @@ from headwater.security.acl import (
     ResourceType,
     check_new_acl,
     pattern_text,
+    words,
 )
 
 _LEGAL_NAME: Final = r"[a-zA-Z0-9._-]{1,100}"
@@ -45,7 +46,7 @@ class RoleGrant(NamedTuple):
         return self.pattern is PatternType.LITERAL and self.name == WILDCARD
 
     def __str__(self) -> str:
-        of_type = "" if self.resource_type is ResourceType.ANY else f"{self.resource_type.name.lower()} "
+        of_type = "" if self.resource_type is ResourceType.ANY else f"{words(self.resource_type)} "
         return f"role '{self.role}' on {of_type}'{pattern_text(self.name, self.pattern)}' for {self.principal}"
 
 
@@ -92,7 +93,7 @@ READY_ROLES: Final[Mapping[str, Role]] = {role.name: role for role in (_READER, 
 
 def check_new_role(role: Role) -> None:
     unknown = [
-        f"{operation.name.lower()} of {resource_type.name.lower()}"
+        f"{words(operation)} of {words(resource_type)}"
         for resource_type, operations in role.permissions.items()
         for operation in sorted(operations - OPERATIONS.get(resource_type, frozenset()) - {Operation.ALL})
     ]
@@ -113,7 +114,7 @@ def check_new_grant(role: Role, grant: RoleGrant) -> None:
     if not rules:
         raise Refusal(
             ErrorCode.INVALID_REQUEST,
-            f"{grant} gives nothing: the role is about {', '.join(each.name.lower() for each in role.permissions)}, "
+            f"{grant} gives nothing: the role is about {', '.join(map(words, role.permissions))}, "
             f"and permissions on the cluster are granted on '{WILDCARD}'",
         )
     for acl in rules:

@@ -2,6 +2,7 @@
 
 from headwater.broker.access.guard import Guard
 from headwater.broker.access.rules import AccessRules
+from headwater.broker.audit.audit_log import AuditLog
 from headwater.broker.ports.metadata import Metadata
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ErrorCode, Refusal
@@ -10,7 +11,8 @@ from headwater.security.principals import Principal
 
 
 class Access:
-    def __init__(self, metadata: Metadata, config: BrokerConfig) -> None:
+    def __init__(self, metadata: Metadata, config: BrokerConfig, audit: AuditLog | None) -> None:
+        self.audit = audit
         self.is_enforced = config.has_authorizer
         self.rules = AccessRules(metadata)
         self.rules.authorizer.configure(
@@ -27,4 +29,9 @@ class Access:
 
     def guard(self, principal: Principal, host: str) -> Guard:
         """The guard of one client, which is connected from `host`."""
-        return Guard(principal, canonical_host(host), self.rules.authorizer if self.is_enforced else None)
+        authorizer = self.rules.authorizer if self.is_enforced else None
+        return Guard(principal, canonical_host(host), authorizer, self.audit)
+
+    async def stop(self) -> None:
+        if self.audit is not None:
+            await self.audit.stop()

@@ -1,13 +1,14 @@
 """What one client may do. Every listener asks its client's guard before it calls the façade."""
 
-import logging
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from headwater.errors import ErrorCode, Refusal
+from headwater.broker.audit.audit_log import AuditLog
+from headwater.broker.audit.event import EventType, Result
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.security.acl import CLUSTER, OPERATIONS, Operation, Resource, ResourceType, topic
-from headwater.security.authorizer import AclAuthorizer
+from headwater.security.authorizer import AclAuthorizer, Decision, Reason
 from headwater.security.principals import Principal
-
-logger = logging.getLogger(__name__)
 
 CODES = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -24,10 +25,13 @@ TOPICS_MAX = 1_000
 class Guard:
     """Without an authorizer the guard is open: every client may do everything."""
 
-    __slots__ = ("_authorizer", "_readable", "_version", "_writable", "host", "is_open", "principal")
+    __slots__ = ("_audit", "_authorizer", "_readable", "_version", "_writable", "host", "is_open", "principal")
 
-    def __init__(self, principal: Principal, host: str, authorizer: AclAuthorizer | None) -> None:
+    def __init__(
+        self, principal: Principal, host: str, authorizer: AclAuthorizer | None, audit: AuditLog | None
+    ) -> None:
         """`host` is the client's address in its canonical form."""
+        self._audit = audit
         self.principal = principal
         self.host = host
         self.is_open = authorizer is None
@@ -42,8 +46,8 @@ class Guard:
         if self._authorizer is None:
             return True
         decision = self._authorizer.decide(self.principal, self.host, operation, resource)
-        if not decision.is_allowed and not is_probe:
-            self._report(operation, resource, decision.rule)
+        if not is_probe and (not decision.is_allowed or (self._audit is not None and self._audit.records_granted)):
+            self._report(operation, resource, decision)
         return decision.is_allowed
 
     def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
@@ -90,7 +94,9 @@ class Guard:
         return self._decide(Operation.WRITE, name, self._writable) if allowed is None else allowed
 
     def operations(self, resource: Resource) -> int:
-        """What the client may do to the resource, as the bit field of Kafka's responses."""
+        """What the client may do to the resource, as the bit field of Kafka's responses; 0 if not even describe it."""
+        if not self.allows(Operation.DESCRIBE, resource, is_probe=True):
+            return 0
         return sum(
             1 << operation for operation in OPERATIONS[resource.type] if self.allows(operation, resource, is_probe=True)
         )
@@ -113,5 +119,37 @@ class Guard:
         self._readable.clear()
         self._writable.clear()
 
-    def _report(self, operation: Operation, resource: Resource, reason: object) -> None:
-        logger.info("%s from %s may not %s %s: %s", self.principal, self.host, operation.name.lower(), resource, reason)
+    def _report(self, operation: Operation, resource: Resource, decision: Decision) -> None:
+        if self._audit is None:
+            return
+        is_allowed, rule = decision
+        self._audit.record(
+            EventType.ACCESS_GRANTED if is_allowed else EventType.ACCESS_DENIED,
+            self.principal,
+            self.host,
+            str(resource),
+            Result.SUCCESS if is_allowed else Result.DENIED,
+            {"operation": operation.name.lower(), "reason": rule.value if isinstance(rule, Reason) else str(rule)},
+        )
+
+    def changed(
+        self, event_type: EventType, resource: str, error: HeadwaterError | None, details: Mapping[str, str] = {}
+    ) -> None:
+        """Something was changed on behalf of the client, or was not because of `error`."""
+        if self._audit is not None:
+            self._audit.changed(event_type, self.principal, self.host, resource, error, details)
+
+    def change(
+        self, event_type: EventType, resource: str, details: Mapping[str, str] = {}
+    ) -> AbstractContextManager[None]:
+        """Context manager, as `changed`: the block makes the change, or raises the error."""
+        return nullcontext() if self._audit is None else self._change(event_type, resource, details)
+
+    @contextmanager
+    def _change(self, event_type: EventType, resource: str, details: Mapping[str, str]) -> Generator[None]:
+        try:
+            yield
+        except HeadwaterError as error:
+            self.changed(event_type, resource, error, details)
+            raise
+        self.changed(event_type, resource, None, details)

@@ -11,7 +11,9 @@ RESERVED_PREFIX = "__headwater_"
 OFFSETS_TOPIC = TopicName("__consumer_offsets")
 # Stores transactional ids and the state of their transactions.
 TRANSACTIONS_TOPIC = TopicName("__transaction_state")
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+# Tells who did what; Spark and any consumer that may read it read it by name.
+AUDIT_TOPIC = TopicName("__headwater_audit")
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, AUDIT_TOPIC})
 
 _LEGAL_NAME = r"[a-zA-Z0-9._-]+"
 
@@ -31,7 +33,7 @@ def check_topic_name(name: str) -> None:
         problem = f"it is longer than {TOPIC_NAME_LENGTH_MAX} characters"
     elif not re.fullmatch(_LEGAL_NAME, name):
         problem = "only ASCII letters, digits, '.', '_' and '-' are allowed"
-    elif name.startswith(RESERVED_PREFIX):
+    elif name.startswith(RESERVED_PREFIX) and name not in INTERNAL_TOPICS:
         problem = f"the prefix '{RESERVED_PREFIX}' is reserved"
     else:
         return

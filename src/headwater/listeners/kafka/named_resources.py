@@ -3,8 +3,11 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
+from headwater.broker.access.guard import Guard
+from headwater.broker.audit.event import EventType
 from headwater.broker.config_resources import ResourceType
 from headwater.errors import ErrorCode, Refusal
 from headwater.security.acl import CLUSTER, Resource, group, topic
@@ -47,3 +50,14 @@ def protected(resource: Named) -> Resource:
             return group(resource.resource_name)
         case _:
             return CLUSTER
+
+
+def change_of(
+    resource: Named, guard: Guard, settings: Sequence[str], *, validate_only: bool
+) -> AbstractContextManager[None]:
+    """Context manager: the block changes settings, for the audit log. Values are left out: some are secret."""
+    if validate_only:
+        return nullcontext()
+    kind = ResourceType(resource.resource_type).name if resource.resource_type in list(ResourceType) else "unknown"
+    named = f"{kind.lower()} '{resource.resource_name}'"
+    return guard.change(EventType.CONFIG_CHANGE, named, {"settings": ",".join(settings)})

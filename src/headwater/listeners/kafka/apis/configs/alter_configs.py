@@ -3,7 +3,7 @@ defaults. v2 is flexible."""
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.named_resources import check_named_once, once_each, protected
+from headwater.listeners.kafka.named_resources import change_of, check_named_once, once_each, protected
 from headwater.protocol.messages.configs.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -32,7 +32,10 @@ async def _alter(
         check_named_once(resource, times_named)
         context.guard.check(Operation.ALTER_CONFIGS, protected(resource))
         values = {config.name: config.value for config in resource.configs}
-        await context.broker.configs.replace(resource_type, name, values, validate_only=validate_only)
+        with change_of(
+            resource, context.guard, [config.name for config in resource.configs], validate_only=validate_only
+        ):
+            await context.broker.configs.replace(resource_type, name, values, validate_only=validate_only)
     except HeadwaterError as error:
         return AlterConfigsResourceResponse(
             error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name

@@ -4,7 +4,7 @@ a list. v1 is flexible."""
 from headwater.broker.config_resources import Edit
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.named_resources import check_named_once, once_each, protected
+from headwater.listeners.kafka.named_resources import change_of, check_named_once, once_each, protected
 from headwater.protocol.messages.configs.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -33,7 +33,10 @@ async def _alter(
         check_named_once(resource, times_named)
         context.guard.check(Operation.ALTER_CONFIGS, protected(resource))
         edits = [Edit(config.name, config.config_operation, config.value) for config in resource.configs]
-        await context.broker.configs.edit(resource_type, name, edits, validate_only=validate_only)
+        with change_of(
+            resource, context.guard, [config.name for config in resource.configs], validate_only=validate_only
+        ):
+            await context.broker.configs.edit(resource_type, name, edits, validate_only=validate_only)
     except HeadwaterError as error:
         return AlterConfigsResourceResponse(
             error_code=error.code, error_message=str(error), resource_type=resource_type, resource_name=name

@@ -1,5 +1,6 @@
 """OffsetDelete (key 47), v0: forgets the offsets of a group for partitions to which none of its members subscribes."""
 
+from headwater.broker.audit.event import EventType
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import GroupId, TopicName, TopicPartition
 from headwater.listeners.kafka.context import Context
@@ -29,6 +30,8 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDelete
         GroupId(request.group_id),
         [each for each, refusal in zip(requested, refusals, strict=True) if not refusal],
     ).wait()
+    error = outcome if isinstance(outcome, HeadwaterError) else None
+    context.guard.changed(EventType.OFFSETS_DELETE, str(group(request.group_id)), error)
     if isinstance(outcome, HeadwaterError):
         return OffsetDeleteResponse(error_code=outcome.code, topics=[])
     decided = iter(outcome)

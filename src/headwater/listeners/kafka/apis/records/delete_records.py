@@ -1,5 +1,6 @@
 """DeleteRecords (key 21), v0-2: moves the start of a log forward. v2 is flexible."""
 
+from headwater.broker.audit.event import EventType
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.records.delete_records import (
@@ -33,7 +34,9 @@ async def _delete(topic: str, requested: DeleteRecordsPartition, context: Contex
     index = requested.partition_index
     try:
         context.guard.check(Operation.DELETE, named(topic))
-        start_offset = await context.broker.delete_records(topic, index, requested.offset)
+        before = {"partition": str(index), "before": str(requested.offset)}
+        with context.guard.change(EventType.RECORDS_DELETE, str(named(topic)), before):
+            start_offset = await context.broker.delete_records(topic, index, requested.offset)
     except HeadwaterError as error:
         return DeleteRecordsPartitionResult(
             partition_index=index, low_watermark=NO_LOW_WATERMARK, error_code=error.code

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable
 
+from headwater.broker.access.guard import Guard
+from headwater.broker.audit.event import EventType
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.security.alter_roles import (
@@ -33,11 +35,12 @@ async def handle(request: AlterRolesRequest, context: Context) -> AlterRolesResp
     async def revoke(grant: Grant) -> None:
         await rules.revoke(_grant(grant))
 
+    guard = context.guard
     return AlterRolesResponse(
-        creations=[await _result(create(each)) for each in request.creations],
-        grants=[await _result(grant(each)) for each in request.grants],
-        revocations=[await _result(revoke(each)) for each in request.revocations],
-        deletions=[await _result(rules.delete_role(name)) for name in request.deletions],
+        creations=[await _result(create(each), guard, "create", each.name) for each in request.creations],
+        grants=[await _result(grant(each), guard, "grant", _named(each)) for each in request.grants],
+        revocations=[await _result(revoke(each), guard, "revoke", _named(each)) for each in request.revocations],
+        deletions=[await _result(rules.delete_role(name), guard, "delete", name) for name in request.deletions],
     )
 
 
@@ -48,9 +51,14 @@ def _refused(request: AlterRolesRequest, error: HeadwaterError) -> AlterRolesRes
     return AlterRolesResponse(creations=creations, grants=grants, revocations=revocations, deletions=deletions)
 
 
-async def _result(change: Awaitable[None]) -> AlterRolesResult:
+def _named(grant: Grant) -> str:
+    return f"{grant.role} to {grant.principal} on {grant.resource_name}"
+
+
+async def _result(change: Awaitable[None], guard: Guard, action: str, named: str) -> AlterRolesResult:
     try:
-        await change
+        with guard.change(EventType.ROLE_CHANGE, f"role {named}", {"action": action}):
+            await change
     except HeadwaterError as error:
         return AlterRolesResult(error_code=error.code, error_message=str(error))
     return AlterRolesResult()

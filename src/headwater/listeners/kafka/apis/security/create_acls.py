@@ -1,6 +1,7 @@
 """CreateAcls (key 30), v1-3: adds rules. Each is added, or refused, by itself; one that is there already is no error.
 v2 is flexible, v3 knows resources of the type user."""
 
+from headwater.broker.audit.event import EventType
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.security.create_acls import (
@@ -22,9 +23,11 @@ async def handle(request: CreateAclsRequest, context: Context) -> CreateAclsResp
         decided = iter(await rules.create([each for each in asked if isinstance(each, Acl)]))
     except HeadwaterError as error:
         return CreateAclsResponse(results=[_result(error)] * len(asked))
-    return CreateAclsResponse(
-        results=[_result(next(decided) if isinstance(each, Acl) else each) for each in asked],
-    )
+    outcomes = [next(decided) if isinstance(each, Acl) else each for each in asked]
+    for acl, outcome in zip(asked, outcomes, strict=True):
+        if isinstance(acl, Acl):
+            context.guard.changed(EventType.ACL_CHANGE, str(acl), outcome, {"action": "add"})
+    return CreateAclsResponse(results=[_result(each) for each in outcomes])
 
 
 def _acl(creation: AclCreation) -> Acl | HeadwaterError:

@@ -1,6 +1,7 @@
 """DeleteAcls (key 31), v1-3: removes the rules that each filter selects, and names them. v2 is flexible, v3 knows
 resources of the type user."""
 
+from headwater.broker.audit.event import EventType
 from headwater.coordination.access.machine import RemovalOutcome
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
@@ -24,9 +25,11 @@ async def handle(request: DeleteAclsRequest, context: Context) -> DeleteAclsResp
         decided = iter(await rules.delete([each for each in asked if isinstance(each, AclFilter)]))
     except HeadwaterError as error:
         return DeleteAclsResponse(filter_results=[_result(error)] * len(asked))
-    return DeleteAclsResponse(
-        filter_results=[_result(next(decided) if isinstance(each, AclFilter) else each) for each in asked]
-    )
+    outcomes = [next(decided) if isinstance(each, AclFilter) else each for each in asked]
+    removed = {acl: None for found in outcomes if not isinstance(found, HeadwaterError) for acl in found}
+    for acl in removed:
+        context.guard.changed(EventType.ACL_CHANGE, str(acl), None, {"action": "remove"})
+    return DeleteAclsResponse(filter_results=[_result(each) for each in outcomes])
 
 
 def _filter(given: DeleteAclsFilter) -> AclFilter | HeadwaterError:

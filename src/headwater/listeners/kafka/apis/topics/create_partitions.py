@@ -2,7 +2,9 @@
 quotas."""
 
 from collections import Counter
+from contextlib import nullcontext
 
+from headwater.broker.audit.event import EventType
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import NodeId
 from headwater.listeners.kafka.context import Context
@@ -35,12 +37,16 @@ async def _add(
             raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{requested.name}' is named twice in the request")
         context.guard.check(Operation.ALTER, topic(requested.name))
         assignments = requested.assignments
-        await context.broker.topics.add_partitions(
-            requested.name,
-            requested.count,
-            None if assignments is None else [list(map(NodeId, each.broker_ids)) for each in assignments],
-            validate_only=validate_only,
+        change = context.guard.change(
+            EventType.TOPIC_MODIFY, str(topic(requested.name)), {"partitions": str(requested.count)}
         )
+        with nullcontext() if validate_only else change:
+            await context.broker.topics.add_partitions(
+                requested.name,
+                requested.count,
+                None if assignments is None else [list(map(NodeId, each.broker_ids)) for each in assignments],
+                validate_only=validate_only,
+            )
     except HeadwaterError as error:
         return CreatePartitionsTopicResult(name=requested.name, error_code=error.code, error_message=str(error))
     return CreatePartitionsTopicResult(name=requested.name)

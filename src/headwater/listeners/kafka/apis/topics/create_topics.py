@@ -5,7 +5,9 @@ v5 is flexible and adds the settings in effect to the reply, v7 the topic id."""
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
+from headwater.broker.audit.event import EventType
 from headwater.broker.config_resources import ResourceType
 from headwater.broker.topics import Topic
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -45,15 +47,19 @@ async def _create(
     try:
         if times_named > 1:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"topic '{requested.name}' is named twice in the request")
-        context.guard.check_creates_topic(requested.name)
-        topic = await context.broker.topics.create(
-            requested.name,
-            _overrides(requested),
-            partition_count=_given(requested.num_partitions),
-            replication_factor=_given(requested.replication_factor),
-            assignments=_assignments(requested),
-            validate_only=validate_only,
-        )
+        guard = context.guard
+        guard.check_creates_topic(requested.name)
+        overrides, assignments = _overrides(requested), _assignments(requested)
+        # A validation changes nothing.
+        with nullcontext() if validate_only else guard.change(EventType.TOPIC_CREATE, str(named(requested.name))):
+            topic = await context.broker.topics.create(
+                requested.name,
+                overrides,
+                partition_count=_given(requested.num_partitions),
+                replication_factor=_given(requested.replication_factor),
+                assignments=assignments,
+                validate_only=validate_only,
+            )
     except HeadwaterError as error:
         return CreatableTopicResult(name=requested.name, error_code=error.code, error_message=str(error))
     return _created(topic, context)

@@ -2,6 +2,7 @@
 
 v4 is flexible, v5 adds error messages, v6 names topics by name or id."""
 
+from headwater.broker.audit.event import EventType
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import NO_TOPIC_ID, TopicId
 from headwater.listeners.kafka.context import Context
@@ -40,12 +41,14 @@ async def _delete(requested: DeleteTopicState, context: Context) -> DeletableTop
             if context.guard.allows(Operation.DESCRIBE, named(topic.name), is_probe=True):
                 shown = topic.name
             _check(topic.name, context)
-            topic = await topics.delete(topic.name)
+            with context.guard.change(EventType.TOPIC_DELETE, str(named(topic.name))):
+                topic = await topics.delete(topic.name)
         elif requested.topic_id != NO_TOPIC_ID:
             raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
         else:
             _check(requested.name, context)
-            topic = await topics.delete(requested.name)
+            with context.guard.change(EventType.TOPIC_DELETE, str(named(requested.name))):
+                topic = await topics.delete(requested.name)
     except HeadwaterError as error:
         return DeletableTopicResult(
             name=shown, topic_id=requested.topic_id, error_code=error.code, error_message=str(error)

@@ -78,7 +78,8 @@ class ConfigResources:
                 state.check_group_id(name)
                 return state.group_overrides.get(GroupId(name), {})
             case _:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
+                known = next((each.name for each in ResourceType if each == resource_type), resource_type)
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {known} have no settings here")
 
     def describe(self, resource_type: int, name: str) -> Sequence[ConfigEntry]:
         """The settings in effect for a resource; of the defaults of all brokers, those that are set."""

@@ -55,7 +55,9 @@ class KafkaServices:
         """Add a version of an API. Raises ProtocolError if it is not served."""
         api = BY_KEY.get(key)
         if api is None:
-            raise ProtocolError(f"API key {key} is not served here")
+            from headwater.listeners.kafka.api_names import api_name  # noqa: PLC0415 (only a refusal needs it)
+
+            raise ProtocolError(f"{api_name(key)} is not served here")
         if not api.first_version <= version <= api.last_version:
             raise ProtocolError(
                 f"{api.request.__name__} version {version} is not served, only "

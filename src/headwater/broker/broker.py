@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.access.access import Access
-from headwater.broker.audit.audit_log import AuditLog
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.catalog.local_metadata import LocalMetadata
@@ -44,6 +43,9 @@ from headwater.storage.data_directory import DataDirectory
 from headwater.storage.epochs import EpochEnd
 from headwater.storage.producers.state import ProducerState
 from headwater.storage.time_lookup import TimestampOffset
+
+if TYPE_CHECKING:
+    from headwater.broker.audit.audit_log import AuditLog
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +109,9 @@ class Broker:
     def _open_audit_log(self, config: BrokerConfig) -> AuditLog | None:
         if not config.is_audited:
             return None
+        # Late import: most brokers record nothing.
+        from headwater.broker.audit.audit_log import AuditLog  # noqa: PLC0415
+
         audit = AuditLog(self.topics, self.partitions, self.leadership.node_id, self.clock, config)
         audit.declare(self.measurements.metrics)
         self.live_config.follow(audit.use_config)

@@ -6,7 +6,7 @@ operation is denied, unless no rule at all is about the resource and `allow.ever
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from headwater.security.acl import (
@@ -32,7 +32,7 @@ _CACHED_NAME_LENGTH_MAX = 256
 _EXAMPLE_NAME = "hardcode"
 
 
-class Reason(Enum):
+class Reason(StrEnum):
     """Why no rule decided."""
 
     SUPER_USER = "a super user may do everything (super.users)"

@@ -12,6 +12,7 @@ from headwater.security.roles import READY_ROLES, Role, RoleGrant
 from tests.support.broker.embedded_broker import crash, run, running, start
 from tests.support.broker.faulty_disk import FULL, FaultyDisk
 
+ENFORCED = {"authorizer.class.name": "acl"}
 READ = Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:ann", "*", Operation.READ, Permission.ALLOW)
 INVALID = READ._replace(name="")
 GRANT = RoleGrant("reader", "User:ann", ResourceType.ANY, "orders", PatternType.LITERAL)
@@ -24,7 +25,7 @@ def may_read(rules: AccessRules, name: str = "orders") -> bool:
 
 
 async def test_the_authorizer_follows_every_change(tmp_path: Path) -> None:
-    async with running(tmp_path) as broker:
+    async with running(tmp_path, ENFORCED) as broker:
         rules = broker.access.rules
         assert not may_read(rules)
         assert await rules.create([READ]) == [None]
@@ -39,7 +40,7 @@ async def test_the_authorizer_follows_every_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cleanly", [True, False])
 async def test_acknowledged_changes_survive_a_restart(tmp_path: Path, cleanly: bool) -> None:
-    broker = start(tmp_path)
+    broker = start(tmp_path, ENFORCED)
     rules = broker.access.rules
     await rules.create([READ, READ._replace(name="gone")])
     await rules.delete([AclFilter(name="gone")])
@@ -51,7 +52,7 @@ async def test_acknowledged_changes_survive_a_restart(tmp_path: Path, cleanly: b
     await rules.revoke(GRANT)
     await (broker.stop() if cleanly else crash(broker))
 
-    async with running(tmp_path) as again:
+    async with running(tmp_path, ENFORCED) as again:
         rules = again.access.rules
         assert rules.describe(AclFilter()) == [READ]
         assert rules.roles() == {**READY_ROLES, "auditor": AUDITOR}
@@ -63,7 +64,7 @@ async def test_acknowledged_changes_survive_a_restart(tmp_path: Path, cleanly: b
 
 
 async def test_each_rule_of_a_request_is_created_or_refused_by_itself(tmp_path: Path) -> None:
-    async with running(tmp_path, {"headwater.acls.max": "1"}) as broker:
+    async with running(tmp_path, {**ENFORCED, "headwater.acls.max": "1"}) as broker:
         outcomes = await broker.access.rules.create([INVALID, READ, READ, READ._replace(name="users")])
         assert [each and each.code for each in outcomes] == [
             ErrorCode.INVALID_REQUEST,
@@ -77,7 +78,7 @@ async def test_each_rule_of_a_request_is_created_or_refused_by_itself(tmp_path: 
 
 
 async def test_a_rule_is_removed_for_every_filter_that_selects_it(tmp_path: Path) -> None:
-    async with running(tmp_path) as broker:
+    async with running(tmp_path, ENFORCED) as broker:
         rules = broker.access.rules
         await rules.create([READ])
         assert await rules.delete([AclFilter(), AclFilter(*READ), AclFilter(name="users")]) == [[READ], [READ], []]
@@ -85,7 +86,7 @@ async def test_a_rule_is_removed_for_every_filter_that_selects_it(tmp_path: Path
 
 
 async def test_a_refused_change_of_roles_changes_nothing(tmp_path: Path) -> None:
-    async with running(tmp_path) as broker:
+    async with running(tmp_path, ENFORCED) as broker:
         rules = broker.access.rules
         for refused in (
             rules.create_role(READY_ROLES["reader"]),
@@ -103,7 +104,7 @@ async def test_a_refused_change_of_roles_changes_nothing(tmp_path: Path) -> None
 async def test_a_change_that_cannot_be_written_does_not_count(tmp_path: Path) -> None:
     disk = FaultyDisk()
     disk.cursed = "__headwater_catalog"
-    async with running(tmp_path, disk=disk) as broker:
+    async with running(tmp_path, ENFORCED, disk=disk) as broker:
         rules = broker.access.rules
         await rules.create([READ])
         disk.write_error = FULL

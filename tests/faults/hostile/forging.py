@@ -31,7 +31,7 @@ from headwater.protocol.wire.schema import (
     Struct,
 )
 
-REQUESTS: Sequence[type[Request]] = [module.REQUEST for module in APIS]
+REQUESTS: Sequence[type[Request]] = [api.load()[0] for api in APIS]
 BY_KEY: Mapping[int, type[Request]] = {request.api_key: request for request in REQUESTS}
 
 # How many lengths of one message are lies.

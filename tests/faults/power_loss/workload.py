@@ -29,6 +29,7 @@ SETTINGS = {
     "log.cleaner.min.cleanable.ratio": "0",
     "log.cleaner.delete.retention.ms": "0",
     "log.index.interval.bytes": "100",
+    "authorizer.class.name": "acl",
 }
 SEGMENT_BYTES = 700
 # This topic is never deleted, because committed offsets are deleted with their topic.

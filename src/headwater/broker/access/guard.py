@@ -2,13 +2,16 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
-from headwater.broker.audit.audit_log import AuditLog
 from headwater.broker.audit.event import EventType, Result
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.security.acl import CLUSTER, OPERATIONS, Operation, Resource, ResourceType, topic
-from headwater.security.authorizer import AclAuthorizer, Decision, Reason
 from headwater.security.principals import Principal
+
+if TYPE_CHECKING:
+    from headwater.broker.audit.audit_log import AuditLog
+    from headwater.security.authorizer import AclAuthorizer, Decision
 
 CODES = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -28,7 +31,7 @@ class Guard:
     __slots__ = ("_audit", "_authorizer", "_readable", "_version", "_writable", "host", "is_open", "principal")
 
     def __init__(
-        self, principal: Principal, host: str, authorizer: AclAuthorizer | None, audit: AuditLog | None
+        self, principal: Principal, host: str, authorizer: "AclAuthorizer | None", audit: "AuditLog | None"
     ) -> None:
         """`host` is the client's address in its canonical form."""
         self._audit = audit
@@ -119,7 +122,7 @@ class Guard:
         self._readable.clear()
         self._writable.clear()
 
-    def _report(self, operation: Operation, resource: Resource, decision: Decision) -> None:
+    def _report(self, operation: Operation, resource: Resource, decision: "Decision") -> None:
         if self._audit is None:
             return
         is_allowed, rule = decision
@@ -129,7 +132,7 @@ class Guard:
             self.host,
             str(resource),
             Result.SUCCESS if is_allowed else Result.DENIED,
-            {"operation": operation.name.lower(), "reason": rule.value if isinstance(rule, Reason) else str(rule)},
+            {"operation": operation.name.lower(), "reason": str(rule)},
         )
 
     def changed(

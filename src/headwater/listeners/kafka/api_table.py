@@ -1,142 +1,106 @@
 """The table of APIs that are served. A new API needs a message, a handler and a line in `APIS`."""
 
 from collections.abc import Callable
-from types import ModuleType
-from typing import NamedTuple, TypeAlias, cast
+from importlib import import_module
+from typing import NamedTuple, TypeAlias
 
-from headwater.errors import ErrorCode
-from headwater.listeners.kafka.apis.cluster import api_versions, describe_cluster, find_coordinator
-from headwater.listeners.kafka.apis.configs import (
-    alter_configs,
-    describe_configs,
-    incremental_alter_configs,
-    list_config_resources,
-)
-from headwater.listeners.kafka.apis.groups import (
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    delete_groups,
-    describe_groups,
-    heartbeat,
-    join_group,
-    leave_group,
-    list_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    sync_group,
-)
-from headwater.listeners.kafka.apis.observability import describe_metrics
-from headwater.listeners.kafka.apis.records import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
-from headwater.listeners.kafka.apis.security import (
-    alter_roles,
-    create_acls,
-    delete_acls,
-    describe_acls,
-    describe_roles,
-)
-from headwater.listeners.kafka.apis.topics import (
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_log_dirs,
-    describe_topic_partitions,
-    metadata,
-)
-from headwater.listeners.kafka.apis.transactions import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    describe_producers,
-    describe_transactions,
-    end_txn,
-    init_producer_id,
-    list_transactions,
-    publish_batch,
-    txn_offset_commit,
-    write_txn_markers,
-)
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.outcome import Outcome
 from headwater.protocol.wire.codec import Request
 
-APIS: tuple[ModuleType, ...] = (
-    produce,
-    fetch,
-    list_offsets,
-    metadata,
-    offset_commit,
-    offset_fetch,
-    find_coordinator,
-    join_group,
-    heartbeat,
-    leave_group,
-    sync_group,
-    describe_groups,
-    list_groups,
-    api_versions,
-    create_topics,
-    delete_topics,
-    delete_records,
-    init_producer_id,
-    offset_for_leader_epoch,
-    add_partitions_to_txn,
-    add_offsets_to_txn,
-    end_txn,
-    write_txn_markers,
-    txn_offset_commit,
-    describe_acls,
-    create_acls,
-    delete_acls,
-    describe_configs,
-    alter_configs,
-    describe_log_dirs,
-    create_partitions,
-    delete_groups,
-    incremental_alter_configs,
-    offset_delete,
-    describe_cluster,
-    describe_producers,
-    describe_transactions,
-    list_transactions,
-    consumer_group_heartbeat,
-    consumer_group_describe,
-    list_config_resources,
-    describe_topic_partitions,
-    publish_batch,
-    describe_metrics,
-    describe_roles,
-    alter_roles,
-)
-
 Handler: TypeAlias = Callable[[Request, Context], Outcome]
+
+_HANDLERS = "headwater.listeners.kafka.apis"
+SECURITY = "security"
 
 
 class Api(NamedTuple):
+    """An API, as its message declares it. The table repeats this, so that it can be advertised before it is loaded."""
+
+    key: int
+    # As in Kafka.
     name: str
-    request: type[Request]
-    handle: Handler
     first_version: int
     last_version: int
     flexible_from: int
+    # The module of the handler: its area and its name.
+    handler: str
+
+    @property
+    def area(self) -> str:
+        return self.handler.partition(".")[0]
+
+    def load(self) -> tuple[type[Request], Handler]:
+        """The request, and the function that handles it."""
+        module = import_module(f"{_HANDLERS}.{self.handler}")
+        return module.REQUEST, module.handle
 
 
-def _api(module: ModuleType) -> Api:
-    request = cast("type[Request]", module.REQUEST)
-    flexible_from = request.flexible_from if request.flexible_from is not None else request.versions.stop
-    name = request.__name__.removesuffix("Request")
-    return Api(name, request, module.handle, request.versions.start, request.versions.stop - 1, flexible_from)
+# Where no version is flexible, the last number is the one after the last version.
+APIS = (
+    Api(0, "Produce", 3, 13, 9, "records.produce"),
+    Api(1, "Fetch", 4, 18, 12, "records.fetch"),
+    Api(2, "ListOffsets", 1, 11, 6, "records.list_offsets"),
+    Api(3, "Metadata", 0, 13, 9, "topics.metadata"),
+    Api(8, "OffsetCommit", 2, 10, 8, "groups.offset_commit"),
+    Api(9, "OffsetFetch", 1, 10, 6, "groups.offset_fetch"),
+    Api(10, "FindCoordinator", 0, 6, 3, "cluster.find_coordinator"),
+    Api(11, "JoinGroup", 0, 9, 6, "groups.join_group"),
+    Api(12, "Heartbeat", 0, 4, 4, "groups.heartbeat"),
+    Api(13, "LeaveGroup", 0, 5, 4, "groups.leave_group"),
+    Api(14, "SyncGroup", 0, 5, 4, "groups.sync_group"),
+    Api(15, "DescribeGroups", 0, 6, 5, "groups.describe_groups"),
+    Api(16, "ListGroups", 0, 5, 3, "groups.list_groups"),
+    Api(18, "ApiVersions", 0, 4, 3, "cluster.api_versions"),
+    Api(19, "CreateTopics", 2, 7, 5, "topics.create_topics"),
+    Api(20, "DeleteTopics", 1, 6, 4, "topics.delete_topics"),
+    Api(21, "DeleteRecords", 0, 2, 2, "records.delete_records"),
+    Api(22, "InitProducerId", 0, 5, 2, "transactions.init_producer_id"),
+    Api(23, "OffsetForLeaderEpoch", 2, 4, 4, "records.offset_for_leader_epoch"),
+    Api(24, "AddPartitionsToTxn", 0, 5, 3, "transactions.add_partitions_to_txn"),
+    Api(25, "AddOffsetsToTxn", 0, 4, 3, "transactions.add_offsets_to_txn"),
+    Api(26, "EndTxn", 0, 5, 3, "transactions.end_txn"),
+    Api(27, "WriteTxnMarkers", 1, 2, 1, "transactions.write_txn_markers"),
+    Api(28, "TxnOffsetCommit", 0, 5, 3, "transactions.txn_offset_commit"),
+    Api(29, "DescribeAcls", 1, 3, 2, "security.describe_acls"),
+    Api(30, "CreateAcls", 1, 3, 2, "security.create_acls"),
+    Api(31, "DeleteAcls", 1, 3, 2, "security.delete_acls"),
+    Api(32, "DescribeConfigs", 1, 4, 4, "configs.describe_configs"),
+    Api(33, "AlterConfigs", 0, 2, 2, "configs.alter_configs"),
+    Api(35, "DescribeLogDirs", 1, 4, 2, "topics.describe_log_dirs"),
+    Api(37, "CreatePartitions", 0, 3, 2, "topics.create_partitions"),
+    Api(42, "DeleteGroups", 0, 2, 2, "groups.delete_groups"),
+    Api(44, "IncrementalAlterConfigs", 0, 1, 1, "configs.incremental_alter_configs"),
+    Api(47, "OffsetDelete", 0, 0, 1, "groups.offset_delete"),
+    Api(60, "DescribeCluster", 0, 2, 0, "cluster.describe_cluster"),
+    Api(61, "DescribeProducers", 0, 0, 0, "transactions.describe_producers"),
+    Api(65, "DescribeTransactions", 0, 0, 0, "transactions.describe_transactions"),
+    Api(66, "ListTransactions", 0, 2, 0, "transactions.list_transactions"),
+    Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, "groups.consumer_group_heartbeat"),
+    Api(69, "ConsumerGroupDescribe", 0, 1, 0, "groups.consumer_group_describe"),
+    Api(74, "ListConfigResources", 0, 1, 0, "configs.list_config_resources"),
+    Api(75, "DescribeTopicPartitions", 0, 0, 0, "topics.describe_topic_partitions"),
+    Api(10000, "PublishBatch", 0, 0, 0, "transactions.publish_batch"),
+    Api(10001, "DescribeMetrics", 0, 0, 0, "observability.describe_metrics"),
+    Api(10002, "DescribeRoles", 0, 0, 0, "security.describe_roles"),
+    Api(10003, "AlterRoles", 0, 0, 0, "security.alter_roles"),
+)
+
+BY_KEY = {api.key: api for api in APIS}
+FLEXIBLE_FROM = {api.key: api.flexible_from for api in APIS}
+API_VERSIONS_KEY = 18
+_PRODUCE_KEY = 0
 
 
-BY_KEY: dict[int, Api] = {module.REQUEST.api_key: _api(module) for module in APIS}
-FLEXIBLE_FROM: dict[int, int] = {key: api.flexible_from for key, api in BY_KEY.items()}
-API_VERSIONS_KEY = api_versions.REQUEST.api_key
-# As Kafka does (KAFKA-18659): older librdkafkas compress only for a broker that advertises Produce from version 0 on.
-_FIRST_ADVERTISED: dict[int, int] = {produce.REQUEST.api_key: 0}
+def load_apis(*, with_security: bool) -> None:
+    """Load the handlers before the first client comes. The APIs of security are loaded by their first request where
+    nothing is enforced: they would take half a megabyte of an idle broker."""
+    for api in APIS:
+        if with_security or api.area != SECURITY:
+            api.load()
 
 
 def advertised_apis() -> list[tuple[int, int, int]]:
     """Key, first and last version of every API that is served."""
-    return sorted((key, _FIRST_ADVERTISED.get(key, api.first_version), api.last_version) for key, api in BY_KEY.items())
-
-
-assert ErrorCode.NONE == 0, "encoded responses rely on it: an error code that is not set means success"
+    # As Kafka does (KAFKA-18659): older librdkafkas compress only for a broker that advertises Produce from version 0.
+    return [(api.key, 0 if api.key == _PRODUCE_KEY else api.first_version, api.last_version) for api in APIS]

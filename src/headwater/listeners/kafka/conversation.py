@@ -12,7 +12,7 @@ from headwater.broker.measurements import NOT_TIMED, TIMED_EVERY, RequestMeasure
 from headwater.broker.pending import Pending
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
-from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM, Handler
+from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM, Handler, load_apis
 from headwater.listeners.kafka.apis.cluster import api_versions
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
@@ -44,6 +44,7 @@ class KafkaServices:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        load_apis(with_security=broker.access.is_enforced)
         # By API key and version, each added when the first client uses it.
         self.served: dict[tuple[int, int], ServedVersion] = {}
         self.fetch_sessions = FetchSessions(broker.config.max_incremental_fetch_session_cache_slots, broker.clock)
@@ -60,12 +61,12 @@ class KafkaServices:
             raise ProtocolError(f"{api_name(key)} is not served here")
         if not api.first_version <= version <= api.last_version:
             raise ProtocolError(
-                f"{api.request.__name__} version {version} is not served, only "
-                f"{api.first_version} to {api.last_version}"
+                f"{api.name} version {version} is not served, only {api.first_version} to {api.last_version}"
             )
+        request, handle = api.load()
         served = self.served[key, version] = ServedVersion(
-            reader_of(api.request, version),
-            api.handle,
+            reader_of(request, version),
+            handle,
             version,
             version >= api.flexible_from and key != API_VERSIONS_KEY,
             self.broker.measurements.request(api.name),

@@ -7,6 +7,7 @@ import re
 from functools import cache
 
 from headwater.errors import ErrorCode
+from headwater.listeners.kafka.api_table import advertised_apis
 from headwater.listeners.kafka.context import Context
 from headwater.protocol.messages.cluster.api_versions import (
     ApiVersion,
@@ -60,7 +61,4 @@ def unsupported() -> ApiVersionsResponse:
 
 @cache
 def _served() -> list[ApiVersion]:
-    # Late import: the table of APIs imports this module as one of its entries.
-    from headwater.listeners.kafka.api_table import advertised_apis  # noqa: PLC0415
-
     return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, first, last in advertised_apis()]

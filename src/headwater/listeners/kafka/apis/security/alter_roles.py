@@ -22,7 +22,7 @@ REQUEST = AlterRolesRequest
 async def handle(request: AlterRolesRequest, context: Context) -> AlterRolesResponse:
     try:
         context.guard.check(Operation.ALTER, CLUSTER)
-        rules = context.broker.access.enforced_rules
+        rules = context.broker.access.rules
     except HeadwaterError as error:
         return _refused(request, error)
 

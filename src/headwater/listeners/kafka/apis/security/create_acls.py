@@ -19,7 +19,7 @@ async def handle(request: CreateAclsRequest, context: Context) -> CreateAclsResp
     asked = [_acl(creation) for creation in request.creations]
     try:
         context.guard.check(Operation.ALTER, CLUSTER)
-        rules = context.broker.access.enforced_rules
+        rules = context.broker.access.rules
         decided = iter(await rules.create([each for each in asked if isinstance(each, Acl)]))
     except HeadwaterError as error:
         return CreateAclsResponse(results=[_result(error)] * len(asked))

@@ -21,7 +21,7 @@ async def handle(request: DeleteAclsRequest, context: Context) -> DeleteAclsResp
     asked = [_filter(each) for each in request.filters]
     try:
         context.guard.check(Operation.ALTER, CLUSTER)
-        rules = context.broker.access.enforced_rules
+        rules = context.broker.access.rules
         decided = iter(await rules.delete([each for each in asked if isinstance(each, AclFilter)]))
     except HeadwaterError as error:
         return DeleteAclsResponse(filter_results=[_result(error)] * len(asked))

@@ -17,7 +17,7 @@ REQUEST = DescribeAclsRequest
 def handle(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
     try:
         context.guard.check(Operation.DESCRIBE, CLUSTER)
-        found = context.broker.access.enforced_rules.describe(
+        found = context.broker.access.rules.describe(
             AclFilter(
                 by_number(ResourceType, request.resource_type_filter),
                 request.resource_name_filter,

@@ -18,7 +18,7 @@ REQUEST = DescribeRolesRequest
 def handle(_: DescribeRolesRequest, context: Context) -> DescribeRolesResponse:
     try:
         context.guard.check(Operation.DESCRIBE, CLUSTER)
-        rules = context.broker.access.enforced_rules
+        rules = context.broker.access.rules
     except HeadwaterError as error:
         return DescribeRolesResponse(error_code=error.code, error_message=str(error), roles=[], grants=[])
     return DescribeRolesResponse(

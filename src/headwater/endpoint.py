@@ -9,6 +9,7 @@ _ENDPOINT = re.compile(
     r"(?:(?P<protocol>[A-Za-z0-9_]+)://)?(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s\[\]:/,@]*)):(?P<port>[0-9]{1,5})"
 )
 _HOST_LENGTH_MAX = 255
+_LOOPBACK = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
 
 
 class Endpoint(NamedTuple):
@@ -30,6 +31,11 @@ class Endpoint(NamedTuple):
     def wildcard(self) -> bool:
         """Whether a server can bind to it but a client cannot connect to it."""
         return self.host in {"", "0.0.0.0", "::"}  # noqa: S104
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only clients on this machine can connect to it."""
+        return _LOOPBACK.fullmatch(self.host) is not None
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -56,6 +56,16 @@ def test_a_chosen_file_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert rows["node.id"] == "9"
 
 
+def test_a_secret_is_hidden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("HEADWATER_PLAIN_SASL_JAAS_CONFIG", 'PlainLoginModule required user_ann="planted";')
+
+    assert run(["config", "--format", "json"]) == 0
+
+    out = capsys.readouterr().out
+    assert "planted" not in out
+    assert {row["setting"]: row["value"] for row in json.loads(out)}["plain.sasl.jaas.config"] == "[hidden]"
+
+
 def test_a_wrong_setting_is_one_line_and_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ from headwater.config.listeners import SecurityProtocol
 from headwater.errors import ConfigError
 
 BOTH_PLAIN = "PLAINTEXT:PLAINTEXT,A:PLAINTEXT"
+INSECURE = {"headwater.insecure.listeners.allow": "true"}
 
 
 @pytest.mark.parametrize("text", ["", "9092", "host", "host:", "host:70000", "::1:9092", "a b:1", "x" * 300 + ":1"])
@@ -22,7 +23,9 @@ def test_an_address_without_a_name_is_a_plaintext_listener_without_an_advertised
 
 
 def test_an_advertised_address_is_kept_beside_the_bound_one() -> None:
-    config = BrokerConfig.from_values({"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:9092"})
+    config = BrokerConfig.from_values(
+        {"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:9092", **INSECURE}
+    )
     (listener,) = config.listener_addresses
     assert listener.bound == ("0.0.0.0", 9092)
     assert listener.advertised == ("broker.example", 9092)
@@ -34,6 +37,7 @@ def test_several_listeners_have_names_protocols_and_addresses_of_their_own() -> 
             "listeners": "internal://127.0.0.1:9092, EXTERNAL://0.0.0.0:9093",
             "advertised.listeners": "EXTERNAL://broker.example:443",
             "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:plaintext",
+            **INSECURE,
         }
     )
     assert config.listener_addresses == [
@@ -45,10 +49,9 @@ def test_several_listeners_have_names_protocols_and_addresses_of_their_own() -> 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"listeners": "SSL://127.0.0.1:9093"}, "listeners: SSL asks for SSL; only PLAINTEXT is there yet"),
         (
             {"listeners": "A://127.0.0.1:1", "listener.security.protocol.map": "A:SASL_SSL"},
-            "listeners: A asks for SASL_SSL; only PLAINTEXT",
+            "listeners: A asks for SASL_SSL; only PLAINTEXT and SSL",
         ),
         ({"listeners": "A://127.0.0.1:1"}, "A has no protocol in listener.security.protocol.map"),
         ({"listeners": "127.0.0.1:1,127.0.0.1:2"}, "listener PLAINTEXT is named twice"),
@@ -63,6 +66,12 @@ def test_several_listeners_have_names_protocols_and_addresses_of_their_own() -> 
             {"listeners": "PLAINTEXT://127.0.0.1:1,A://127.0.0.2:1", "listener.security.protocol.map": BOTH_PLAIN},
             "PLAINTEXT and A have the same port 1",
         ),
+        ({"inter.broker.listener.name": "A"}, "inter.broker.listener.name: there is no listener A"),
+        ({"security.inter.broker.protocol": "SSL"}, "security.inter.broker.protocol: there is no listener SSL"),
+        (
+            {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+            "only one of them can be set",
+        ),
     ],
 )
 def test_listeners_that_cannot_be_served_are_refused_by_name(settings: dict[str, str], problem: str) -> None:
@@ -75,3 +84,38 @@ def test_an_ipv4_and_an_ipv6_address_may_share_a_port() -> None:
         {"listeners": "PLAINTEXT://127.0.0.1:9092,A://[::1]:9092", "listener.security.protocol.map": BOTH_PLAIN}
     )
     assert [listener.bound.port for listener in config.listener_addresses] == [9092, 9092]
+
+
+PUBLIC = {"advertised.listeners": "broker.example:1"}
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "[::]", "192.0.2.1", "", "broker.example", "127.evil.example", "128.0.0.1"]
+)
+def test_a_listener_that_lets_anyone_in_from_other_machines_is_refused(host: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"PLAINTEXT listens on .*, which other machines .* \(SASL_SSL, or SSL with"
+    ) as no:
+        BrokerConfig.from_values({"listeners": f"{host}:1", **PUBLIC})
+    assert "headwater.insecure.listeners.allow=true" in str(no.value)
+
+    BrokerConfig.from_values({"listeners": f"{host}:1", **PUBLIC, **INSECURE})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "[::1]", "localhost"])
+def test_a_listener_of_this_machine_alone_needs_no_authentication(host: str) -> None:
+    BrokerConfig.from_values({"listeners": f"{host}:1", **PUBLIC})
+
+
+def test_tls_authenticates_clients_only_if_they_have_to_show_a_certificate() -> None:
+    public = {"listeners": "SSL://0.0.0.0:1", "advertised.listeners": "SSL://broker.example:1"}
+    for client_auth in ("none", "requested"):
+        with pytest.raises(ConfigError, match=r"need not authenticate \(SSL\)"):
+            BrokerConfig.from_values({**public, "ssl.client.auth": client_auth})
+    BrokerConfig.from_values({**public, "ssl.client.auth": "required"})
+    BrokerConfig.from_values({**public, "listener.name.ssl.ssl.client.auth": "required"})
+
+
+def test_the_listener_of_other_brokers_is_named_or_picked_by_its_protocol() -> None:
+    BrokerConfig.from_values({"inter.broker.listener.name": "PLAINTEXT"})
+    BrokerConfig.from_values({"security.inter.broker.protocol": "PLAINTEXT"})

@@ -12,6 +12,7 @@ from headwater.config import group, topic
 from headwater.config.broker import BrokerConfig
 from headwater.config.declaration import ConfigEntry, Setting, SettingType, find_setting
 from headwater.config.group import GroupConfig
+from headwater.config.listener_overrides import find_overridable
 from headwater.config.topic import TopicConfig
 from headwater.coordination.catalog.topic_names import check_topic_name, is_internal
 from headwater.errors import ErrorCode, Refusal
@@ -77,7 +78,8 @@ class ConfigResources:
                 state.check_group_id(name)
                 return state.group_overrides.get(GroupId(name), {})
             case _:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"resource type {resource_type} has no settings here")
+                known = next((each.name for each in ResourceType if each == resource_type), resource_type)
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {known} have no settings here")
 
     def describe(self, resource_type: int, name: str) -> Sequence[ConfigEntry]:
         """The settings in effect for a resource; of the defaults of all brokers, those that are set."""
@@ -160,7 +162,7 @@ def _declaration(resource_type: int, name: str) -> Setting:
         case ResourceType.GROUP:
             return find_setting(GroupConfig, name, "group")
         case _:
-            return find_setting(BrokerConfig, name, "broker")
+            return find_overridable(BrokerConfig, name, "broker")
 
 
 def _given(name: str, value: str | None) -> str:

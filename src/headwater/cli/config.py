@@ -7,6 +7,9 @@ import click
 
 from headwater.cli.output import format_option, show
 
+# In place of passwords and keys.
+HIDDEN = "[hidden]"
+
 
 @click.command()
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="The file to read.")
@@ -28,7 +31,11 @@ def config(file: Path | None, reference: bool, format: str) -> None:
 
     effective = load({}, os.environ, find_file(file, os.environ))
     rows = [
-        {"setting": entry.name, "value": entry.value, "source": effective.sources[entry.name]}
+        {
+            "setting": entry.name,
+            "value": HIDDEN if entry.sensitive and not entry.default else entry.value,
+            "source": effective.sources[entry.name],
+        }
         for entry in describe(effective.config)
     ]
     show(rows, format)

@@ -30,6 +30,7 @@ COMMANDS = {
     "metrics": "Print what a running broker measures of itself.",
     "audit": "Find out who did what.",
     "log": "Look into the files of a data directory.",
+    "tls": "Make certificates for trying things out, and show certificates.",
     "config": "Print the effective settings of a broker and their sources.",
     "completion": "Print the completion script of a shell.",
 }

@@ -28,15 +28,26 @@ logger = logging.getLogger(__name__)
     metavar="HOST:PORT",
     help="Where Kafka clients connect; port 0 takes a free one.  [default: 127.0.0.1:9092]",
 )
+@click.option("--tls-cert", metavar="FILE", help="Speak TLS there, with this certificate (PEM).")
+@click.option("--tls-key", metavar="FILE", help="Its private key, unless it is in the same file.")
+@click.option("--tls-ca", metavar="FILE", help="Let only clients in that show a certificate of these authorities.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other setting; may be repeated.")
-def serve(file: Path | None, data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]) -> None:
+def serve(
+    file: Path | None,
+    data_dir: str | None,
+    kafka: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_ca: str | None,
+    assignments: tuple[str, ...],
+) -> None:
     """Run a broker in the foreground.
 
     Prints one line `ready kafka=HOST:PORT data=DIR` when it accepts requests, with `kafka.NAME=HOST:PORT` for each
     further listener. SIGTERM or Ctrl-C stops it cleanly, SIGHUP reloads the settings that may change while it runs.
     `headwater config --reference` explains all settings.
     """
-    flags = _flags(data_dir, kafka, assignments)
+    flags = {**_flags(data_dir, kafka, assignments), **_tls_flags(kafka, tls_cert, tls_key, tls_ca)}
     # Neither the start nor requests make reference cycles: looking for them often would take a tenth of the start.
     gc.set_threshold(50_000, 20, 100)
     with _late_ssl():
@@ -73,6 +84,22 @@ def _flags(data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]
         flags["log.dir"] = data_dir
     if kafka is not None:
         flags["listeners"] = kafka
+    return flags
+
+
+def _tls_flags(kafka: str | None, certificate: str | None, key: str | None, authorities: str | None) -> dict[str, str]:
+    if certificate is None:
+        if key is not None or authorities is not None:
+            raise click.UsageError("--tls-key and --tls-ca need --tls-cert")
+        return {}
+    address = kafka or "127.0.0.1:9092"
+    if "://" in address or "," in address:
+        raise click.UsageError("--tls-cert needs one address without a protocol: --kafka HOST:PORT")
+    flags = {"listeners": f"SSL://{address}", "ssl.keystore.location": certificate}
+    if key is not None:
+        flags["headwater.tls.key.location"] = key
+    if authorities is not None:
+        flags |= {"ssl.truststore.location": authorities, "ssl.client.auth": "required"}
     return flags
 
 

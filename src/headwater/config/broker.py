@@ -17,13 +17,16 @@ from headwater.config.declaration import (
     ConfigEntry,
     ConfigSource,
     ConfigSynonym,
-    find_setting,
     setting,
     settings_of,
 )
 from headwater.config.group_defaults import GroupDefaults
+from headwater.config.listener_overrides import ListenerOverride, find_overridable, split_name, values_of
+from headwater.config.listeners import ListenerAddress, SecurityProtocol
 from headwater.config.network_settings import NetworkSettings
+from headwater.config.sasl_settings import SaslSettings
 from headwater.config.storage_settings import StorageSettings
+from headwater.config.tls_settings import CLIENT_AUTH_NONE, CLIENT_AUTH_REQUIRED, TlsSettings
 from headwater.config.topic_defaults import TopicDefaults
 from headwater.config.transaction_defaults import TransactionDefaults
 from headwater.errors import ConfigError
@@ -43,6 +46,8 @@ _SYNONYMS = {
 @broker_settings_class
 class BrokerConfig(
     NetworkSettings,
+    TlsSettings,
+    SaslSettings,
     StorageSettings,
     TopicDefaults,
     GroupDefaults,
@@ -138,18 +143,45 @@ class BrokerConfig(
     def changed(self, values: Mapping[str, str], source: ConfigSource = ConfigSource.DYNAMIC_BROKER) -> Self:
         """These settings with `values` over them."""
         changes: dict[str, Any] = {}
-        hidden = dict(self.hidden)
+        hidden, origins = dict(self.hidden), dict(self.origins)
+        overrides = {each.name: each for each in self.listener_overrides}
         for name, text in values.items():
-            declared = find_setting(BrokerConfig, name, "broker")
-            if source is not ConfigSource.STATIC_BROKER:
-                if not declared.dynamic:
-                    raise declared.refusal("can only be set when the broker starts")
-                hidden[name] = self.explicit_values(declared)
-            changes[declared.attribute] = declared.parse(text)
-        origins = {**self.origins, **dict.fromkeys(values, source)}
-        config = dataclasses.replace(self, origins=origins, hidden=hidden, **changes)
+            declared = find_overridable(BrokerConfig, name, "broker")
+            if source is not ConfigSource.STATIC_BROKER and not declared.dynamic:
+                raise declared.refusal("can only be set when the broker starts")
+            value = declared.parse(text)
+            override = split_name(BrokerConfig, name)
+            if override is None:
+                changes[declared.attribute] = value
+                if source is not ConfigSource.STATIC_BROKER:
+                    hidden[name] = self.explicit_values(declared)
+            else:
+                listener, overridden = override
+                overrides[declared.name] = ListenerOverride(listener, overridden.name, value)
+            origins[declared.name] = source
+        config = dataclasses.replace(
+            self, origins=origins, hidden=hidden, listener_overrides=tuple(overrides.values()), **changes
+        )
         config.check()
         return config
+
+    def of_listener(self, name: str) -> Self:
+        """These settings as they are for the listener of that name."""
+        values = values_of(self.listener_overrides, name)
+        return dataclasses.replace(self, **values) if values else self
+
+    def client_auth_of(self, address: ListenerAddress) -> str:
+        """Whether clients of a listener show a certificate. As in Kafka, where they authenticate by SASL they are not
+        asked for one, unless the setting is that of the listener itself."""
+        if address.protocol is not SecurityProtocol.SASL_SSL:
+            return self.of_listener(address.name).ssl_client_auth
+        return str(values_of(self.listener_overrides, address.name).get("ssl_client_auth", CLIENT_AUTH_NONE))
+
+    def authenticates(self, address: ListenerAddress) -> bool:
+        """Whether every client of a listener has to prove who it is."""
+        if address.protocol is SecurityProtocol.SSL:
+            return self.client_auth_of(address) == CLIENT_AUTH_REQUIRED
+        return address.protocol.is_sasl
 
     def reloaded(self, fresh: Self) -> tuple[Self, tuple[str, ...]]:
         """These settings with the dynamic ones taken from `fresh`, and the names of the others that differ in `fresh`:
@@ -157,16 +189,26 @@ class BrokerConfig(
         declared = settings_of(BrokerConfig).items()
         changes: dict[str, Any] = {each.attribute: fresh.value_of(name) for name, each in declared if each.dynamic}
         origins = {name: (fresh if each.dynamic else self).origin_of(name) for name, each in declared}
-        config = dataclasses.replace(self, origins=origins, **changes)
+        overrides, waiting = self._reloaded_overrides(fresh)
+        config = dataclasses.replace(self, origins=origins, listener_overrides=overrides, **changes)
         config.check()
-        return config, tuple(name for name, _ in declared if config.value_of(name) != fresh.value_of(name))
+        waiting += (name for name, _ in declared if config.value_of(name) != fresh.value_of(name))
+        return config, tuple(waiting)
+
+    def _reloaded_overrides(self, fresh: Self) -> tuple[tuple[ListenerOverride, ...], list[str]]:
+        """The overrides of listeners after a reload, and the names of those that take effect at the next start."""
+        declared = settings_of(BrokerConfig)
+        kept = [each for each in self.listener_overrides if not declared[each.setting].dynamic]
+        live = [each for each in fresh.listener_overrides if declared[each.setting].dynamic]
+        waiting = {*kept} ^ {*fresh.listener_overrides} - {*live}
+        return (*kept, *live), sorted({each.name for each in waiting})
 
     @property
     def is_audited(self) -> bool:
         """Whether who did what is recorded."""
         if self.headwater_audit != "auto":
             return self.headwater_audit == "on"
-        return self.has_authorizer or any(each.protocol.authenticates for each in self.listener_addresses)
+        return self.has_authorizer or any(self.authenticates(each) for each in self.listener_addresses)
 
     def check(self) -> None:
         """Refuse values that contradict each other."""
@@ -176,6 +218,23 @@ class BrokerConfig(
                 f"log.cleaner.min.compaction.lag.ms ({self.log_cleaner_min_compaction_lag_ms}) is more than "
                 f"log.cleaner.max.compaction.lag.ms ({self.log_cleaner_max_compaction_lag_ms})"
             )
+        addresses = self.listener_addresses
+        for address in addresses:
+            self._check_exposure(address)
+        listeners = {address.name for address in addresses}
+        for override in self.listener_overrides:
+            if override.listener not in listeners:
+                raise ConfigError(f"{override.name}: there is no listener {override.listener} (listeners)")
+
+    def _check_exposure(self, address: ListenerAddress) -> None:
+        """Refuse a listener that would let anyone in from other machines."""
+        if self.headwater_insecure_listeners_allow or address.bound.loopback or self.authenticates(address):
+            return
+        raise ConfigError(
+            f"listeners: {address.name} listens on {address.bound}, which other machines can reach, and its clients "
+            f"need not authenticate ({address.protocol.value}): have them authenticate (SASL_SSL, or SSL with "
+            "ssl.client.auth=required), or set headwater.insecure.listeners.allow=true"
+        )
 
 
 def describe_defaults(values: Mapping[str, str]) -> list[ConfigEntry]:
@@ -194,7 +253,11 @@ def describe_defaults(values: Mapping[str, str]) -> list[ConfigEntry]:
 
 
 def describe(broker: BrokerConfig) -> list[ConfigEntry]:
-    """The broker's settings as DescribeConfigs shows them."""
+    """The broker's settings as DescribeConfigs shows them, then those that single listeners override."""
+    return [*_broker_entries(broker), *_override_entries(broker)]
+
+
+def _broker_entries(broker: BrokerConfig) -> list[ConfigEntry]:
     return [
         declared.entry(
             declared.disclosed(broker.value_of(name)),
@@ -204,3 +267,14 @@ def describe(broker: BrokerConfig) -> list[ConfigEntry]:
         )
         for name, declared in settings_of(BrokerConfig).items()
     ]
+
+
+def _override_entries(broker: BrokerConfig) -> list[ConfigEntry]:
+    entries: list[ConfigEntry] = []
+    for override in sorted(broker.listener_overrides, key=lambda override: override.name):
+        declared = find_overridable(BrokerConfig, override.name, "broker")
+        value = declared.disclosed(override.value)
+        origin = broker.origins.get(override.name, ConfigSource.STATIC_BROKER)
+        synonyms = (ConfigSynonym(override.name, value, origin), *broker.lookups((override.setting,)))
+        entries.append(declared.entry(value, origin, synonyms, read_only=not declared.dynamic))
+    return entries

@@ -19,6 +19,7 @@ from headwater.config.declaration import (
     in_milliseconds,
     settings_of,
 )
+from headwater.config.listener_overrides import ListenerOverride
 
 NO_EFFECT = "Accepted for compatibility; it has no effect yet."
 
@@ -40,6 +41,7 @@ class BrokerSettings(Settings):
     origins: Mapping[str, ConfigSource] = dataclasses.field(
         default_factory=dict[str, ConfigSource], compare=False, repr=False
     )
+    listener_overrides: tuple[ListenerOverride, ...] = dataclasses.field(default=(), repr=False)
 
     # Explicit values that others, set at run time, hide: strongest first.
     hidden: Mapping[str, tuple[ConfigSynonym, ...]] = dataclasses.field(

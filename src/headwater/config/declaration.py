@@ -88,6 +88,10 @@ class Setting(NamedTuple):
     pattern: str | None = None
     dynamic: bool = False
     sensitive: bool = False
+    # Whether `listener.name.<name>.` before its name sets it for one listener.
+    per_listener: bool = False
+    # Whether it is text of several lines, as PEM is.
+    multiline: bool = False
     # The broker settings that a topic setting falls back to, strongest first.
     synonyms: tuple[str, ...] = ()
     # Raises ConfigError for text that does not follow the grammar of this setting.
@@ -119,21 +123,21 @@ class Setting(NamedTuple):
         text = text.strip()
         if len(text) > VALUE_LENGTH_MAX:
             raise self.refusal(f"{len(text)} characters, the limit is {VALUE_LENGTH_MAX}")
-        if text and not text.isprintable():
-            raise self.refusal(f"{text[:40]!r} holds a character that cannot be printed")
+        if text and not (_in_one_line(text) if self.multiline else text).isprintable():
+            raise self.refusal(f"{self._shown(text)} holds a character that cannot be printed")
         match self.type:
             case SettingType.BOOLEAN:
                 value = {"true": True, "false": False}.get(text.lower())
                 if value is None:
-                    raise self.refusal(f"{_shown(text)} is neither true nor false")
+                    raise self.refusal(f"{self._shown(text)} is neither true nor false")
                 return value
             case SettingType.INT | SettingType.LONG:
                 if not re.fullmatch(_INTEGER, text):
-                    raise self.refusal(f"{_shown(text)} is not a whole number")
+                    raise self.refusal(f"{self._shown(text)} is not a whole number")
                 return self._bounded(int(text), text)
             case SettingType.DOUBLE:
                 if not re.fullmatch(_DECIMAL, text):
-                    raise self.refusal(f"{_shown(text)} is not a number")
+                    raise self.refusal(f"{self._shown(text)} is not a number")
                 return self._bounded(float(text), text)
             case SettingType.STRING:
                 return self._recognised(text)
@@ -195,11 +199,14 @@ class Setting(NamedTuple):
             raise self.refusal(f"{text} does not fit in 64 bits")
         return value
 
+    def _shown(self, text: str) -> str:
+        return "the value" if self.sensitive else _shown(text)
+
     def _recognised(self, text: str) -> str:
         if self.allowed and text not in self.allowed:
-            raise self.refusal(f"{_shown(text)} is not {self.range}{_hint(text, self.allowed)}")
+            raise self.refusal(f"{self._shown(text)} is not {self.range}{_hint(text, self.allowed)}")
         if self.pattern is not None and not re.fullmatch(self.pattern, text):
-            raise self.refusal(f"{_shown(text)} is not of the expected form")
+            raise self.refusal(f"{self._shown(text)} is not of the expected form")
         if self.check is not None:
             try:
                 self.check(text)
@@ -304,6 +311,10 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 
+def _in_one_line(text: str) -> str:
+    return text.replace("\r\n", " ").replace("\n", " ")
+
+
 def _shown(text: str) -> str:
     """Text from outside, quoted and short enough for one line of a log."""
     return repr(text) if len(text) <= 80 else f"{text[:77]!r}..."
@@ -327,6 +338,8 @@ def setting(
     pattern: str | None = None,
     dynamic: bool = False,
     sensitive: bool = False,
+    per_listener: bool = False,
+    multiline: bool = False,
     check: Callable[[str], object] | None = None,
 ) -> Declared:
     """Declare a field of a settings class. The return type is the default's, so that type checkers know the attribute's
@@ -343,10 +356,12 @@ def setting(
         pattern,
         dynamic,
         sensitive,
+        per_listener,
+        multiline,
         check=check,
     )
     return declare(declared)
 
 
 def declare(setting: Setting) -> Any:
-    return dataclasses.field(default=setting.default, metadata={"setting": setting})
+    return dataclasses.field(default=setting.default, metadata={"setting": setting}, repr=not setting.sensitive)

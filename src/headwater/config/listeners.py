@@ -22,12 +22,15 @@ class SecurityProtocol(Enum):
     SASL_SSL = "SASL_SSL"
 
     @property
-    def authenticates(self) -> bool:
-        """Whether every client has to tell who it is."""
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+    def is_encrypted(self) -> bool:
+        return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
+
+    @property
+    def is_sasl(self) -> bool:
+        return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
 
 
-SERVED = (SecurityProtocol.PLAINTEXT,)
+SERVED = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
 
 
 class ListenerAddress(NamedTuple):
@@ -79,6 +82,16 @@ def listener_addresses(listeners: str, advertised: str | None, protocol_map: str
     return found
 
 
+def check_inter_broker(listeners: Sequence[ListenerAddress], name: str | None, protocol: str | None) -> None:
+    """As in Kafka, either the name or the protocol picks the listener for other brokers, and it must be there."""
+    if name is not None and protocol is not None:
+        raise ConfigError("inter.broker.listener.name and security.inter.broker.protocol: only one of them can be set")
+    wanted = name or protocol
+    if wanted is not None and wanted.upper() not in {each.name for each in listeners}:
+        setting = "inter.broker.listener.name" if name is not None else "security.inter.broker.protocol"
+        raise ConfigError(f"{setting}: there is no listener {wanted} (listeners)")
+
+
 def _listener(
     name: str, bound: Endpoint, advertised: Endpoint | None, protocols: Mapping[str, SecurityProtocol]
 ) -> ListenerAddress:
@@ -86,7 +99,7 @@ def _listener(
     if protocol is None:
         raise ConfigError(f"listeners: {name} has no protocol in listener.security.protocol.map")
     if protocol not in SERVED:
-        raise ConfigError(f"listeners: {name} asks for {protocol.value}; only PLAINTEXT is there yet")
+        raise ConfigError(f"listeners: {name} asks for {protocol.value}; only PLAINTEXT and SSL are there yet")
     if advertised is None and bound.wildcard:
         raise ConfigError(
             f"listeners: clients cannot connect to {bound}; set advertised.listeners to an address that they can reach"

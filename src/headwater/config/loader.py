@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from headwater.config.broker import BrokerConfig
-from headwater.config.declaration import find_setting, nearest, settings_of
+from headwater.config.declaration import nearest, settings_of
+from headwater.config.listener_overrides import find_overridable, name_of_variable
 from headwater.errors import ConfigError
 from headwater.printable import printable
 
@@ -45,11 +46,12 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str], file: Path | 
     sources = dict.fromkeys(settings_of(BrokerConfig), DEFAULT)
     for name, text, source in (*_from_file(file), *_from_environment(environment), *_from_flags(flags)):
         try:
-            find_setting(BrokerConfig, name, "broker").parse(text)
+            declared = find_overridable(BrokerConfig, name, "broker")
+            declared.parse(text)
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
-        values[name] = text
-        sources[name] = source
+        values[declared.name] = text
+        sources[declared.name] = source
     return Effective(BrokerConfig.from_values(values), sources)
 
 
@@ -63,7 +65,7 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str
     for variable, text in environment.items():
         if not variable.startswith(_PREFIX) or variable in _OTHER_VARIABLES:
             continue
-        name = names.get(variable)
+        name = names.get(variable) or name_of_variable(BrokerConfig, variable.removeprefix(_PREFIX))
         if name is None:
             # Without the prefix that all of them share, which would make any two names similar.
             meant = nearest(variable.removeprefix(_PREFIX), [each.removeprefix(_PREFIX) for each in names])

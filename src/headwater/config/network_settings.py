@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 
 from headwater.config.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class
-from headwater.config.declaration import INT, LONG, STRING, setting
-from headwater.config.listeners import ListenerAddress, listener_addresses, parse_addresses, parse_protocols
+from headwater.config.declaration import BOOLEAN, INT, LONG, STRING, setting
+from headwater.config.listeners import (
+    ListenerAddress,
+    SecurityProtocol,
+    check_inter_broker,
+    listener_addresses,
+    parse_addresses,
+    parse_protocols,
+)
 from headwater.errors import ConfigError
 
 
@@ -32,6 +39,26 @@ class NetworkSettings(BrokerSettings):
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
         "Which security protocol each listener speaks, as NAME:PROTOCOL, separated by commas.",
         check=parse_protocols,
+    )
+    inter_broker_listener_name: str | None = setting(
+        STRING,
+        "inter.broker.listener.name",
+        None,
+        "The listener that other brokers connect to: one of listeners. Accepted and checked; a single broker has no "
+        "others.",
+    )
+    security_inter_broker_protocol: str | None = setting(
+        STRING,
+        "security.inter.broker.protocol",
+        None,
+        "The security protocol of that listener, instead of its name. Accepted and checked.",
+        allowed=tuple(protocol.value for protocol in SecurityProtocol),
+    )
+    headwater_insecure_listeners_allow: bool = setting(
+        BOOLEAN,
+        "headwater.insecure.listeners.allow",
+        False,
+        "Whether a listener where clients need not authenticate may have an address that other machines can reach.",
     )
     socket_request_max_bytes: int = setting(
         INT,
@@ -176,7 +203,8 @@ class NetworkSettings(BrokerSettings):
     def check(self) -> None:
         super().check()
         # Raises ConfigError if the listener settings contradict each other.
-        _ = self.listener_addresses
+        addresses = self.listener_addresses
+        check_inter_broker(addresses, self.inter_broker_listener_name, self.security_inter_broker_protocol)
         if self.socket_request_max_bytes > self.queued_max_request_bytes:
             raise ConfigError(
                 f"socket.request.max.bytes ({self.socket_request_max_bytes}) is more than queued.max.request.bytes "

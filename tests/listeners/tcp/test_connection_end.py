@@ -270,7 +270,7 @@ def test_a_broker_listens_on_ipv6_and_returns_its_advertised_address() -> None:
 def test_a_connection_closed_before_its_admission_is_forgotten(timed: Broker) -> None:
     gone = socket.socket()
 
-    on_loop(timed, lambda: timed.node.connections.admit(gone, "127.0.0.1", acceptor_of(timed)._converse))
+    on_loop(timed, lambda: timed.node.connections.admit(gone, ("127.0.0.1", 0), acceptor_of(timed)._converse))
 
     assert gone.fileno() == -1
     assert on_loop(timed, lambda: timed.node.connections.connection_count) == 0

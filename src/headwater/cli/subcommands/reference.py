@@ -37,7 +37,9 @@ dir = "/var/lib/headwater"
 
 Names are Kafka's where Kafka has the setting, and begin with `headwater.` where it has not. A setting marked *live* can
 change while the broker runs: by SIGHUP, which reads file and environment again, or by a client (AlterConfigs). The
-others take effect at the next start.
+others take effect at the next start. One marked *per listener* may also be set for one of the `listeners` alone, with
+`listener.name.` and the listener's name in small letters before it: `listener.name.internal.sasl.enabled.mechanisms`.
+Passwords and keys are never shown: `headwater config` prints `[hidden]`, DescribeConfigs gives no value.
 """
 
 _TOPICS = """
@@ -89,8 +91,7 @@ def reference() -> str:
 
 def _broker_table(settings: Iterable[Setting]) -> str:
     rows = [
-        (f"`{declared.name}`", *_facts(declared), "live" if declared.dynamic else "", declared.documentation)
-        for declared in settings
+        (f"`{declared.name}`", *_facts(declared), _marks(declared), declared.documentation) for declared in settings
     ]
     return _table(("setting", "type", "default", "values", "", "meaning"), rows)
 
@@ -106,6 +107,11 @@ def _inheriting_table(settings: Iterable[Setting]) -> str:
         for declared in settings
     ]
     return _table(("setting", "type", "default", "values", "meaning", "inherited from"), rows)
+
+
+def _marks(declared: Setting) -> str:
+    marks = (("live", declared.dynamic), ("per listener", declared.per_listener), ("secret", declared.sensitive))
+    return ", ".join(mark for mark, is_set in marks if is_set)
 
 
 def _facts(declared: Setting) -> tuple[str, str, str]:

@@ -25,7 +25,6 @@ from headwater.protocol.wire.codec import Request, Response, reader_of
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
 from headwater.protocol.wire.headers import read_request_header
-from headwater.security.principals import ANONYMOUS
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +55,9 @@ class KafkaServices:
         """Add a version of an API. Raises ProtocolError if it is not served."""
         api = BY_KEY.get(key)
         if api is None:
-            raise ProtocolError(f"API key {key} is not served here")
+            from headwater.listeners.kafka.api_names import api_name  # noqa: PLC0415 (only a refusal needs it)
+
+            raise ProtocolError(f"{api_name(key)} is not served here")
         if not api.first_version <= version <= api.last_version:
             raise ProtocolError(
                 f"{api.request.__name__} version {version} is not served, only "
@@ -85,7 +86,7 @@ class KafkaConversation:
         self._services = services
         self._listener = listener
         self._connection = connection
-        self._guard = services.broker.access.guard(ANONYMOUS, connection.peer_host)
+        self._guard = services.broker.access.guard(connection.certificate_principal, connection.peer_host)
         # By the API version that the client speaks.
         self._contexts: dict[int, Context] = {}
 

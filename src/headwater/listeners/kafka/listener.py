@@ -29,4 +29,5 @@ def _listener(name: str, address: ListenerAddress, services: KafkaServices, pool
     def advertise(bound: Endpoint) -> None:
         services.broker.leadership.advertise(address.name, address.advertised or bound)
 
-    return TcpListener(name, address.bound, pool, converse, advertise)
+    handshakes = pool.handshakes(address) if address.protocol.is_encrypted else None
+    return TcpListener(name, address.bound, pool, converse, advertise, handshakes)

@@ -3,10 +3,14 @@
 import asyncio
 import logging
 import socket
+from typing import TYPE_CHECKING
 
 from headwater.endpoint import Endpoint
 from headwater.listeners.tcp.connection import Converse
 from headwater.listeners.tcp.pool import ConnectionPool
+
+if TYPE_CHECKING:
+    from headwater.listeners.tcp.tls.handshakes import Handshakes
 
 logger = logging.getLogger(__name__)
 
@@ -16,10 +20,11 @@ ACCEPTED_PER_TURN_MAX = 64
 
 
 class Acceptor:
-    def __init__(self, pool: ConnectionPool, converse: Converse) -> None:
+    def __init__(self, pool: ConnectionPool, converse: Converse, handshakes: "Handshakes | None" = None) -> None:
         """`converse` begins the conversation with an accepted client."""
         self._pool = pool
         self._converse = converse
+        self._handshakes = handshakes
         self._loop = asyncio.get_running_loop()
         self._listening: socket.socket | None = None
 
@@ -62,7 +67,7 @@ class Acceptor:
                 self._loop.remove_reader(self._listening)
                 self._loop.call_later(RETRY_INTERVAL_S, self._accept_again)
                 return
-            self._pool.admit(accepted, address[0], self._converse)
+            self._pool.admit(accepted, address, self._converse, self._handshakes)
 
     def _accept_again(self) -> None:
         if self._listening is not None:

@@ -19,6 +19,7 @@ from headwater.listeners.tcp.output import Output, Part
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.request_memory import RequestMemory
 from headwater.listeners.tcp.transport import Transport
+from headwater.security.principals import Principal
 
 logger = logging.getLogger(__name__)
 
@@ -159,6 +160,11 @@ class Connection:
     @property
     def sent_bytes(self) -> int:
         return self._output.sent_bytes
+
+    @property
+    def certificate_principal(self) -> Principal:
+        """The client as its certificate names it; ANONYMOUS if it showed none."""
+        return self._transport.principal
 
     @property
     def is_idle(self) -> bool:

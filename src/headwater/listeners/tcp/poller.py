@@ -9,8 +9,6 @@ import select
 from collections.abc import Callable
 from typing import Protocol
 
-from headwater.listeners.tcp.transport import Transport
-
 # The most clients that are served in one turn, so that timers and other tasks of the loop run, too.
 READY_MAX = 256
 
@@ -23,20 +21,50 @@ class Turn(Protocol):
     def end_turn(self) -> None: ...
 
 
+class Watched(Protocol):
+    """A socket, whatever encrypts it."""
+
+    def fileno(self) -> int: ...
+
+    def pending(self) -> int: ...
+
+
 class Poller:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
+        # Clients with bytes that are decrypted already.
+        self._again: set[int] = set()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._epoll, self._ready)
 
-    def watch(self, transport: Transport, on_readable: Callable[[], None]) -> None:
+    def watch(self, transport: Watched, on_readable: Callable[[], None]) -> None:
         descriptor = transport.fileno()
         self._callbacks[descriptor] = on_readable
         self._epoll.register(descriptor, select.EPOLLIN)
+        if transport.pending():
+            self.serve_again(transport)
 
-    def ignore(self, transport: Transport) -> None:
+    def await_writable(self, transport: Watched) -> None:
+        """Call a watched client when its socket is writable instead, until `await_readable`."""
+        self._turn_to(transport, select.EPOLLOUT)
+
+    def await_readable(self, transport: Watched) -> None:
+        self._turn_to(transport, select.EPOLLIN)
+
+    def _turn_to(self, transport: Watched, event: int) -> None:
+        descriptor = transport.fileno()
+        if descriptor in self._callbacks:
+            self._epoll.modify(descriptor, event)
+
+    def serve_again(self, transport: Watched) -> None:
+        """Call a watched client in the next turn, although its socket need not be readable."""
+        if not self._again:
+            self._loop.call_soon(self._serve_again)
+        self._again.add(transport.fileno())
+
+    def ignore(self, transport: Watched) -> None:
         descriptor = transport.fileno()
         if self._callbacks.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
@@ -50,6 +78,17 @@ class Poller:
         try:
             for descriptor, _ in self._epoll.poll(0, READY_MAX):
                 # A client served earlier in this turn may have ended another's connection.
+                on_readable = self._callbacks.get(descriptor)
+                if on_readable is not None:
+                    on_readable()
+        finally:
+            self._turn.end_turn()
+
+    def _serve_again(self) -> None:
+        descriptors, self._again = self._again, set()
+        self._turn.begin_turn()
+        try:
+            for descriptor in descriptors:
                 on_readable = self._callbacks.get(descriptor)
                 if on_readable is not None:
                     on_readable()

@@ -4,15 +4,22 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from headwater import tcp
 from headwater.broker.broker import Broker
 from headwater.config.broker import BrokerConfig
+from headwater.config.listeners import ListenerAddress
 from headwater.listeners.tcp.connection import Connection, Converse
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.request_memory import RequestMemory
-from headwater.listeners.tcp.transport import PlainTransport
+from headwater.listeners.tcp.transport import PlainTransport, Transport
 from headwater.metrics import Sample
+
+if TYPE_CHECKING:
+    from headwater.listeners.tcp.tls.handshakes import Handshakes
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +30,16 @@ class ConnectionPool:
     def __init__(self, broker: Broker) -> None:
         self.config = broker.config
         self.memory = RequestMemory(self.config.queued_max_request_bytes, self._reclaim)
+        self._live_config = broker.live_config
         self._clock = broker.clock
         self._replies = broker.journal.replies
         self._measurements = measurements = broker.measurements
         self._connections: set[Connection] = set()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
+        # Connections, and clients in their TLS handshake.
         self._per_host: Counter[str] = Counter()
+        self._handshakes: list[Handshakes] = []
         # Bytes that were sent by connections that are closed.
         self._sent_bytes_before = 0
         self._sweeping: asyncio.TimerHandle | None = None
@@ -55,10 +65,27 @@ class ConnectionPool:
     def sent_bytes(self) -> int:
         return self._sent_bytes_before + sum(connection.sent_bytes for connection in self._connections)
 
-    def admit(self, accepted: socket.socket, host: str, converse: Converse) -> None:
+    def handshakes(self, address: ListenerAddress) -> "Handshakes":
+        """The TLS of a listener. Raises ConfigError if its certificate cannot be used."""
+        # Late import: OpenSSL takes 4.5 MB.
+        from headwater.listeners.tcp.tls.handshakes import Handshakes  # noqa: PLC0415
+        from headwater.listeners.tcp.tls.live_context import LiveContext  # noqa: PLC0415
+
+        live = LiveContext(self._live_config, address, self._clock)
+        handshakes = Handshakes(address.name, live, self._poller, self._clock)
+        if not self._handshakes:
+            self._declare_tls_metrics()
+        self._handshakes.append(handshakes)
+        return handshakes
+
+    def admit(
+        self, accepted: socket.socket, peer: Any, converse: Converse, handshakes: "Handshakes | None" = None
+    ) -> None:
         """Begin to serve a client, unless there are too many already."""
-        if len(self._connections) >= self.config.max_connections:
-            self._refuse(accepted, host, len(self._connections), "max.connections")
+        host = peer[0]
+        count = len(self._connections) + sum(map(len, self._handshakes))
+        if count >= self.config.max_connections:
+            self._refuse(accepted, host, count, "max.connections")
             return
         if self._per_host[host] >= self.config.max_connections_per_ip:
             self._refuse(accepted, host, self._per_host[host], "max.connections.per.ip")
@@ -67,7 +94,18 @@ class ConnectionPool:
         tcp.prepare(accepted)
         # As in Kafka: the system notices a client's machine that vanished without closing the connection.
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        transport = PlainTransport.adopt(accepted)
+        self._per_host[host] += 1
+        serve = partial(self._serve, host, converse)
+        if handshakes is None:
+            serve(PlainTransport.adopt(accepted))
+        else:
+            handshakes.begin(accepted, peer, serve)
+
+    def _serve(self, host: str, converse: Converse, transport: Transport | None) -> None:
+        """None if the client's TLS handshake failed."""
+        if transport is None:
+            self._left(host)
+            return
         try:
             connection = Connection(
                 transport,
@@ -82,11 +120,11 @@ class ConnectionPool:
             )
         except OSError:  # the client is gone already
             transport.close()
+            self._left(host)
             return
         self._measurements.connections_accepted.value += 1
         self._connections.add(connection)
         self._no_connections.clear()
-        self._per_host[host] += 1
 
     def _refuse(self, accepted: socket.socket, host: str, count: int, setting: str) -> None:
         logger.warning("refusing a connection from %s: there are %d already (%s)", host, count, setting)
@@ -98,7 +136,9 @@ class ConnectionPool:
         self._connections.discard(connection)
         if not self._connections:
             self._no_connections.set()
-        host = connection.peer_host
+        self._left(connection.peer_host)
+
+    def _left(self, host: str) -> None:
         self._per_host[host] -= 1
         if not self._per_host[host]:
             del self._per_host[host]
@@ -112,6 +152,8 @@ class ConnectionPool:
         now_ms = self._clock.monotonic_ms()
         for connection in tuple(self._connections):
             connection.sweep(now_ms)
+        for handshakes in self._handshakes:
+            handshakes.sweep(now_ms)
 
     def _reclaim(self) -> None:
         for connection in self._connections:
@@ -125,6 +167,8 @@ class ConnectionPool:
 
     def drain(self) -> None:
         """Take no more requests; answer those under way."""
+        for handshakes in self._handshakes:
+            handshakes.close()
         for connection in tuple(self._connections):
             connection.drain()
 
@@ -141,3 +185,23 @@ class ConnectionPool:
         for connection in tuple(self._connections):
             connection.close()
         self._poller.close()
+
+    def _declare_tls_metrics(self) -> None:
+        declare = self._measurements.metrics.declare
+        declare(
+            "headwater_tls_handshakes_total",
+            "counter",
+            "TLS handshakes, by listener and by their outcome: ok, or why they failed.",
+            self._handshake_counts,
+        )
+        declare(
+            "headwater_tls_certificate_expiry_seconds",
+            "gauge",
+            "How long the listener's certificate is still valid.",
+            lambda: [Sample((("listener", each.listener),), each.live.expires_in_s) for each in self._handshakes],
+        )
+
+    def _handshake_counts(self) -> Iterator[Sample]:
+        for each in self._handshakes:
+            for outcome, count in sorted(each.outcomes.items()):
+                yield Sample((("listener", each.listener), ("outcome", outcome)), count)

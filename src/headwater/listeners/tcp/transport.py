@@ -6,10 +6,16 @@ from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
 from headwater.file_range import ReadableFile
+from headwater.security.principals import ANONYMOUS, Principal
 
 
 class Transport(Protocol):
     """A non-blocking socket: BlockingIOError means that nothing can be received or sent now."""
+
+    @property
+    def principal(self) -> Principal:
+        """The client as its certificate names it; ANONYMOUS if it showed none."""
+        ...
 
     def fileno(self) -> int: ...
 
@@ -17,6 +23,10 @@ class Transport(Protocol):
 
     def recv_into(self, buffer: memoryview, /) -> int:
         """0 is the end of what the client sends."""
+        ...
+
+    def pending(self) -> int:
+        """Bytes that are received already, so that the socket does not become readable for them."""
         ...
 
     def send(self, data: bytes | bytearray | memoryview, /) -> int: ...
@@ -34,10 +44,14 @@ class PlainTransport(socket.socket):
     """The accepted socket itself, so that the seam costs nothing."""
 
     __slots__ = ()
+    principal = ANONYMOUS
 
     @classmethod
     def adopt(cls, accepted: socket.socket) -> Self:
         return cls(accepted.family, accepted.type, accepted.proto, accepted.detach())
+
+    def pending(self) -> int:
+        return 0
 
     def send_range(self, file: ReadableFile, position: int, length: int) -> int:
         return os.sendfile(self.fileno(), file.fileno(), position, length)

@@ -13,6 +13,8 @@ SIZE_PREFIX_BYTES = 4
 # A busy connection keeps a buffer of up to this size between frames, so that bulk data arrives in few, large reads. It
 # keeps a larger one for as long as its frames need it: allocating memory for each frame costs more than filling it.
 RETAINED_BYTES_MAX = 1 << 20
+# The first two bytes of a client that speaks TLS: a handshake record of version 3.x (RFC 8446, 5.1).
+_TLS_HANDSHAKE = 0x1603
 
 _read_size = Struct(">i").unpack_from
 
@@ -95,6 +97,8 @@ class FrameReader:
             return None
         (size,) = _read_size(self._buffer, start)
         if size < 0 or size > self.frame_bytes_max:
+            if size >> 16 == _TLS_HANDSHAKE:
+                raise ProtocolError("the client speaks TLS, this port does not (security.protocol of the client)")
             raise ProtocolError(
                 f"a request announces {size} bytes; at most {self.frame_bytes_max} are accepted "
                 "(setting socket.request.max.bytes)"

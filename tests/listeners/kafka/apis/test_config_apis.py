@@ -151,6 +151,8 @@ def test_an_unknown_resource_is_refused(client: RawClient, resource_type: int, n
     told = describe(client, resource_type, name)
     assert (told.error_code, told.configs) == (code, [])
     assert told.error_message
+    kind = {BROKER_LOGGER: "BROKER_LOGGER", CLIENT_METRICS: "CLIENT_METRICS", 99: "99"}.get(resource_type)
+    assert kind is None or f"type {kind} have no settings" in told.error_message
     assert change(client, resource_type, name, ("retention.ms", SET, "1"))[0] is code
     assert replace(client, resource_type, name, {}) is code
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.security.jaas import TEXT_LENGTH_MAX, parse_jaas
 from headwater.errors import ConfigError
+from headwater.security.jaas import TEXT_LENGTH_MAX, parse_jaas
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 

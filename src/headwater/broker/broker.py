@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from headwater.broker.access.authentication import Authentication
+from headwater.broker.access.tokens import Tokens
+from headwater.broker.access.users import Users
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.catalog.local_metadata import LocalMetadata
@@ -81,6 +85,9 @@ class Broker:
         )
         self.producer_ids = ProducerIds(metadata)
         self.topics = Topics(metadata, self.partitions, self._effective, self.leadership)
+        self.users = Users(metadata)
+        self.tokens = Tokens(metadata, self.live_config, clock)
+        self.authentication = Authentication(self.users, self.tokens, config, clock)
         self.configs = ConfigResources(metadata, self._effective, self.leadership)
         self.groups = GroupCoordinator(
             self.topics, self.partitions, metadata.state, self._effective, self.leadership, self.journal, clock
@@ -100,6 +107,12 @@ class Broker:
         self.measurements.observe(self)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
+
+    async def start(self) -> None:
+        """What has to be done before the first client is served."""
+        if self.config.headwater_admin_password_file is not None:
+            await self.users.create_first(Path(self.config.headwater_admin_password_file))
+        await self.authentication.start()
 
     def _use_config(self, config: BrokerConfig) -> None:
         self.config = config
@@ -293,6 +306,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Flush everything and mark the data directory as cleanly closed."""
+        self.authentication.stop()
         await self.housekeeping.stop()
         await self.transactions.stop()
         await self.groups.stop()

@@ -21,8 +21,12 @@ class SecurityProtocol(Enum):
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
     SASL_SSL = "SASL_SSL"
 
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
-SERVED = (SecurityProtocol.PLAINTEXT,)
+
+SERVED = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
 
 
 class ListenerAddress(NamedTuple):
@@ -81,7 +85,7 @@ def _listener(
     if protocol is None:
         raise ConfigError(f"listeners: {name} has no protocol in listener.security.protocol.map")
     if protocol not in SERVED:
-        raise ConfigError(f"listeners: {name} asks for {protocol.value}; only PLAINTEXT is there yet")
+        raise ConfigError(f"listeners: {name} asks for {protocol.value}, which is not there yet")
     if advertised is None and bound.wildcard:
         raise ConfigError(
             f"listeners: clients cannot connect to {bound}; set advertised.listeners to an address that they can reach"

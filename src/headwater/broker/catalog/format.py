@@ -6,7 +6,15 @@ from uuid import UUID
 import orjson
 
 from headwater.broker.catalog import access_format
-from headwater.coordination.access.events import AclAdded, AclRemoved, ScramCredential, ScramCredentialRemoved
+from headwater.coordination.access.events import (
+    AclAdded,
+    AclRemoved,
+    DelegationToken,
+    DelegationTokenRemoved,
+    SaltSecret,
+    ScramCredential,
+    ScramCredentialRemoved,
+)
 from headwater.coordination.catalog.events import (
     BrokerOverrides,
     Event,
@@ -42,7 +50,15 @@ class CatalogFormat:
                 return _GROUP + group_id.encode(), orjson.dumps(dict(values)) if values else None
             case ProducerIdsReserved(next_id):
                 return _PRODUCER_IDS, orjson.dumps(next_id)
-            case AclAdded() | AclRemoved() | ScramCredential() | ScramCredentialRemoved():
+            case (
+                AclAdded()
+                | AclRemoved()
+                | ScramCredential()
+                | ScramCredentialRemoved()
+                | SaltSecret()
+                | DelegationToken()
+                | DelegationTokenRemoved()
+            ):
                 return access_format.encode(event)
 
     def decode(self, key: bytes, value: bytes | None) -> Event | None:

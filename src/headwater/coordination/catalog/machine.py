@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 from uuid import UUID
 
-from headwater.coordination.access.events import AclAdded, AclRemoved, ScramCredential, ScramCredentialRemoved
+from headwater.coordination.access.events import (
+    AclAdded,
+    AclRemoved,
+    DelegationToken,
+    DelegationTokenRemoved,
+    SaltSecret,
+    ScramCredential,
+    ScramCredentialRemoved,
+)
 from headwater.coordination.access.machine import AccessMachine
 from headwater.coordination.catalog.events import (
     BrokerOverrides,
@@ -131,7 +139,15 @@ class CatalogMachine:
                     self.group_overrides.pop(group_id, None)
             case ProducerIdsReserved(next_id):
                 self.next_producer_id = next_id
-            case AclAdded() | AclRemoved() | ScramCredential() | ScramCredentialRemoved():
+            case (
+                AclAdded()
+                | AclRemoved()
+                | ScramCredential()
+                | ScramCredentialRemoved()
+                | SaltSecret()
+                | DelegationToken()
+                | DelegationTokenRemoved()
+            ):
                 self.access.apply(event)
             case _:
                 assert_never(event)

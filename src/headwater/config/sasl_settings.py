@@ -84,7 +84,7 @@ class SaslSettings(BrokerSettings):
     headwater_password_threads: int = setting(
         INT,
         "headwater.password.threads",
-        2,
+        1,
         "How many passwords (PLAIN) are verified at once; the others wait.",
         minimum=1,
         maximum=64,

@@ -29,6 +29,7 @@ class InvalidToken(HeadwaterError):
 
 class ValidToken(NamedTuple):
     principal: str
+    # When it does not count any more; later than it says itself by what clocks may be apart.
     expires_ms: int
     scopes: frozenset[str]
 
@@ -98,7 +99,7 @@ def _checked(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> Valid
         raise InvalidToken(f"the token does not say who its bearer is ({rules.principal_claim})")
     scopes = claims.get(rules.scope_claim)
     listed = scopes.split() if isinstance(scopes, str) else _texts(scopes, rules.scope_claim)
-    return ValidToken(principal, expires_ms, frozenset(listed))
+    return ValidToken(principal, expires_ms + skew_ms, frozenset(listed))
 
 
 def _time(claims: Mapping[str, Any], name: str) -> int | None:

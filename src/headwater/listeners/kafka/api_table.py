@@ -28,6 +28,16 @@ from headwater.listeners.kafka.apis.groups import (
 )
 from headwater.listeners.kafka.apis.observability import describe_metrics
 from headwater.listeners.kafka.apis.records import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
+from headwater.listeners.kafka.apis.security import (
+    alter_user_scram_credentials,
+    create_delegation_token,
+    describe_delegation_token,
+    describe_user_scram_credentials,
+    expire_delegation_token,
+    renew_delegation_token,
+    sasl_authenticate,
+    sasl_handshake,
+)
 from headwater.listeners.kafka.apis.topics import (
     create_partitions,
     create_topics,
@@ -66,6 +76,7 @@ APIS: tuple[ModuleType, ...] = (
     sync_group,
     describe_groups,
     list_groups,
+    sasl_handshake,
     api_versions,
     create_topics,
     delete_topics,
@@ -80,10 +91,17 @@ APIS: tuple[ModuleType, ...] = (
     describe_configs,
     alter_configs,
     describe_log_dirs,
+    sasl_authenticate,
     create_partitions,
+    create_delegation_token,
+    renew_delegation_token,
+    expire_delegation_token,
+    describe_delegation_token,
     delete_groups,
     incremental_alter_configs,
     offset_delete,
+    describe_user_scram_credentials,
+    alter_user_scram_credentials,
     describe_cluster,
     describe_producers,
     describe_transactions,

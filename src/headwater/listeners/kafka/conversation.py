@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from functools import cached_property
 from inspect import iscoroutine
 from struct import Struct
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headwater.broker.broker import Broker
 from headwater.broker.measurements import NOT_TIMED, TIMED_EVERY, RequestMeasurement
@@ -25,6 +26,11 @@ from headwater.protocol.wire.codec import Response, decode, encode_parts
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
 from headwater.protocol.wire.headers import read_request_header
+from headwater.security.principals import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from headwater.listeners.kafka.sasl.measurements import SaslMeasurements
+    from headwater.listeners.kafka.sasl.session import SaslSession
 
 logger = logging.getLogger(__name__)
 
@@ -50,13 +56,48 @@ class KafkaServices:
         self.fetch_sessions = FetchSessions(broker.config.max_incremental_fetch_session_cache_slots, broker.clock)
         self.reply_templates = ReplyTemplates()
         # Requests that change something run to their end, even if their client has gone away.
-        self.tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @cached_property
+    def sasl_measurements(self) -> "SaslMeasurements":
+        from headwater.listeners.kafka.sasl.measurements import SaslMeasurements  # noqa: PLC0415  late: only for SASL
+
+        return SaslMeasurements(self.broker.measurements.metrics)
+
+    def run(self, reply: Coroutine[Any, Any, None], connection: Connection) -> None:
+        """Run what fills a slot later; a bug in it ends the connection."""
+        task = asyncio.ensure_future(self._guarded(reply, connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, reply: Coroutine[Any, Any, None], connection: Connection) -> None:
+        try:
+            await reply
+        except Exception:
+            logger.exception("a request of %s:%s failed, its connection is closed", *connection.peer[:2])
+            connection.close()
 
 
 class KafkaConversation:
-    __slots__ = ("_connection", "_contexts", "_listener", "_services", "frames")
+    __slots__ = (
+        "_connection",
+        "_contexts",
+        "_listener",
+        "_principal",
+        "_services",
+        "_session",
+        "frames",
+        "requests_max",
+    )
 
-    def __init__(self, services: KafkaServices, listener: str, connection: Connection, memory: RequestMemory) -> None:
+    def __init__(
+        self,
+        services: KafkaServices,
+        listener: str,
+        connection: Connection,
+        memory: RequestMemory,
+        session: "SaslSession | None" = None,
+    ) -> None:
         config = services.broker.config
         self.frames = FrameReader(
             memory,
@@ -66,11 +107,24 @@ class KafkaConversation:
         self._services = services
         self._listener = listener
         self._connection = connection
+        self._session = session
+        self._principal = ANONYMOUS
         # By the API version that the client speaks.
         self._contexts: dict[int, Context] = {}
+        self.requests_max = config.headwater_connection_requests_max
 
     def use_config(self, config: BrokerConfig) -> None:
         self.frames.frame_bytes_max = config.socket_request_max_bytes
+        self.requests_max = config.headwater_connection_requests_max
+
+    def authenticated(self, principal: Principal) -> None:
+        """The client has proved who it is."""
+        self._principal = principal
+        self._contexts.clear()
+
+    def end(self) -> None:
+        if self._session is not None:
+            self._session.end()
 
     def serve(self, frame: memoryview, slot: Slot) -> None:
         header = read_request_header(frame, FLEXIBLE_FROM)
@@ -105,12 +159,10 @@ class KafkaConversation:
             )
         elif iscoroutine(outcome):
             awaitable = cast("Awaitable[Response]", outcome)
-            task = asyncio.ensure_future(
-                self._reply_later(awaitable, slot, measured, began_us, correlation_id, version, flexible_header)
+            self._services.run(
+                _reply_later(awaitable, slot, measured, began_us, correlation_id, version, flexible_header),
+                self._connection,
             )
-            tasks = self._services.tasks
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
         else:
             _reply(slot, cast("Reply", outcome), measured, began_us, correlation_id, version, flexible_header)
 
@@ -124,27 +176,22 @@ class KafkaConversation:
             client_id,
             self._connection.peer_host,
             self._listener,
+            self._principal,
+            self._session,
         )
         return context
 
-    async def _reply_later(
-        self,
-        outcome: Awaitable[Response],
-        slot: Slot,
-        measured: RequestMeasurement,
-        began_us: int,
-        correlation_id: int,
-        version: int,
-        flexible_header: bool,
-    ) -> None:
-        try:
-            response = await outcome
-        except Exception:
-            connection = self._connection
-            logger.exception("a request of %s:%s failed, its connection is closed", *connection.peer[:2])
-            connection.close()
-            return
-        _reply(slot, response, measured, began_us, correlation_id, version, flexible_header)
+
+async def _reply_later(
+    outcome: Awaitable[Response],
+    slot: Slot,
+    measured: RequestMeasurement,
+    began_us: int,
+    correlation_id: int,
+    version: int,
+    flexible_header: bool,
+) -> None:
+    _reply(slot, await outcome, measured, began_us, correlation_id, version, flexible_header)
 
 
 def _reply(

@@ -61,6 +61,7 @@ class Node:
             raise
         self.connections = ConnectionPool(self.broker)
         try:
+            await self.broker.start()
             for make in LISTENERS:
                 for listener in make(self.broker, self.connections):
                     self.listeners.append(listener)

@@ -49,10 +49,6 @@ def test_several_listeners_have_names_protocols_and_addresses_of_their_own() -> 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        (
-            {"listeners": "A://127.0.0.1:1", "listener.security.protocol.map": "A:SASL_SSL"},
-            "listeners: A asks for SASL_SSL; only PLAINTEXT and SSL",
-        ),
         ({"listeners": "A://127.0.0.1:1"}, "A has no protocol in listener.security.protocol.map"),
         ({"listeners": "127.0.0.1:1,127.0.0.1:2"}, "listener PLAINTEXT is named twice"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "'PLAINTEXT' is not of the form NAME:PROTOCOL"),

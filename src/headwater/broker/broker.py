@@ -85,7 +85,7 @@ class Broker:
         )
         self.producer_ids = ProducerIds(metadata)
         self.topics = Topics(metadata, self.partitions, self._effective, self.leadership)
-        self.access = Access(metadata, config, self._open_audit_log(config))
+        self.access = Access(metadata, self.live_config, clock, self._open_audit_log(config))
         self.configs = ConfigResources(metadata, self._effective, self.leadership)
         self.groups = GroupCoordinator(
             self.topics, self.partitions, metadata.state, self._effective, self.leadership, self.journal, clock
@@ -116,6 +116,10 @@ class Broker:
         audit.declare(self.measurements.metrics)
         self.live_config.follow(audit.use_config)
         return audit
+
+    async def start(self) -> None:
+        """What has to be done before the first client is served."""
+        await self.access.start()
 
     def _use_config(self, config: BrokerConfig) -> None:
         self.config = config

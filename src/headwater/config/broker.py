@@ -30,6 +30,7 @@ from headwater.config.tls_settings import CLIENT_AUTH_NONE, CLIENT_AUTH_REQUIRED
 from headwater.config.topic_defaults import TopicDefaults
 from headwater.config.transaction_defaults import TransactionDefaults
 from headwater.errors import ConfigError
+from headwater.security.mechanisms import OAUTHBEARER
 
 # Settings with one meaning, strongest first, as DescribeConfigs lists them.
 _SYNONYMS = {
@@ -225,6 +226,21 @@ class BrokerConfig(
         for override in self.listener_overrides:
             if override.listener not in listeners:
                 raise ConfigError(f"{override.name}: there is no listener {override.listener} (listeners)")
+        if OAUTHBEARER in self.mechanisms_in_use and self.sasl_oauthbearer_jwks_endpoint_url is None:
+            raise ConfigError(
+                f"sasl.enabled.mechanisms has {OAUTHBEARER}, which needs the keys of the issuer of tokens "
+                "(sasl.oauthbearer.jwks.endpoint.url)"
+            )
+
+    @property
+    def mechanisms_in_use(self) -> frozenset[str]:
+        """The SASL mechanisms of all listeners."""
+        return frozenset(
+            mechanism
+            for address in self.listener_addresses
+            if address.protocol.is_sasl
+            for mechanism in self.of_listener(address.name).sasl_enabled_mechanisms
+        )
 
     def _check_exposure(self, address: ListenerAddress) -> None:
         """Refuse a listener that would let anyone in from other machines."""

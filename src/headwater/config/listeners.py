@@ -30,9 +30,6 @@ class SecurityProtocol(Enum):
         return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
 
 
-SERVED = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
-
-
 class ListenerAddress(NamedTuple):
     name: str
     protocol: SecurityProtocol
@@ -98,8 +95,6 @@ def _listener(
     protocol = protocols.get(name)
     if protocol is None:
         raise ConfigError(f"listeners: {name} has no protocol in listener.security.protocol.map")
-    if protocol not in SERVED:
-        raise ConfigError(f"listeners: {name} asks for {protocol.value}; only PLAINTEXT and SSL are there yet")
     if advertised is None and bound.wildcard:
         raise ConfigError(
             f"listeners: clients cannot connect to {bound}; set advertised.listeners to an address that they can reach"

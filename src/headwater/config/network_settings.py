@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headwater.config.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class
+from headwater.config.broker_settings import BrokerSettings, broker_settings_class
 from headwater.config.declaration import BOOLEAN, INT, LONG, STRING, setting
 from headwater.config.listeners import (
     ListenerAddress,
@@ -72,7 +72,7 @@ class NetworkSettings(BrokerSettings):
         INT,
         "headwater.socket.request.max.bytes.unauthenticated",
         524_288,
-        f"The largest request on a connection that still has to authenticate. {NO_EFFECT}",
+        "The largest request on a connection that still has to authenticate.",
         minimum=1024,
         dynamic=True,
     )

@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
 from headwater.errors import ErrorCode, Refusal
+from headwater.security.principals import Principal
 
 # As a host: any. As a literal name: every resource of the type.
 WILDCARD = "*"
@@ -102,6 +103,15 @@ def group(group_id: str) -> Resource:
 
 def transactional_id(name: str) -> Resource:
     return Resource(ResourceType.TRANSACTIONAL_ID, name)
+
+
+def token_resource(token_id: str) -> Resource:
+    return Resource(ResourceType.DELEGATION_TOKEN, token_id)
+
+
+def user_resource(principal: Principal) -> Resource:
+    """The name contains the type, too: `User:ann`."""
+    return Resource(ResourceType.USER, str(principal))
 
 
 def pattern_text(name: str, pattern: PatternType) -> str:

@@ -104,7 +104,7 @@ def test_the_client_authenticates_before_any_other_request(mechanism: str, authe
     [
         ("PLAIN", plain, r"user 'ann': Authentication failed \(SASL_AUTHENTICATION_FAILED\)"),
         ("SCRAM-SHA-256", ScramServer("sha256"), "user 'ann': the server says 'invalid-proof'"),
-        ("SCRAM-SHA-256", lambda _: SaslAuthenticateResponse(auth_bytes=b"r=,s=,i="), "does not extend ours"),
+        ("SCRAM-SHA-256", lambda _: SaslAuthenticateResponse(auth_bytes=b"r=x,s=AAAA,i=4096"), "does not extend ours"),
         ("SCRAM-SHA-512", lambda _: SaslAuthenticateResponse(auth_bytes=b""), "not one of SCRAM"),
         ("GSSAPI", plain, "does not take GSSAPI; it takes PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
     ],

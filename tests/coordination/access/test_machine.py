@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from headwater.coordination.access import machine as module
 from headwater.coordination.access.events import (
-    AccessEvent,
     AclAdded,
     AclRemoved,
     RoleCreated,
     RoleDeleted,
     RoleGranted,
     RoleRevoked,
-    ScramCredential,
+    RuleEvent,
 )
 from headwater.coordination.access.machine import AccessLimits, AccessMachine
 from headwater.errors import ErrorCode, Refusal
@@ -31,10 +30,9 @@ INVALID = READ._replace(name="")
 AUDITOR = Role("auditor", {ResourceType.TOPIC: frozenset({Operation.DESCRIBE})})
 GRANT = RoleGrant("auditor", "User:ann", ResourceType.ANY, "orders-", PatternType.PREFIXED)
 READER_GRANT = GRANT._replace(role="reader")
-CREDENTIAL = ScramCredential("ann", "SCRAM-SHA-256", b"s", b"k", b"v", 4096)
 
 
-def machine_of(*events: AccessEvent, **limits: int) -> AccessMachine:
+def machine_of(*events: RuleEvent, **limits: int) -> AccessMachine:
     machine = AccessMachine(AccessLimits(**limits))
     for event in events:
         machine.apply(event)
@@ -159,7 +157,7 @@ def test_the_version_rises_whenever_a_rule_changes_and_only_then() -> None:
         machine.apply(event)
         seen.append(machine.version)
     assert seen == sorted(set(seen)), "strictly rising"
-    for other in (RoleCreated(AUDITOR), CREDENTIAL, RoleDeleted("auditor")):
+    for other in (RoleCreated(AUDITOR), RoleDeleted("auditor")):
         machine.apply(other)
     assert machine.version == seen[-1]
 
@@ -179,7 +177,7 @@ commands = st.one_of(
 )
 
 
-def events_of(machine: AccessMachine, decide: str, argument: object) -> list[AccessEvent]:
+def events_of(machine: AccessMachine, decide: str, argument: object) -> list[RuleEvent]:
     try:
         decided = list(getattr(machine, decide)(argument))
     except Refusal:
@@ -191,7 +189,7 @@ def events_of(machine: AccessMachine, decide: str, argument: object) -> list[Acc
     return decided
 
 
-def key_of(event: AccessEvent) -> object:
+def key_of(event: RuleEvent) -> object:
     match event:
         case RoleCreated(role):
             return role.name
@@ -202,7 +200,7 @@ def key_of(event: AccessEvent) -> object:
 @given(st.lists(commands, max_size=30))
 def test_the_log_rebuilds_the_machine_compacted_or_not(given_commands: list[tuple[str, object]]) -> None:
     limits = {"acls_max": 2, "roles_max": 1, "grants_max": 2}
-    machine, log, latest = machine_of(**limits), list[AccessEvent](), dict[object, AccessEvent]()
+    machine, log, latest = machine_of(**limits), list[RuleEvent](), dict[object, RuleEvent]()
     for command in given_commands:
         for event in events_of(machine, *command):
             machine.apply(event)

@@ -41,7 +41,7 @@ def topics_of(*events: Event, topics_max: int = 10, partitions_max: int = 20, gr
 
 
 def state(topics: CatalogMachine) -> dict[str, Any]:
-    return copy.deepcopy({**vars(topics), "access": vars(topics.access)})
+    return copy.deepcopy({**vars(topics), "access": vars(topics.access), "identities": vars(topics.identities)})
 
 
 def refusal(topics: CatalogMachine, decide: str, *arguments: object) -> ErrorCode:

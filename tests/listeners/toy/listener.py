@@ -61,10 +61,14 @@ class Lines:
 class LineConversation:
     def __init__(self, broker: Broker) -> None:
         self.frames = Lines()
+        self.requests_max = 128
         self._broker = broker
 
     def use_config(self, config: BrokerConfig) -> None:
         """No setting is about lines."""
+
+    def end(self) -> None:
+        """Nothing outlives a line."""
 
     def serve(self, frame: memoryview, slot: Slot) -> None:
         match bytes(frame).decode().split(" ", 2):

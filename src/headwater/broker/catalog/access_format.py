@@ -10,15 +10,20 @@ from headwater.coordination.access.events import (
     AccessEvent,
     AclAdded,
     AclRemoved,
+    DelegationToken,
+    DelegationTokenRemoved,
     RoleCreated,
     RoleDeleted,
     RoleGranted,
     RoleRevoked,
+    SaltSecret,
     ScramCredential,
     ScramCredentialRemoved,
 )
 from headwater.security.acl import Acl, Operation, PatternType, Permission, ResourceType
+from headwater.security.principals import Principal
 from headwater.security.roles import Role, RoleGrant
+from headwater.security.scram import ScramKeys
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -27,6 +32,8 @@ _ACL: Final = b"access/acl/"
 _ROLE: Final = b"access/role/"
 _GRANT: Final = b"access/grant/"
 _SCRAM: Final = b"access/scram/"
+_SALT_SECRET: Final = b"access/salt-secret"
+_TOKEN: Final = b"access/token/"
 
 
 def encode(event: AccessEvent) -> tuple[bytes, bytes | None]:
@@ -44,16 +51,16 @@ def encode(event: AccessEvent) -> tuple[bytes, bytes | None]:
             return _grant_key(grant), b"{}"
         case RoleRevoked(grant):
             return _grant_key(grant), None
-        case ScramCredential():
-            stored = {
-                "salt": b64encode(event.salt).decode(),
-                "stored_key": b64encode(event.stored_key).decode(),
-                "server_key": b64encode(event.server_key).decode(),
-                "iterations": event.iterations,
-            }
-            return _scram_key(event.user, event.mechanism), orjson.dumps(stored)
+        case ScramCredential(user, mechanism, keys):
+            return _scram_key(user, mechanism), orjson.dumps(_stored_keys(keys))
         case ScramCredentialRemoved(user, mechanism):
             return _scram_key(user, mechanism), None
+        case SaltSecret(secret):
+            return _SALT_SECRET, orjson.dumps(_text(secret))
+        case DelegationToken():
+            return _TOKEN + event.id.encode(), orjson.dumps(_stored_token(event))
+        case DelegationTokenRemoved(token_id):
+            return _TOKEN + token_id.encode(), None
 
 
 def decode(key: bytes, value: bytes | None) -> AccessEvent | None:
@@ -72,9 +79,14 @@ def decode(key: bytes, value: bytes | None) -> AccessEvent | None:
             case [str(user), str(mechanism)]:
                 if value is None:
                     return ScramCredentialRemoved(user, mechanism)
-                return _credential(user, mechanism, orjson.loads(value))
+                return ScramCredential(user, mechanism, _keys(orjson.loads(value)))
             case _:
                 raise ValueError("a credential belongs to a user and a mechanism")
+    if key == _SALT_SECRET and value is not None:
+        return SaltSecret(_bytes(orjson.loads(value)))
+    if key.startswith(_TOKEN):
+        token_id = key[len(_TOKEN) :].decode()
+        return DelegationTokenRemoved(token_id) if value is None else _token(token_id, orjson.loads(value))
     return None
 
 
@@ -142,13 +154,66 @@ def _scram_key(user: str, mechanism: str) -> bytes:
     return _SCRAM + orjson.dumps([user, mechanism])
 
 
-def _credential(user: str, mechanism: str, found: Any) -> ScramCredential:
+def _stored_keys(keys: ScramKeys) -> dict[str, str | int]:
+    return {
+        "salt": _text(keys.salt),
+        "stored_key": _text(keys.stored_key),
+        "server_key": _text(keys.server_key),
+        "iterations": keys.iterations,
+    }
+
+
+def _keys(found: Any) -> ScramKeys:
     match found:
         case {"salt": str(salt), "stored_key": str(stored), "server_key": str(server), "iterations": int(iterations)}:
-            return ScramCredential(user, mechanism, _bytes(salt), _bytes(stored), _bytes(server), iterations)
+            return ScramKeys(_bytes(salt), _bytes(stored), _bytes(server), iterations)
         case _:
             raise ValueError("a credential has a salt, two keys and iterations")
 
 
-def _bytes(text: str) -> bytes:
+def _stored_token(token: DelegationToken) -> dict[str, Any]:
+    return {
+        "fingerprint": _text(token.fingerprint),
+        "owner": list(token.owner),
+        "requester": list(token.requester),
+        "renewers": [list(renewer) for renewer in token.renewers],
+        "issued_ms": token.issued_ms,
+        "expires_ms": token.expires_ms,
+        "max_ms": token.max_ms,
+        "keys": {mechanism: _stored_keys(keys) for mechanism, keys in token.keys.items()},
+    }
+
+
+def _token(token_id: str, found: Any) -> DelegationToken:
+    try:
+        return DelegationToken(
+            token_id,
+            _bytes(found["fingerprint"]),
+            _principal(found["owner"]),
+            _principal(found["requester"]),
+            tuple(_principal(each) for each in found["renewers"]),
+            int(found["issued_ms"]),
+            int(found["expires_ms"]),
+            int(found["max_ms"]),
+            {mechanism: _keys(stored) for mechanism, stored in found["keys"].items()},
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("a delegation token has an owner, times and keys") from None
+
+
+def _principal(found: Any) -> Principal:
+    match found:
+        case [str(kind), str(name)]:
+            return Principal(kind, name)
+        case _:
+            raise ValueError("a principal has a type and a name")
+
+
+def _text(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+def _bytes(text: object) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError("bytes are stored as text")
     return b64decode(text, validate=True)

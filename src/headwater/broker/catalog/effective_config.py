@@ -79,6 +79,8 @@ class EffectiveConfig:
         state.topics_max = config.headwater_topics_max
         state.partitions_max = config.headwater_partitions_max
         state.access.limits = access_limits(config)
+        state.identities.users_max = config.headwater_users_max
+        state.identities.tokens_max = config.headwater_delegation_tokens_max
         for topic in state.by_name.values():
             self._partitions.use_config(topic.name, self.of_topic(topic))
 

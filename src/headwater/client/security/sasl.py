@@ -4,28 +4,25 @@ Law: the password appears in no error, log or repr.
 """
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headwater.client.errors import AuthenticationFailed, Refused, UnsupportedApi, check
-from headwater.client.security.scram import ScramExchange, ScramFailed
 from headwater.errors import ErrorCode
 from headwater.printable import printable
 from headwater.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from headwater.security import plain, scram
+from headwater.security.mechanisms import PLAIN
+from headwater.security.scram import ScramClient, ScramFailed
 
 if TYPE_CHECKING:
     from headwater.client.connection import BrokerConnection
 
-PLAIN = "PLAIN"
-_SCRAM_DIGESTS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MECHANISMS = (PLAIN, *_SCRAM_DIGESTS)
+MECHANISMS = (PLAIN, *scram.MECHANISMS)
 
 # With version 0, the mechanism's messages are not wrapped in SaslAuthenticate requests.
 _HANDSHAKE_VERSION_MIN = 1
-# Long enough to be unique per exchange. Its URL-safe form has no comma, which would separate attributes.
-_NONCE_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class Credentials:
         self._agree(connection)
         try:
             if self.mechanism == PLAIN:
-                _exchange(connection, b"\0".join((b"", self.username.encode(), self.password.encode())))
+                _exchange(connection, plain.encode(self.username, self.password))
             else:
                 self._prove(connection)
         except (Refused, ScramFailed) as error:
@@ -60,10 +57,11 @@ class Credentials:
         check(answer.error_code, f"{broker} refused to agree on {self.mechanism}")
 
     def _prove(self, connection: "BrokerConnection") -> None:
-        nonce = secrets.token_urlsafe(_NONCE_BYTES)
-        scram = ScramExchange(_SCRAM_DIGESTS[self.mechanism], self.username, self.password, nonce)
-        challenge = _exchange(connection, scram.first())
-        scram.verify(_exchange(connection, scram.final(challenge)))
+        # The URL-safe form has no comma, which would separate attributes.
+        nonce = secrets.token_urlsafe(scram.NONCE_BYTES)
+        client = ScramClient(scram.MECHANISMS[self.mechanism].digest, self.username, self.password, nonce)
+        challenge = _exchange(connection, client.first())
+        client.verify(_exchange(connection, client.final(challenge)))
 
 
 def _exchange(connection: "BrokerConnection", message: bytes) -> bytes:

@@ -7,12 +7,13 @@ believe that a connection is safer than it is.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headwater.client.security.sasl import MECHANISMS, PLAIN, Credentials
+from headwater.client.security.sasl import MECHANISMS, Credentials
 from headwater.client.security.security import Security
 from headwater.config.declaration import nearest
 from headwater.errors import ConfigError
 from headwater.printable import printable
 from headwater.security import jaas
+from headwater.security.mechanisms import PLAIN
 
 if TYPE_CHECKING:
     from ssl import TLSVersion

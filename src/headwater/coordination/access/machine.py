@@ -1,18 +1,16 @@
-"""Access: rules, roles and users, the part of the catalog that says who may do what. Pure, as the catalog's machine."""
+"""Access: rules and roles, the part of the catalog that says who may do what. Pure, as the catalog's machine."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias, assert_never
 
 from headwater.coordination.access.events import (
-    AccessEvent,
     AclAdded,
     AclRemoved,
     RoleCreated,
     RoleDeleted,
     RoleGranted,
     RoleRevoked,
-    ScramCredential,
-    ScramCredentialRemoved,
+    RuleEvent,
 )
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.security.acl import Acl, AclFilter, check_new_acl
@@ -42,8 +40,6 @@ class AccessMachine:
         # The roles that were created; `role` knows the ready ones, too.
         self.roles: dict[str, Role] = {}
         self.grants: dict[RoleGrant, None] = {}
-        # By user and mechanism.
-        self.credentials: dict[tuple[str, str], ScramCredential] = {}
 
     # -- decisions about rules
 
@@ -122,7 +118,7 @@ class AccessMachine:
 
     # -- state
 
-    def apply(self, event: AccessEvent) -> None:
+    def apply(self, event: RuleEvent) -> None:
         match event:
             case AclAdded(acl):
                 self.version += 1
@@ -140,10 +136,6 @@ class AccessMachine:
             case RoleRevoked(grant):
                 self.version += 1
                 self.grants.pop(grant, None)
-            case ScramCredential():
-                self.credentials[event.user, event.mechanism] = event
-            case ScramCredentialRemoved(user, mechanism):
-                self.credentials.pop((user, mechanism), None)
             case _:
                 assert_never(event)
 

@@ -8,6 +8,14 @@ live and in recovery. An event has the whole state of its key, so that the log m
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from headwater.coordination.access.events import (
+    DelegationToken,
+    DelegationTokenRemoved,
+    SaltSecret,
+    ScramCredential,
+    ScramCredentialRemoved,
+)
+from headwater.coordination.access.identities import IdentityMachine
 from headwater.coordination.access.machine import AccessLimits, AccessMachine
 from headwater.coordination.catalog.events import (
     BrokerDefaults,
@@ -44,6 +52,7 @@ class CatalogMachine:
         self.group_overrides: dict[GroupId, Mapping[str, str]] = {}
         self.next_producer_id = 0
         self.access = AccessMachine(access_limits)
+        self.identities = IdentityMachine()
         self.partition_total = 0
         self.topics_max = topics_max
         self.partitions_max = partitions_max
@@ -144,6 +153,14 @@ class CatalogMachine:
                     self.group_overrides.pop(group_id, None)
             case ProducerIdsReserved(next_id):
                 self.next_producer_id = next_id
+            case (
+                ScramCredential()
+                | ScramCredentialRemoved()
+                | SaltSecret()
+                | DelegationToken()
+                | DelegationTokenRemoved()
+            ):
+                self.identities.apply(event)
             case _:
                 self.access.apply(event)
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import cached_property, partial
 from inspect import iscoroutine
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headwater.broker.broker import Broker
 from headwater.broker.measurements import NOT_TIMED, TIMED_EVERY, RequestMeasurement
@@ -25,6 +25,11 @@ from headwater.protocol.wire.codec import Request, Response, reader_of
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
 from headwater.protocol.wire.headers import read_request_header
+from headwater.security.principals import Principal
+
+if TYPE_CHECKING:
+    from headwater.listeners.kafka.sasl.measurements import SaslMeasurements
+    from headwater.listeners.kafka.sasl.session import SaslSession
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +49,32 @@ class KafkaServices:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        load_apis(with_security=broker.access.is_enforced)
+        load_apis(with_security=broker.access.is_enforced or bool(broker.config.mechanisms_in_use))
         # By API key and version, each added when the first client uses it.
         self.served: dict[tuple[int, int], ServedVersion] = {}
         self.fetch_sessions = FetchSessions(broker.config.max_incremental_fetch_session_cache_slots, broker.clock)
         self.reply_templates = ReplyTemplates()
         # Requests that change something run to their end, even if their client has gone away.
-        self.tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @cached_property
+    def sasl_measurements(self) -> "SaslMeasurements":
+        from headwater.listeners.kafka.sasl.measurements import SaslMeasurements  # noqa: PLC0415  late: only for SASL
+
+        return SaslMeasurements(self.broker.measurements.metrics)
+
+    def run(self, reply: Coroutine[Any, Any, None], connection: Connection) -> None:
+        """Run what fills a slot later; a bug in it ends the connection."""
+        task = asyncio.ensure_future(self._guarded(reply, connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, reply: Coroutine[Any, Any, None], connection: Connection) -> None:
+        try:
+            await reply
+        except Exception:
+            logger.exception("a request of %s:%s failed, its connection is closed", *connection.peer[:2])
+            connection.close()
 
     def serve_version(self, key: int, version: int) -> ServedVersion:
         """Add a version of an API. Raises ProtocolError if it is not served."""
@@ -75,9 +99,25 @@ class KafkaServices:
 
 
 class KafkaConversation:
-    __slots__ = ("_connection", "_contexts", "_guard", "_listener", "_services", "frames")
+    __slots__ = (
+        "_connection",
+        "_contexts",
+        "_guard",
+        "_listener",
+        "_services",
+        "_session",
+        "frames",
+        "requests_max",
+    )
 
-    def __init__(self, services: KafkaServices, listener: str, connection: Connection, memory: RequestMemory) -> None:
+    def __init__(
+        self,
+        services: KafkaServices,
+        listener: str,
+        connection: Connection,
+        memory: RequestMemory,
+        session: "SaslSession | None" = None,
+    ) -> None:
         config = services.broker.config
         self.frames = FrameReader(
             memory,
@@ -87,12 +127,24 @@ class KafkaConversation:
         self._services = services
         self._listener = listener
         self._connection = connection
+        self._session = session
         self._guard = services.broker.access.guard(connection.certificate_principal, connection.peer_host)
         # By the API version that the client speaks.
         self._contexts: dict[int, Context] = {}
+        self.requests_max = config.headwater_connection_requests_max
 
     def use_config(self, config: BrokerConfig) -> None:
         self.frames.frame_bytes_max = config.socket_request_max_bytes
+        self.requests_max = config.headwater_connection_requests_max
+
+    def authenticated(self, principal: Principal) -> None:
+        """The client has proved who it is."""
+        self._guard = self._services.broker.access.guard(principal, self._connection.peer_host)
+        self._contexts.clear()
+
+    def end(self) -> None:
+        if self._session is not None:
+            self._session.end()
 
     def serve(self, frame: memoryview, slot: Slot) -> None:
         header = read_request_header(frame, FLEXIBLE_FROM)
@@ -121,9 +173,8 @@ class KafkaConversation:
             outcome.then(partial(_reply, slot, served, began_us, header.correlation_id))
         elif iscoroutine(outcome):
             awaitable = cast("Awaitable[Response]", outcome)
-            task = asyncio.ensure_future(self._reply_later(awaitable, slot, served, began_us, header.correlation_id))
-            services.tasks.add(task)
-            task.add_done_callback(services.tasks.discard)
+            reply = _reply_later(awaitable, slot, served, began_us, header.correlation_id)
+            services.run(reply, self._connection)
         else:
             _reply(slot, served, began_us, header.correlation_id, cast("Reply", outcome))
 
@@ -138,20 +189,15 @@ class KafkaConversation:
             self._connection.peer_host,
             self._guard,
             self._listener,
+            self._session,
         )
         return context
 
-    async def _reply_later(
-        self, outcome: Awaitable[Response], slot: Slot, served: ServedVersion, began_us: int, correlation_id: int
-    ) -> None:
-        try:
-            response = await outcome
-        except Exception:
-            connection = self._connection
-            logger.exception("a request of %s:%s failed, its connection is closed", *connection.peer[:2])
-            connection.close()
-            return
-        _reply(slot, served, began_us, correlation_id, response)
+
+async def _reply_later(
+    outcome: Awaitable[Response], slot: Slot, served: ServedVersion, began_us: int, correlation_id: int
+) -> None:
+    _reply(slot, served, began_us, correlation_id, await outcome)
 
 
 def _reply(slot: Slot, served: ServedVersion, began_us: int, correlation_id: int, reply: Reply) -> None:

@@ -7,7 +7,7 @@ from headwater.config.listeners import ListenerAddress
 from headwater.endpoint import Endpoint
 from headwater.listeners.kafka.conversation import KafkaConversation, KafkaServices
 from headwater.listeners.listener import Listener
-from headwater.listeners.tcp.connection import Connection
+from headwater.listeners.tcp.connection import Converse
 from headwater.listeners.tcp.listener import TcpListener
 from headwater.listeners.tcp.pool import ConnectionPool
 
@@ -23,11 +23,23 @@ def kafka_listeners(broker: Broker, pool: ConnectionPool) -> Iterator[Listener]:
 
 
 def _listener(name: str, address: ListenerAddress, services: KafkaServices, pool: ConnectionPool) -> Listener:
-    def converse(connection: Connection) -> KafkaConversation:
-        return KafkaConversation(services, address.name, connection, pool.memory)
-
     def advertise(bound: Endpoint) -> None:
         services.broker.leadership.advertise(address.name, address.advertised or bound)
 
+    converse = _authenticating if address.protocol.is_sasl else _anonymous
     handshakes = pool.handshakes(address) if address.protocol.is_encrypted else None
-    return TcpListener(name, address.bound, pool, converse, advertise, handshakes)
+    return TcpListener(name, address.bound, pool, converse(address, services, pool), advertise, handshakes)
+
+
+def _anonymous(address: ListenerAddress, services: KafkaServices, pool: ConnectionPool) -> Converse:
+    return lambda connection: KafkaConversation(services, address.name, connection, pool.memory)
+
+
+def _authenticating(address: ListenerAddress, services: KafkaServices, pool: ConnectionPool) -> Converse:
+    # Late import: a broker without SASL needs none of it.
+    from headwater.listeners.kafka.sasl.gate import AuthenticatingConversation  # noqa: PLC0415
+    from headwater.listeners.kafka.sasl.listener import SaslListener  # noqa: PLC0415
+
+    listener = SaslListener(services.broker, address.name, services.sasl_measurements)
+    pool.on_sweep(listener.sweep)
+    return lambda connection: AuthenticatingConversation(services, listener, connection, pool.memory)

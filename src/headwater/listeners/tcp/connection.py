@@ -81,11 +81,20 @@ class Conversation(Protocol):
     @property
     def frames(self) -> Frames: ...
 
+    @property
+    def requests_max(self) -> int:
+        """How many requests it handles at once."""
+        ...
+
     def serve(self, frame: memoryview, slot: Slot) -> None:
         """Fill the slot, now or later. A ProtocolError ends the connection."""
         ...
 
     def use_config(self, config: BrokerConfig) -> None: ...
+
+    def end(self) -> None:
+        """The connection has closed."""
+        ...
 
 
 Converse: TypeAlias = Callable[["Connection"], Conversation]
@@ -247,7 +256,7 @@ class Connection:
         # A client that does not take its replies need not be given more of them.
         return (
             not self._output.parts
-            and len(self._slots) < self._config.headwater_connection_requests_max
+            and len(self._slots) < self._conversation.requests_max
             and not self._is_draining
             and not self.is_closed
         )
@@ -299,6 +308,11 @@ class Connection:
     def use_config(self, config: BrokerConfig) -> None:
         self._config = config
         self._conversation.use_config(config)
+
+    def hand_over(self, conversation: Conversation) -> None:
+        """Let another conversation serve the frames that come next."""
+        assert conversation.frames is self._frames, "bytes that have arrived must not be lost"
+        self._conversation = conversation
 
     # -- time-outs and the end
 
@@ -383,4 +397,5 @@ class Connection:
         self._slots.clear()
         self._frames.close()
         self._transport.close()
+        self._conversation.end()
         self._on_closed(self)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class ConnectionPool:
         # Bytes that were sent by connections that are closed.
         self._sent_bytes_before = 0
         self._sweeping: asyncio.TimerHandle | None = None
+        self._on_sweep: list[Callable[[int], None]] = []
         self._loop = asyncio.get_running_loop()
         self._poller = Poller(broker.journal)
         broker.live_config.follow(self._use_config)
@@ -154,6 +155,12 @@ class ConnectionPool:
             connection.sweep(now_ms)
         for handshakes in self._handshakes:
             handshakes.sweep(now_ms)
+        for sweep in self._on_sweep:
+            sweep(now_ms)
+
+    def on_sweep(self, sweep: Callable[[int], None]) -> None:
+        """Call `sweep` with the time, about once a second."""
+        self._on_sweep.append(sweep)
 
     def _reclaim(self) -> None:
         for connection in self._connections:

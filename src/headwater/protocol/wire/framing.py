@@ -101,7 +101,8 @@ class FrameReader:
                 raise ProtocolError("the client speaks TLS, this port does not (security.protocol of the client)")
             raise ProtocolError(
                 f"a request announces {size} bytes; at most {self.frame_bytes_max} are accepted "
-                "(setting socket.request.max.bytes)"
+                "(setting socket.request.max.bytes; of clients that have still to authenticate "
+                "headwater.socket.request.max.bytes.unauthenticated)"
             )
         if available < SIZE_PREFIX_BYTES + size:
             return None

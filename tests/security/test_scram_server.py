@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 from headwater.security.mechanisms import Challenge, Failure, Step, Success
 from headwater.security.principals import user
 from headwater.security.scram import (
-    MECHANISMS,
     MESSAGE_BYTES_MAX,
     Account,
     ScramClient,
-    ScramKeys,
-    ScramMechanism,
     ScramServer,
     fake_keys,
     is_password,
     keys_of,
 )
+from headwater.security.scram_keys import MECHANISMS, ScramKeys, ScramMechanism
 
 SHA_256 = MECHANISMS["SCRAM-SHA-256"]
 CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -43,6 +43,12 @@ _SYNONYMS = {
     )
 }
 
+# Why a setting is not changed through the protocol, by whether a reload changes it.
+_UNCHANGEABLE = {
+    False: "can only be set when the broker starts",
+    True: "names a file, which no client may choose: change the settings of the broker and send it SIGHUP",
+}
+
 
 @broker_settings_class
 class BrokerConfig(
@@ -149,7 +155,7 @@ class BrokerConfig(
         for name, text in values.items():
             declared = find_overridable(BrokerConfig, name, "broker")
             if source is not ConfigSource.STATIC_BROKER and not declared.dynamic:
-                raise declared.refusal("can only be set when the broker starts")
+                raise declared.refusal(_UNCHANGEABLE[declared.reload_only])
             value = declared.parse(text)
             override = split_name(BrokerConfig, name)
             if override is None:
@@ -185,11 +191,13 @@ class BrokerConfig(
         return address.protocol.is_sasl
 
     def reloaded(self, fresh: Self) -> tuple[Self, tuple[str, ...]]:
-        """These settings with the dynamic ones taken from `fresh`, and the names of the others that differ in `fresh`:
+        """These settings with those that may change taken from `fresh`, and the names of the others that differ in `fresh`:
         they take effect at the next start."""
         declared = settings_of(BrokerConfig).items()
-        changes: dict[str, Any] = {each.attribute: fresh.value_of(name) for name, each in declared if each.dynamic}
-        origins = {name: (fresh if each.dynamic else self).origin_of(name) for name, each in declared}
+        changes: dict[str, Any] = {
+            each.attribute: fresh.value_of(name) for name, each in declared if each.is_reloadable
+        }
+        origins = {name: (fresh if each.is_reloadable else self).origin_of(name) for name, each in declared}
         overrides, waiting = self._reloaded_overrides(fresh)
         config = dataclasses.replace(self, origins=origins, listener_overrides=overrides, **changes)
         config.check()
@@ -199,8 +207,8 @@ class BrokerConfig(
     def _reloaded_overrides(self, fresh: Self) -> tuple[tuple[ListenerOverride, ...], list[str]]:
         """The overrides of listeners after a reload, and the names of those that take effect at the next start."""
         declared = settings_of(BrokerConfig)
-        kept = [each for each in self.listener_overrides if not declared[each.setting].dynamic]
-        live = [each for each in fresh.listener_overrides if declared[each.setting].dynamic]
+        kept = [each for each in self.listener_overrides if not declared[each.setting].is_reloadable]
+        live = [each for each in fresh.listener_overrides if declared[each.setting].is_reloadable]
         waiting = {*kept} ^ {*fresh.listener_overrides} - {*live}
         return (*kept, *live), sorted({each.name for each in waiting})
 

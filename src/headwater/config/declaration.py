@@ -86,7 +86,10 @@ class Setting(NamedTuple):
     also: tuple[int, ...] = ()
     allowed: tuple[str, ...] = ()
     pattern: str | None = None
+    # Whether it may change while the broker runs, through the protocol or by a reload.
     dynamic: bool = False
+    # Whether only a reload changes it: it names a file, and no client may choose one for the broker.
+    reload_only: bool = False
     sensitive: bool = False
     # Whether `listener.name.<name>.` before its name sets it for one listener.
     per_listener: bool = False
@@ -100,6 +103,10 @@ class Setting(NamedTuple):
     @property
     def attribute(self) -> str:
         return attribute_of(self.name)
+
+    @property
+    def is_reloadable(self) -> bool:
+        return self.dynamic or self.reload_only
 
     @property
     def variable(self) -> str:
@@ -337,6 +344,7 @@ def setting(
     allowed: tuple[str, ...] = (),
     pattern: str | None = None,
     dynamic: bool = False,
+    reload_only: bool = False,
     sensitive: bool = False,
     per_listener: bool = False,
     multiline: bool = False,
@@ -355,6 +363,7 @@ def setting(
         allowed,
         pattern,
         dynamic,
+        reload_only,
         sensitive,
         per_listener,
         multiline,

@@ -37,7 +37,7 @@ class TlsSettings(BrokerSettings):
         "ssl.keystore.location",
         None,
         "A PEM file with the listener's certificate, its intermediate authorities, and its private key.",
-        dynamic=True,
+        reload_only=True,
         per_listener=True,
     )
     ssl_keystore_key: str | None = setting(
@@ -65,7 +65,7 @@ class TlsSettings(BrokerSettings):
         "headwater.tls.key.location",
         None,
         "A PEM file with the private key, where ssl.keystore.location holds the certificate alone.",
-        dynamic=True,
+        reload_only=True,
         per_listener=True,
     )
     ssl_key_password: str | None = setting(
@@ -92,7 +92,7 @@ class TlsSettings(BrokerSettings):
         None,
         "A PEM file with the authorities whose certificates clients may show. If it contains revocation lists (X509 "
         "CRL), clients' certificates are checked against them, and each authority that issues some must have one.",
-        dynamic=True,
+        reload_only=True,
         per_listener=True,
     )
     ssl_truststore_certificates: str | None = setting(

@@ -8,17 +8,15 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.printable import printable
-from headwater.security.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512, Challenge, Failure, Step, Success
+from headwater.security.mechanisms import Challenge, Failure, Step, Success
 from headwater.security.principals import Principal
+from headwater.security.scram_keys import ITERATIONS_MIN, ScramKeys, ScramMechanism
 
-# Kafka's bounds for stored credentials. With fewer iterations, an eavesdropper could guess the password too cheaply.
-ITERATIONS_MIN = 4_096
-ITERATIONS_MAX = 16_384
 # Limits what a hostile server can make a client compute to about a second.
 CLIENT_ITERATIONS_MAX = 1_000_000
 MESSAGE_BYTES_MAX = 4_096
@@ -36,37 +34,6 @@ class ScramFailed(HeadwaterError):
     """The other side refused us, or sent a message that nobody with the password would send."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
-
-
-class ScramMechanism(NamedTuple):
-    name: str
-    digest: str
-    # Kafka's number in requests about credentials.
-    number: int
-
-    @property
-    def digest_bytes(self) -> int:
-        return hashlib.new(self.digest).digest_size
-
-
-MECHANISMS: Mapping[str, ScramMechanism] = {
-    SCRAM_SHA_256: ScramMechanism(SCRAM_SHA_256, "sha256", 1),
-    SCRAM_SHA_512: ScramMechanism(SCRAM_SHA_512, "sha512", 2),
-}
-BY_NUMBER: Mapping[int, ScramMechanism] = {each.number: each for each in MECHANISMS.values()}
-
-
-class ScramKeys(NamedTuple):
-    """What a server keeps of a password: enough to verify it, not enough to log in with."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
-    def __repr__(self) -> str:
-        """Leaves out the keys: an attacker can try passwords against them."""
-        return f"ScramKeys(iterations={self.iterations})"
 
 
 def salted_password(digest: str, password: bytes, salt: bytes, iterations: int) -> bytes:

@@ -8,7 +8,8 @@ from headwater.clock import ManualClock
 from headwater.errors import ErrorCode, Refusal
 from headwater.security.delegation_token import password_of, token_hmac
 from headwater.security.principals import user
-from headwater.security.scram import MECHANISMS, is_password
+from headwater.security.scram import is_password
+from headwater.security.scram_keys import MECHANISMS
 from tests.support.broker.embedded_broker import NOW_MS, running
 
 ANN, BOB = user("ann"), user("bob")

@@ -6,7 +6,8 @@ import pytest
 
 from headwater.broker.access.users import ADMIN, CredentialInfo, Deletion, Upsertion, read_password, upsertions_of
 from headwater.errors import ConfigError, ErrorCode
-from headwater.security.scram import MECHANISMS, SALT_BYTES, is_password
+from headwater.security.scram import SALT_BYTES, is_password
+from headwater.security.scram_keys import MECHANISMS
 from tests.support.broker.embedded_broker import crash, running, start
 
 SHA_256, SHA_512 = MECHANISMS.values()

@@ -16,7 +16,7 @@ from headwater.coordination.access.events import (
 from headwater.coordination.access.identities import RENEWERS_MAX, SALT_BYTES_MAX, USER_LENGTH_MAX, IdentityMachine
 from headwater.errors import ErrorCode, Refusal
 from headwater.security.principals import Principal, user
-from headwater.security.scram import ScramKeys
+from headwater.security.scram_keys import ScramKeys
 
 MECHANISM, OTHER = "SCRAM-SHA-256", "SCRAM-SHA-512"
 KEYS = ScramKeys(b"salt", bytes(32), bytes(range(32)), 4096)

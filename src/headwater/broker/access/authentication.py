@@ -17,7 +17,8 @@ from headwater.config.broker import BrokerConfig
 from headwater.security.mechanisms import OAUTHBEARER, PLAIN, Exchange, Failure, Success, Work
 from headwater.security.oauth_bearer import OAuthBearerServer
 from headwater.security.plain import PlainServer
-from headwater.security.scram import MECHANISMS, NONCE_BYTES, Account, ScramMechanism, ScramServer
+from headwater.security.scram import NONCE_BYTES, Account, ScramServer
+from headwater.security.scram_keys import MECHANISMS, ScramMechanism
 
 # Makes an exchange of one mechanism.
 BeginExchange = Callable[[], Exchange]

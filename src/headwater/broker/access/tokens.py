@@ -15,7 +15,8 @@ from headwater.coordination.access.events import DelegationToken
 from headwater.errors import ErrorCode, Refusal
 from headwater.security.delegation_token import fingerprint, password_of, token_hmac
 from headwater.security.principals import Principal
-from headwater.security.scram import MECHANISMS, SALT_BYTES, Account, ScramKeys, ScramMechanism, keys_of
+from headwater.security.scram import SALT_BYTES, Account, keys_of
+from headwater.security.scram_keys import MECHANISMS, ScramKeys, ScramMechanism
 
 _ID_BYTES = 16
 

@@ -12,18 +12,8 @@ from headwater.coordination.access.events import AccessEvent, SaltSecret
 from headwater.errors import ConfigError, ErrorCode, HeadwaterError, Refusal
 from headwater.security.principals import Principal
 from headwater.security.principals import user as user_principal
-from headwater.security.scram import (
-    BY_NUMBER,
-    ITERATIONS_MIN,
-    MECHANISMS,
-    SALT_BYTES,
-    Account,
-    ScramKeys,
-    ScramMechanism,
-    fake_keys,
-    keys_of_salted,
-    salted_password,
-)
+from headwater.security.scram import SALT_BYTES, Account, fake_keys, keys_of_salted, salted_password
+from headwater.security.scram_keys import BY_NUMBER, ITERATIONS_MIN, MECHANISMS, ScramKeys, ScramMechanism
 
 logger = logging.getLogger(__name__)
 

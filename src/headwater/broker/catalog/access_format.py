@@ -23,7 +23,7 @@ from headwater.coordination.access.events import (
 from headwater.security.acl import Acl, Operation, PatternType, Permission, ResourceType
 from headwater.security.principals import Principal
 from headwater.security.roles import Role, RoleGrant
-from headwater.security.scram import ScramKeys
+from headwater.security.scram_keys import ScramKeys
 
 E = TypeVar("E", bound=IntEnum)
 

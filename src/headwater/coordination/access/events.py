@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from headwater.security.acl import Acl
 from headwater.security.principals import Principal
 from headwater.security.roles import Role, RoleGrant
-from headwater.security.scram import ScramKeys
+from headwater.security.scram_keys import ScramKeys
 
 
 class AclAdded(NamedTuple):

@@ -15,7 +15,7 @@ from headwater.coordination.access.events import (
 )
 from headwater.errors import ErrorCode, Refusal
 from headwater.security.principals import USER, Principal
-from headwater.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS, ScramKeys
+from headwater.security.scram_keys import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS, ScramKeys
 
 USER_LENGTH_MAX = 255
 SALT_BYTES_MAX = 1024

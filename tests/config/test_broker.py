@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.config.broker import BrokerConfig, describe
+from headwater.config.broker_settings import broker_settings_class
 from headwater.config.declaration import (
     INT,
     INT32_MAX,
@@ -275,7 +276,7 @@ def test_only_settings_that_need_a_restart_are_described_as_read_only() -> None:
 
 
 def test_a_sensitive_value_is_never_described() -> None:
-    @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+    @broker_settings_class
     class Guarded(BrokerConfig):
         headwater_token: str = setting(STRING, "headwater.token", "", "A secret.", sensitive=True)
 

@@ -191,8 +191,8 @@ class BrokerConfig(
         return address.protocol.is_sasl
 
     def reloaded(self, fresh: Self) -> tuple[Self, tuple[str, ...]]:
-        """These settings with those that may change taken from `fresh`, and the names of the others that differ in `fresh`:
-        they take effect at the next start."""
+        """These settings with those that may change taken from `fresh`, and the names of the others that differ in
+        `fresh`: they take effect at the next start."""
         declared = settings_of(BrokerConfig).items()
         changes: dict[str, Any] = {
             each.attribute: fresh.value_of(name) for name, each in declared if each.is_reloadable

@@ -30,7 +30,7 @@ Declaring = TypeVar("Declaring", bound=type["BrokerSettings"])
 def broker_settings_class(declaring: Declaring) -> Declaring:
     """As `settings_class`, without slots: BrokerConfig inherits from several classes, and Python cannot combine bases
     that have slots. There is one such object in a process, so its size does not matter."""
-    decorate = dataclasses.dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+    decorate = dataclasses.dataclass(kw_only=True, init=False, repr=False, eq=False)
     return decorate(declaring)
 
 

@@ -4,7 +4,6 @@ Machines are pure: time comes in as `Now`, a waiting client as a `Ticket`; nothi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, NewType, TypeVar
 
 # Stands for one request that waits for its answer. The driver issues tickets and keeps the requests.
@@ -20,9 +19,20 @@ class Now(NamedTuple):
     monotonic_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Volatile:
-    """Base of events that are applied but never written: a restart may forget them, as it ends all connections."""
+_volatile_types: set[type] = set()
+
+EventT = TypeVar("EventT", bound=type)
+
+
+def volatile(event_type: EventT) -> EventT:
+    """Class decorator of events that are applied but never written: a restart may forget them, as it ends all
+    connections. (No base class: a NamedTuple, which has none, is made in an eighth of a dataclass's time.)"""
+    _volatile_types.add(event_type)
+    return event_type
+
+
+def is_volatile(event: object) -> bool:
+    return type(event) in _volatile_types
 
 
 class Waiting:

@@ -18,6 +18,7 @@ from headwater.coordination.access.events import (
 from headwater.coordination.catalog.events import Event
 from headwater.security.acl import Acl, Operation, PatternType, Permission, ResourceType
 from headwater.security.roles import Role, RoleGrant
+from headwater.security.scram_keys import ScramKeys
 
 texts = st.text(max_size=20)
 role_names = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
@@ -43,7 +44,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(RoleDeleted, role_names),
     st.builds(RoleGranted, grants),
     st.builds(RoleRevoked, grants),
-    st.builds(ScramCredential, texts, texts, keys, keys, keys, st.integers(1, 2**31)),
+    st.builds(ScramCredential, texts, texts, st.builds(ScramKeys, keys, keys, keys, st.integers(1, 2**31))),
     st.builds(ScramCredentialRemoved, texts, texts),
 )
 

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
@@ -13,24 +12,24 @@ from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Decide, Shard
 from headwater.broker.shards.state_log import StateLog
 from headwater.clock import ManualClock
-from headwater.coordination.decisions import WAITING, Answer, Decision, Now, Ticket, Volatile, Waiting
+from headwater.coordination.decisions import WAITING, Answer, Decision, Now, Ticket, Waiting, volatile
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from tests.support.broker.embedded_broker import TIMEOUT_S, create, run, running
 from tests.support.broker.faulty_disk import FaultyDisk
 
 
-@dataclass(frozen=True, slots=True)
-class Asked(Volatile):
+@volatile
+class Asked(NamedTuple):
     ticket: Ticket
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmSet(Volatile):
+@volatile
+class AlarmSet(NamedTuple):
     due_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Unlucky(Volatile):
+@volatile
+class Unlucky(NamedTuple):
     """An event that the machine cannot take: a bug."""
 
 

@@ -18,7 +18,7 @@ from headwater.broker.shards.state_log import StateLog
 from headwater.broker.writes.append import Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
-from headwater.coordination.decisions import Answer, Decision, Now, Ticket, Volatile, Waiting
+from headwater.coordination.decisions import Answer, Decision, Now, Ticket, Waiting, is_volatile
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 
 logger = logging.getLogger(__name__)
@@ -261,7 +261,7 @@ class Shard(Generic[MachineT]):
             self._deferred += replies
             self._drop_and_reload("it could not take its own events")
             return
-        durable = [event for event in decision.events if not isinstance(event, Volatile)]
+        durable = [event for event in decision.events if not is_volatile(event)]
         if durable:
             self._unwritten += durable
             if is_write_behind:

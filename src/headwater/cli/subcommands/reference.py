@@ -36,10 +36,10 @@ dir = "/var/lib/headwater"
 ```
 
 Names are Kafka's where Kafka has the setting, and begin with `headwater.` where it has not. A setting marked *live* can
-change while the broker runs: by SIGHUP, which reads file and environment again, or by a client (AlterConfigs). One marked
-*reload* changes by SIGHUP alone, because it names a file of the broker's machine. The others take effect at the next
-start. One marked *per listener* may also be set for one of the `listeners` alone, with `listener.name.` and the listener's
-name in small letters before it: `listener.name.internal.sasl.enabled.mechanisms`.
+change while the broker runs: by SIGHUP, which reads file and environment again, or by a client (AlterConfigs). One
+marked *reload* changes by SIGHUP alone, because it names a file of the broker's machine. The others take effect at the
+next start. One marked *per listener* may also be set for one of the `listeners` alone, with `listener.name.` and the
+listener's name in small letters before it: `listener.name.internal.sasl.enabled.mechanisms`.
 Passwords and keys are never shown: `headwater config` prints `[hidden]`, DescribeConfigs gives no value.
 """
 

@@ -12,14 +12,14 @@ from headwater.errors import ErrorCode
 from headwater.printable import printable
 from headwater.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from headwater.security import plain, scram
+from headwater.security import plain, scram, scram_keys
 from headwater.security.mechanisms import PLAIN
 from headwater.security.scram import ScramClient, ScramFailed
 
 if TYPE_CHECKING:
     from headwater.client.connection import BrokerConnection
 
-MECHANISMS = (PLAIN, *scram.MECHANISMS)
+MECHANISMS = (PLAIN, *scram_keys.MECHANISMS)
 
 # With version 0, the mechanism's messages are not wrapped in SaslAuthenticate requests.
 _HANDSHAKE_VERSION_MIN = 1
@@ -59,7 +59,7 @@ class Credentials:
     def _prove(self, connection: "BrokerConnection") -> None:
         # The URL-safe form has no comma, which would separate attributes.
         nonce = secrets.token_urlsafe(scram.NONCE_BYTES)
-        client = ScramClient(scram.MECHANISMS[self.mechanism].digest, self.username, self.password, nonce)
+        client = ScramClient(scram_keys.MECHANISMS[self.mechanism].digest, self.username, self.password, nonce)
         challenge = _exchange(connection, client.first())
         client.verify(_exchange(connection, client.final(challenge)))
 

@@ -1,6 +1,6 @@
 """All durable events of groups: each is one record of `__consumer_offsets` with the whole state of its key.
 
-What a restart may forget (who is waiting, when a session ends) travels in events of `decisions.Volatile`, declared
+What a restart may forget (who is waiting, when a session ends) travels in events of `decisions.volatile`, declared
 beside the kind of group that they belong to.
 """
 

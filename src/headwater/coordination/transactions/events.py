@@ -1,11 +1,10 @@
 """The events of transactions. Each durable event is one record of `__transaction_state` and has the whole state of its
 id, so a compacted log rebuilds the same machine."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
-from headwater.coordination.decisions import Volatile
+from headwater.coordination.decisions import volatile
 from headwater.ids import NO_PRODUCER_ID, ProducerId, TopicPartition, TransactionalId
 
 NO_EPOCH = -1
@@ -63,8 +62,8 @@ class TransactionForgotten(NamedTuple):
 Event: TypeAlias = TransactionStored | TransactionForgotten
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimitSet(Volatile):
+@volatile
+class TimeLimitSet(NamedTuple):
     """When, on the monotonic clock, the open transaction is aborted."""
 
     transactional_id: TransactionalId

@@ -35,7 +35,7 @@ Topic: TypeAlias = str | UUID
 Key: TypeAlias = tuple[Topic, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SessionPartition:
     """What the client asks of a partition, and what the last response said about it."""
 

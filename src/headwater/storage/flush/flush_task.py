@@ -16,7 +16,7 @@ from headwater.storage.index import Index
 from headwater.storage.segment import Segment
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class IndexChunk:
     """The entries of one index that are not in its file yet."""
 
@@ -53,8 +53,10 @@ def chunks(segments: Sequence[Segment]) -> Iterator[IndexChunk]:
                     yield IndexChunk(index, *index.pending(), index.revision)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FlushTask:
+    """What one flush brings to disk."""
+
     disk: Disk
     end_offset: int
     truncations: int

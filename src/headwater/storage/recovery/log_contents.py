@@ -12,8 +12,10 @@ from headwater.storage.producers.states import ProducerStates
 from headwater.storage.segment import Segment
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class LogContents:
+    """The parts of a log, as recovery finds them."""
+
     segments: list[Segment]
     snapshots: SnapshotFiles
     start_offset: int = 0

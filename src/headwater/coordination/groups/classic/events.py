@@ -6,10 +6,9 @@ says what happened; `ClassicRoster.apply` knows what follows from it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from headwater.coordination.decisions import Ticket, Volatile
+from headwater.coordination.decisions import Ticket, volatile
 from headwater.ids import GroupId, MemberId
 
 # Kinds of deadlines. SESSION is that of a member, or of a client that was given a member id and is expected to join.
@@ -108,8 +107,8 @@ class ClassicMember(NamedTuple):
 # -- volatile events
 
 
-@dataclass(frozen=True, slots=True)
-class MemberAwaited(Volatile):
+@volatile
+class MemberAwaited(NamedTuple):
     """A client was given a member id, and is expected to join with it."""
 
     group_id: GroupId
@@ -117,8 +116,8 @@ class MemberAwaited(Volatile):
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberJoining(Volatile):
+@volatile
+class MemberJoining(NamedTuple):
     """A new or known member joins the next generation and waits for it."""
 
     group_id: GroupId
@@ -129,8 +128,8 @@ class MemberJoining(Volatile):
     until_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberReplaced(Volatile):
+@volatile
+class MemberReplaced(NamedTuple):
     """A static member has come back under another id and keeps its assignment."""
 
     group_id: GroupId
@@ -139,23 +138,23 @@ class MemberReplaced(Volatile):
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRemoved(Volatile):
+@volatile
+class MemberRemoved(NamedTuple):
     """A member is gone, or a client that was expected to join. The requests that it waited with have been answered."""
 
     group_id: GroupId
     member_id: MemberId
 
 
-@dataclass(frozen=True, slots=True)
-class SessionExtended(Volatile):
+@volatile
+class SessionExtended(NamedTuple):
     group_id: GroupId
     member_id: MemberId
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceBegan(Volatile):
+@volatile
+class RebalanceBegan(NamedTuple):
     """Every member has to join again."""
 
     group_id: GroupId
@@ -164,14 +163,14 @@ class RebalanceBegan(Volatile):
     initial_until_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class JoinPhaseExtended(Volatile):
+@volatile
+class JoinPhaseExtended(NamedTuple):
     group_id: GroupId
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationBegan(Volatile):
+@volatile
+class GenerationBegan(NamedTuple):
     """All joins have been answered. The leader is expected to bring the assignments."""
 
     group_id: GroupId
@@ -182,16 +181,16 @@ class GenerationBegan(Volatile):
     sync_until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSynced(Volatile):
+@volatile
+class MemberSynced(NamedTuple):
     group_id: GroupId
     member_id: MemberId
     # None if the member did not have to wait.
     ticket: Ticket | None
 
 
-@dataclass(frozen=True, slots=True)
-class SyncsAnswered(Volatile):
+@volatile
+class SyncsAnswered(NamedTuple):
     """No member waits for an assignment any more; the sessions of those that did run again."""
 
     group_id: GroupId

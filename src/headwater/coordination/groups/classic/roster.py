@@ -43,8 +43,10 @@ class PendingJoin(NamedTuple):
     until_ms: int | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ClassicRoster:
+    """The state of a classic group; `apply` alone changes it."""
+
     group_id: GroupId
     deadlines: Deadlines[DeadlineKey] | None
     state: GroupState = GroupState.EMPTY

@@ -4,11 +4,10 @@ Durable ones are records of `__consumer_offsets`, each with the whole state of i
 remembers only until the next restart: the deadlines of members, and which topics it has looked at.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
-from headwater.coordination.decisions import Volatile
+from headwater.coordination.decisions import volatile
 from headwater.coordination.groups.assignment import NOTHING, Assignment
 from headwater.coordination.groups.classic.events import SupportedProtocol
 from headwater.ids import GroupId, MemberId, TopicName
@@ -147,28 +146,26 @@ ConsumerEvent: TypeAlias = (
 # -- volatile events
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerVolatile(Volatile):
+@volatile
+class MemberDeadlineSet(NamedTuple):
     group_id: GroupId
-
-
-@dataclass(frozen=True, slots=True)
-class MemberDeadlineSet(ConsumerVolatile):
     kind: str
     member_id: MemberId
     due_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberDeadlineCancelled(ConsumerVolatile):
+@volatile
+class MemberDeadlineCancelled(NamedTuple):
+    group_id: GroupId
     kind: str
     member_id: MemberId
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsSeen(ConsumerVolatile):
+@volatile
+class TopicsSeen(NamedTuple):
     """The group has taken the topics into account as of this version."""
 
+    group_id: GroupId
     version: int
 
 

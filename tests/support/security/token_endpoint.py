@@ -38,7 +38,7 @@ class TokenEndpoint:
                 self.end_headers()
                 self.wfile.write(content)
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 (the base class names it)
                 pass
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)

@@ -12,6 +12,7 @@ Handler: TypeAlias = Callable[[Request, Context], Outcome]
 
 _HANDLERS = "headwater.listeners.kafka.apis"
 SECURITY = "security"
+REPLICAS = "replicas"
 
 
 class Api(NamedTuple):
@@ -68,6 +69,7 @@ APIS = (
     Api(31, "DeleteAcls", 1, 3, 2, "security.delete_acls"),
     Api(32, "DescribeConfigs", 1, 4, 4, "configs.describe_configs"),
     Api(33, "AlterConfigs", 0, 2, 2, "configs.alter_configs"),
+    Api(34, "AlterReplicaLogDirs", 1, 2, 2, "replicas.alter_replica_log_dirs"),
     Api(35, "DescribeLogDirs", 1, 4, 2, "topics.describe_log_dirs"),
     Api(36, "SaslAuthenticate", 0, 2, 2, "security.sasl_authenticate"),
     Api(37, "CreatePartitions", 0, 3, 2, "topics.create_partitions"),
@@ -76,10 +78,14 @@ APIS = (
     Api(40, "ExpireDelegationToken", 1, 2, 2, "security.expire_delegation_token"),
     Api(41, "DescribeDelegationToken", 1, 3, 2, "security.describe_delegation_token"),
     Api(42, "DeleteGroups", 0, 2, 2, "groups.delete_groups"),
+    Api(43, "ElectLeaders", 0, 2, 2, "replicas.elect_leaders"),
     Api(44, "IncrementalAlterConfigs", 0, 1, 1, "configs.incremental_alter_configs"),
+    Api(45, "AlterPartitionReassignments", 0, 1, 0, "replicas.alter_partition_reassignments"),
+    Api(46, "ListPartitionReassignments", 0, 0, 0, "replicas.list_partition_reassignments"),
     Api(47, "OffsetDelete", 0, 0, 1, "groups.offset_delete"),
     Api(50, "DescribeUserScramCredentials", 0, 0, 0, "security.describe_user_scram_credentials"),
     Api(51, "AlterUserScramCredentials", 0, 0, 0, "security.alter_user_scram_credentials"),
+    Api(55, "DescribeQuorum", 0, 2, 0, "replicas.describe_quorum"),
     Api(60, "DescribeCluster", 0, 2, 0, "cluster.describe_cluster"),
     Api(61, "DescribeProducers", 0, 0, 0, "transactions.describe_producers"),
     Api(65, "DescribeTransactions", 0, 0, 0, "transactions.describe_transactions"),
@@ -102,9 +108,9 @@ _PRODUCE_KEY = 0
 
 def load_apis(*, with_security: bool) -> None:
     """Load the handlers before the first client comes. The APIs of security are loaded by their first request where
-    nothing is enforced: they would take half a megabyte of an idle broker."""
+    nothing is enforced, and those of replicas anyway: they would take half a megabyte of an idle broker."""
     for api in APIS:
-        if with_security or api.area != SECURITY:
+        if api.area != REPLICAS and (with_security or api.area != SECURITY):
             api.load()
 
 

@@ -30,6 +30,8 @@ class Credentials:
     mechanism: str
     username: str
     password: str = field(repr=False)
+    # The name and password are the id and HMAC of a delegation token (KIP-48).
+    is_token: bool = False
 
     def authenticate(self, connection: "BrokerConnection") -> None:
         """Authenticate a new connection, before any other request is sent on it."""
@@ -59,7 +61,8 @@ class Credentials:
     def _prove(self, connection: "BrokerConnection") -> None:
         # The URL-safe form has no comma, which would separate attributes.
         nonce = secrets.token_urlsafe(scram.NONCE_BYTES)
-        client = ScramClient(scram_keys.MECHANISMS[self.mechanism].digest, self.username, self.password, nonce)
+        digest = scram_keys.MECHANISMS[self.mechanism].digest
+        client = ScramClient(digest, self.username, self.password, nonce, is_token=self.is_token)
         challenge = _exchange(connection, client.first())
         client.verify(_exchange(connection, client.final(challenge)))
 

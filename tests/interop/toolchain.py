@@ -91,14 +91,14 @@ def kafka_authorizer(classes: Path) -> Sequence[str]:
 
 
 def dump_log() -> Sequence[str]:
-    return _tool("DumpLogSegments")
+    return tool("DumpLogSegments")
 
 
 def consumer_groups() -> Sequence[str]:
-    return _tool("consumer.group.ConsumerGroupCommand")
+    return tool("consumer.group.ConsumerGroupCommand")
 
 
-def _tool(name: str) -> Sequence[str]:
+def tool(name: str) -> Sequence[str]:
     """The command that runs one of Kafka's own tools."""
     class_path = _class_path(_JAVA / "dump-log" / "pom.xml")
     return [_find_java(), *OPTIONS, "-cp", class_path, f"org.apache.kafka.tools.{name}"]

@@ -159,5 +159,7 @@ NOTES = (
     "Python clients run in environments of their own, with the Python of this project. For confluent-kafka "
     "1.9 there is no wheel: it is compiled, against librdkafka of the same version.\n"
     "The connector of Spark 3.5 runs in PySpark 3.5; that of Spark 4 runs in this project's PySpark, "
-    "which is newer than the newest connector that was found."
+    "which is newer than the newest connector that was found.\n"
+    "Kafka Connect in distributed mode, with an exactly-once source, and MirrorMaker 2, from Headwater and from Kafka, "
+    "are tested by `make interop`."
 ).splitlines()

@@ -21,11 +21,18 @@ _ROOT = Path(__file__).parents[3]
 
 
 class BrokerProcess:
-    """A broker that keeps its port and data directory over kills and restarts."""
+    """A broker that keeps its port and data directory over kills and restarts.
 
-    def __init__(self, data_directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    Settings that name `listeners` choose the ports instead; those in `file` are read again on SIGHUP."""
+
+    def __init__(
+        self, data_directory: Path, settings: Mapping[str, str] | None = None, file: Path | None = None
+    ) -> None:
         self._data_directory = data_directory
         self._settings = dict(settings or {})
+        self._file = file
+        # By the names of the listeners, as the broker tells them when it is ready.
+        self.addresses: dict[str, str] = {}
         self._reserved = reserved_port()
         self._process: subprocess.Popen[str] | None = None
 
@@ -58,7 +65,11 @@ class BrokerProcess:
         """Starts the process and returns whether it became ready; if not, it has exited."""
         module, *arguments = launcher
         command = [sys.executable, "-m", module, *arguments, "serve"]
-        command += ["--data-dir", str(self._data_directory), "--kafka", self.bootstrap_servers]
+        command += ["--data-dir", str(self._data_directory)]
+        if "listeners" not in self._settings:
+            command += ["--kafka", self.bootstrap_servers]
+        if self._file is not None:
+            command += ["--config", str(self._file)]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         with self._log_path.open("a") as log:
@@ -66,7 +77,14 @@ class BrokerProcess:
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment(), cwd=_ROOT
             )
         assert self._process.stdout is not None
-        return self._process.stdout.readline().startswith("ready ")
+        state, *named = self._process.stdout.readline().split(" ") or [""]
+        self.addresses = dict(each.strip().split("=", 1) for each in named if "=" in each)
+        return state == "ready"
+
+    def reload(self) -> None:
+        """Tell the broker to read its settings and certificates again; its log says when it has."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

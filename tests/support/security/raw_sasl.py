@@ -48,6 +48,10 @@ class RawSasl(RawClient):
         self.session_lifetime_ms = answer.session_lifetime_ms
         return answer
 
+    def scram_after_handshake(self, **options: Any) -> SaslAuthenticateResponse:
+        assert self.handshake().error_code == 0
+        return self.scram(self.login.user, self.login.password, **options)
+
     def scram(self, user: str, password: str, **options: Any) -> SaslAuthenticateResponse:
         digest = MECHANISMS[self.login.mechanism].digest
         client = ScramClient(digest, user, password, secrets.token_urlsafe(NONCE_BYTES), **options)

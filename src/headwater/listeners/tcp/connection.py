@@ -16,6 +16,7 @@ from headwater.broker.measurements import Measurements
 from headwater.broker.writes.reply_batch import ReplyBatch
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
+from headwater.listeners.tcp.failure_log import FailureLog
 from headwater.listeners.tcp.output import Output, Part
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.request_memory import RequestMemory
@@ -128,6 +129,7 @@ class Connection:
         "_swept_ms",
         "_transport",
         "_was_active",
+        "failures",
         "is_closed",
         "peer",
         "peer_host",
@@ -142,12 +144,14 @@ class Connection:
         poller: Poller,
         replies: ReplyBatch,
         measurements: Measurements,
+        failures: FailureLog,
         on_closed: Callable[["Connection"], None],
         now_ms: int,
     ) -> None:
         self._transport = transport
         self._config = config
         self._memory = memory
+        self.failures = failures
         self._on_closed = on_closed
         self._poller = poller
         self._replies = replies
@@ -302,7 +306,8 @@ class Connection:
             self._poller.watch(self._transport, self._readable)
 
     def hang_up(self, reason: str) -> None:
-        logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], reason)
+        message = "closing the connection of %s:%s: %s"
+        self.failures.warn(logger, "connections that were closed", message, *self.peer[:2], reason)
         self.close()
 
     def fail(self, error: Exception) -> None:

@@ -14,6 +14,7 @@ from socket import MSG_PEEK, socket
 from typing import Any, TypeAlias
 
 from headwater.clock import Clock
+from headwater.listeners.tcp.failure_log import FailureLog
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.tls.live_context import LiveContext
 from headwater.listeners.tcp.tls.server_context import reason_of
@@ -27,9 +28,6 @@ logger = logging.getLogger(__name__)
 
 # The first byte of all that TLS sends before it encrypts (RFC 8446, 5.1).
 _HANDSHAKE_RECORD = 0x16
-# Between two sweeps. A stranger could otherwise fill the disk with them.
-_LOGGED_FAILURES_MAX = 20
-
 OK = "ok"
 # Why handshakes fail, as metrics count it.
 PLAINTEXT, CLOSED, LATE, OVERTAKEN = "plaintext", "closed", "timeout", "overtaken"
@@ -73,19 +71,19 @@ class _Client:
 
 
 class Handshakes:
-    def __init__(self, listener: str, live: LiveContext, poller: Poller, clock: Clock) -> None:
+    def __init__(self, listener: str, live: LiveContext, poller: Poller, clock: Clock, failures: FailureLog) -> None:
         self.listener = listener
         self.live = live
         self.outcomes: Counter[str] = Counter()
         self._poller = poller
         self._clock = clock
+        self._failures = failures
         self._loop = asyncio.get_running_loop()
         self._scratch = memoryview(bytearray(PIECE_BYTES))
         # In the order in which they came.
         self._clients: dict[_Client, None] = {}
         # Those whose sockets are ready.
         self._ready: deque[_Client] = deque()
-        self._logged_failures = 0
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -103,13 +101,6 @@ class Handshakes:
         """Called about once a second."""
         self.live.check_files()
         self.live.warn_of_expiry()
-        if self._logged_failures > _LOGGED_FAILURES_MAX:
-            logger.warning(
-                "%d more TLS handshakes failed (listener %s)",
-                self._logged_failures - _LOGGED_FAILURES_MAX,
-                self.listener,
-            )
-        self._logged_failures = 0
         timeout_ms = self.live.config.headwater_tls_handshake_timeout_ms
         for client in tuple(self._clients):
             if now_ms - client.since_ms < timeout_ms:
@@ -184,9 +175,14 @@ class Handshakes:
 
     def _fail(self, client: _Client, code: str, problem: str) -> None:
         self.outcomes[code] += 1
-        self._logged_failures += 1
-        if self._logged_failures <= _LOGGED_FAILURES_MAX:
-            logger.warning("no TLS with %s:%s (listener %s): %s", *client.peer[:2], self.listener, problem)
+        self._failures.warn(
+            logger,
+            "failed TLS handshakes",
+            "no TLS with %s:%s (listener %s): %s",
+            *client.peer[:2],
+            self.listener,
+            problem,
+        )
         self._end(client, None)
 
     def _end(self, client: _Client, transport: TlsTransport | None) -> None:

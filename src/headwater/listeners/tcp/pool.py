@@ -32,6 +32,7 @@ class ConnectionPool:
         self.memory = RequestMemory(self.config.queued_max_request_bytes, self._reclaim)
         self._live_config = broker.live_config
         self._clock = broker.clock
+        self._audit = broker.access.audit
         self._replies = broker.journal.replies
         self._measurements = measurements = broker.measurements
         self._connections: set[Connection] = set()
@@ -73,7 +74,7 @@ class ConnectionPool:
         from headwater.listeners.tcp.tls.live_context import LiveContext  # noqa: PLC0415
 
         live = LiveContext(self._live_config, address, self._clock)
-        handshakes = Handshakes(address.name, live, self._poller, self._clock)
+        handshakes = Handshakes(address, live, self._poller, self._clock, self._audit)
         if not self._handshakes:
             self._declare_tls_metrics()
         self._handshakes.append(handshakes)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headwater.broker.access.access import Access
+from headwater.broker.audit.event import EventType
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.catalog.local_metadata import LocalMetadata
@@ -31,7 +32,7 @@ from headwater.broker.writes import intake
 from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
-from headwater.config.broker import BrokerConfig
+from headwater.config.broker import BrokerConfig, changed_names
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import ProducerIdentity
@@ -145,7 +146,16 @@ class Broker:
 
     def reload(self, config: BrokerConfig) -> None:
         """Take over what may change while the broker runs; log what would need a restart."""
-        self._effective.reload(config)
+        before, audit = self.config, self.access.audit
+        try:
+            self._effective.reload(config)
+        except HeadwaterError as error:
+            if audit is not None:
+                audit.record_local(EventType.CONFIG_CHANGE, "broker", {"by": "reload"}, error=error)
+            raise
+        if audit is not None:
+            names = ",".join(changed_names(before, self.config))
+            audit.record_local(EventType.CONFIG_CHANGE, "broker", {"by": "reload", "settings": names})
 
     # -- partitions
 

@@ -98,6 +98,11 @@ class Tokens:
         ]
         return [each for each in described if fingerprint(each.hmac) == each.token.fingerprint]
 
+    def described(self, hmac: bytes) -> str:
+        """The token in words, for the audit log."""
+        token = self._state.tokens_by_fingerprint.get(fingerprint(hmac))
+        return "an unknown delegation token" if token is None else f"delegation token '{token.id}' of {token.owner}"
+
     def account(self, token_id: str, mechanism: ScramMechanism) -> Account | None:
         """The account of a token's bearer; None if there is no such token, or no longer."""
         token = self._state.tokens.get(token_id)

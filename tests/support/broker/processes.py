@@ -12,6 +12,9 @@ from typing import Self
 
 from benchmarks.ports import port_of, reserved_port
 
+from headwater.config.broker import BrokerConfig
+from headwater.config.listener_overrides import find_overridable
+
 # The module to run, with its arguments before `serve`. Fault tests have launchers of their own.
 PLAIN = ("headwater.cli.main",)
 # Long enough for a loaded machine; a test that waits this long has failed.
@@ -77,11 +80,17 @@ class BrokerProcess:
             command += ["--kafka", ",".join([self.bootstrap_servers, *more])]
         if self._file is not None:
             command += ["--config", str(self._file)]
+        environment = _environment()
         for name, value in self._settings.items():
-            command += ["--set", f"{name}={value}"]
+            declared = find_overridable(BrokerConfig, name, "broker")
+            if declared.sensitive:
+                # The list of processes would show it to everybody, so the command does not take it.
+                environment[declared.variable] = value
+            else:
+                command += ["--set", f"{name}={value}"]
         with self._log_path.open("a") as log:
             self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment(), cwd=_ROOT
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=_ROOT
             )
         assert self._process.stdout is not None
         state, *named = self._process.stdout.readline().split(" ") or [""]

@@ -2,7 +2,8 @@
 
 import secrets
 import ssl
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from headwater.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -62,3 +63,7 @@ class RawSasl(RawClient):
         if not answer.error_code:
             client.verify(bytes(answer.auth_bytes))
         return answer
+
+
+# Connects as somebody, in a way that the arguments say.
+Connect: TypeAlias = Callable[..., RawSasl]

@@ -25,7 +25,7 @@ class Endpoint(NamedTuple):
             raise ConfigError(f"{text[:80]!r} is not of the form HOST:PORT or PLAINTEXT://HOST:PORT")
         if (found["protocol"] or "PLAINTEXT").upper() != "PLAINTEXT":
             raise ConfigError(
-                f"{text[:80]!r} asks for {found['protocol']}: give HOST:PORT alone, and the protocol as security.protocol"
+                f"{text[:80]!r} asks for {found['protocol']}: give HOST:PORT, and the protocol as security.protocol"
             )
         return cls(found["ipv6"] or found["host"], int(found["port"]))
 

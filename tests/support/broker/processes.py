@@ -38,7 +38,7 @@ class BrokerProcess:
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{port_of(self._reserved)}"
+        return self.addresses.get("kafka") or f"127.0.0.1:{port_of(self._reserved)}"
 
     @property
     def pid(self) -> int:
@@ -65,6 +65,7 @@ class BrokerProcess:
         """Starts the process and returns whether it became ready; if not, it has exited."""
         module, *arguments = launcher
         command = [sys.executable, "-m", module, *arguments, "serve"]
+        self.addresses.clear()
         command += ["--data-dir", str(self._data_directory)]
         if "listeners" not in self._settings:
             command += ["--kafka", self.bootstrap_servers]

@@ -47,7 +47,7 @@ class BrokerProcess:
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{port_of(self._reserved)}"
+        return self.addresses.get("kafka") or f"127.0.0.1:{port_of(self._reserved)}"
 
     @property
     def pid(self) -> int:
@@ -74,6 +74,7 @@ class BrokerProcess:
         """Starts the process and returns whether it became ready; if not, it has exited."""
         module, *arguments = launcher
         command = [sys.executable, "-m", module, *arguments, "serve"]
+        self.addresses.clear()
         command += ["--data-dir", str(self._data_directory)]
         if "listeners" not in self._settings:
             more = [f"{name}://127.0.0.1:{port}" for name, port in self._more_listeners.items()]

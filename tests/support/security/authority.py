@@ -82,8 +82,8 @@ class TestAuthority:
         path.write_bytes(private + certificate.public_bytes(Encoding.PEM))
         return path
 
-    def issue_server(self, file: str = "broker") -> Path:
-        return self.issue("broker", file=file, hosts=HERE, usage=SERVER)
+    def issue_server(self, file: str = "broker", hosts: Sequence[str] = HERE) -> Path:
+        return self.issue("broker", file=file, hosts=hosts, usage=SERVER)
 
     def revoke(self, *certificates: Path) -> str:
         """A revocation list, as PEM."""

@@ -37,8 +37,10 @@ class Login:
     def is_sasl(self) -> bool:
         return self.protocol.startswith("SASL_")
 
-    def context(self) -> ssl.SSLContext:
+    def context(self, *, ciphers: str | None = None) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self.authority))
+        if ciphers is not None:
+            context.set_ciphers(ciphers)
         # Python's default, which a client may drop: old authorities do not follow all of RFC 5280.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self.certificate is not None:

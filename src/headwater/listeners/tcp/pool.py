@@ -197,6 +197,7 @@ class ConnectionPool:
             self._sweeping.cancel()
         for connection in tuple(self._connections):
             connection.close()
+        self.failures.sweep()
         self._poller.close()
 
     def _declare_tls_metrics(self) -> None:

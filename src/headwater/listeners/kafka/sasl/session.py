@@ -7,6 +7,7 @@ same connection (KIP-368), with the same mechanism and the same principal.
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from headwater.broker.audit.event import EventType, Result
@@ -42,6 +43,7 @@ class Answer(NamedTuple):
 
 class SaslSession:
     __slots__ = (
+        "_closed",
         "_connection",
         "_exchange",
         "_gate",
@@ -64,6 +66,8 @@ class SaslSession:
         self._exchange: Exchange | None = None
         # Whether the exchange has failed, although it goes on until the client has been told.
         self._has_failed = False
+        # Set when the connection closes; only a session that waits has one.
+        self._closed: asyncio.Event | None = None
         # The mechanism and principal of the first authentication, which later ones must repeat.
         self._proven: tuple[str, Principal] | None = None
         # Whether the client sends the messages of the mechanism as such, without a header (SaslHandshake v0).
@@ -176,7 +180,10 @@ class SaslSession:
             self._mechanism,
             failure.reason,
         )
-        await asyncio.sleep(self._listener.config.connection_failed_authentication_delay_ms / 1000)
+        self._closed = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._listener.config.connection_failed_authentication_delay_ms / 1000):
+                await self._closed.wait()
 
     def _record(
         self, event_type: EventType, principal: str, result: Result, reason: str | None = None, *, by: str | None = None
@@ -200,5 +207,7 @@ class SaslSession:
 
     def end(self) -> None:
         """The connection has closed."""
+        if self._closed is not None:
+            self._closed.set()
         self._listener.release(self._connection)
         self._listener.limit(self, None)

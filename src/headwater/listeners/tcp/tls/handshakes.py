@@ -22,6 +22,7 @@ from headwater.listeners.tcp.tls.live_context import LiveContext
 from headwater.listeners.tcp.tls.server_context import reason_of
 from headwater.listeners.tcp.tls.transport import PIECE_BYTES, TlsTransport
 from headwater.printable import printable
+from headwater.security.acl import FIELD_LENGTH_MAX
 from headwater.security.distinguished_names import rfc2253_name
 from headwater.security.principals import ANONYMOUS, USER, Principal, user
 from headwater.security.x509 import MalformedCertificate, read_certificate
@@ -160,6 +161,9 @@ class Handshakes:
             self._fail(client, refused.code, str(refused))
         except OSError as error:
             self._fail(client, *_diagnosis(error))
+        except Exception:
+            logger.exception("the TLS handshake of %s:%s failed", *client.peer[:2])
+            self._fail(client, MALFORMED, "this is a bug of the broker")
         else:
             self.outcomes[OK] += 1
             if self._is_certificate_identity and transport.principal is not ANONYMOUS:
@@ -192,7 +196,14 @@ class Handshakes:
         name = self.live.current.mapping.name_of(subject)
         if not name:
             raise _Refused(PRINCIPAL, f"ssl.principal.mapping.rules have no name for {printable(subject)[:500]!r}")
-        return user(name)
+        principal = user(name)
+        if len(str(principal)) > FIELD_LENGTH_MAX:
+            raise _Refused(
+                PRINCIPAL,
+                f"its name has {len(name)} characters, more than an ACL can name: ssl.principal.mapping.rules can "
+                f"shorten {printable(name)[:100]!r}",
+            )
+        return principal
 
     def _fail(self, client: _Client, code: str, problem: str) -> None:
         self.outcomes[code] += 1

@@ -1,7 +1,7 @@
 """A batch that is checked in a thread: others are served meanwhile, and every order is kept."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -112,9 +112,9 @@ def test_others_are_served_while_the_requests_of_its_client_wait(
 
 def test_batches_of_one_request_keep_their_place_in_the_reply(client: RawClient, name: str) -> None:
     client.create(name, 3)
-    request = {name: {0: SMALL, 1: LARGE, 2: large(b"2", Codec.ZSTD)}}
+    request: dict[str, dict[int, bytes | None]] = {name: {0: SMALL, 1: LARGE, 2: large(b"2", Codec.ZSTD)}}
     for number in range(3):
-        client.send(produce_request(dict(request)), 9)
+        client.send(produce_request(request), 9)
         (topic,) = client.receive(ProduceResponse, 9)[1].responses
         assert [(each.index, each.base_offset) for each in topic.partition_responses] == [
             (0, number),
@@ -208,7 +208,7 @@ def test_memory_of_a_batch_counts_as_taken_until_it_is_checked(
 ) -> None:
     memory = broker.node.connections.memory
     incompressible = batch_of(bytes(range(256)) * 3000, codec=Codec.SNAPPY)
-    request = produce_request({topic: {0: batches.with_payload(incompressible, bytes(600_000), 2)}})
+    request = produce_request({topic: {0: bytes(batches.with_payload(incompressible, bytes(600_000), 2))}})
     with RawClient(broker) as leaving:
         leaving.send(request, 9)
         gate.wait_for()
@@ -341,7 +341,7 @@ def test_a_stop_waits_for_batches_that_are_being_checked(tmp_path: Path, gate: G
 
 
 @contextmanager
-def stopping(directory: Path, settings: dict[str, str]) -> Iterator[Broker]:
+def stopping(directory: Path, settings: dict[str, str]) -> Generator[Broker]:
     broker = Broker(settings, data_directory=directory).start()
     yield broker
 

@@ -28,7 +28,6 @@ def check(produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms
     """For a batch whose header and checksum `intake.admit` has accepted. Gives the batch to append, as `admit` does,
     but for the time of a topic with LogAppendTime, which `intake.admit_checked` sets."""
     header = batches.read_header(produced)
-    intake.check_record_count(header)
     bytes_max = broker.headwater_batch_decompressed_bytes_max
     parts = compression.decompress_in_parts(header.codec, produced[batches.HEADER_SIZE :], bytes_max)
     earliest, latest = intake.timestamp_limits(topic, now_ms)
@@ -49,6 +48,7 @@ def check(produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms
         intake.check_timestamps(header, earliest, latest)
     elif walk.timestamp_found != header.max_timestamp:
         batches.set_max_timestamp(produced, walk.timestamp_found)
+    intake.check_record_count(header)
     if stored is None or codec is None:
         return produced
     return memoryview(batches.with_payload(produced, stored, codec))

@@ -10,6 +10,7 @@ from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from headwater.broker.writes.check_threads import RequestBytes
     from headwater.listeners.kafka.sasl.session import SaslSession
 
 
@@ -26,6 +27,8 @@ class Context(NamedTuple):
     guard: Guard
     # The name of the listener that the client is connected to: it decides which broker addresses responses contain.
     listener: str
+    # Holds the memory in which the client's requests lie.
+    request_bytes: "RequestBytes"
     # What the connection has proved; None on a listener without SASL.
     session: "SaslSession | None" = None
 

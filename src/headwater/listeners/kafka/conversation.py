@@ -186,6 +186,7 @@ class KafkaConversation:
             self._connection.peer_host,
             self._guard,
             self._listener,
+            self._connection,
             self._session,
         )
         return context

@@ -7,13 +7,13 @@ group has its records in a module of `formats`.
 from collections.abc import Mapping
 from typing import Final
 
-from headwater.broker.groups.formats import classic, consumer, offsets
+from headwater.broker.groups.formats import classic, consumer, offsets, share
 from headwater.broker.groups.formats.record import Read, StoredRecord, Write
 from headwater.coordination.groups.events import Event
 from headwater.errors import HeadwaterError, ProtocolError
 from headwater.protocol.stored.record import read_record_type
 
-_FORMATS: Final = (offsets, classic, consumer)
+_FORMATS: Final = (offsets, classic, consumer, share)
 _WRITERS: Final[Mapping[type, Write]] = {event: write for each in _FORMATS for event, write in each.WRITERS.items()}
 _READERS: Final[Mapping[int, Read]] = {number: read for each in _FORMATS for number, read in each.READERS.items()}
 

@@ -7,6 +7,7 @@ import pytest
 from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now, Ticket, is_volatile
+from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery
 from headwater.coordination.groups.share.commands import ShareAnswer, ShareHeartbeat
@@ -68,7 +69,7 @@ class Driver:
             self.machine.apply(event)
         self.run(lambda: self.machine.decide_loaded(self.now))
 
-    def partitions(self, topic: str, *indexes: int) -> dict[object, frozenset[int]]:
+    def partitions(self, topic: str, *indexes: int) -> Assignment:
         return {self.topics.id_of(topic): frozenset(indexes)}
 
 
@@ -132,8 +133,9 @@ def test_a_member_that_leaves_or_falls_silent_makes_room() -> None:
     driver = Driver()
     driver.beat("ann", 0, "orders")
     driver.beat("bob", 0, "orders")
+    driver.beat("ann", 1)
     assert driver.beat("bob", -1) == ShareAnswer(MemberId("bob"), -1, 0)
-    assert driver.beat("ann", 1).assignment == driver.partitions("orders", 0, 1, 2)
+    assert driver.beat("ann", 2).assignment == driver.partitions("orders", 0, 1, 2)
     driver.advance(SESSION_MS)
     assert driver.machine.describe_share(GROUP).members == []
     assert driver.machine.groups[GROUP].state is GroupState.EMPTY
@@ -237,6 +239,7 @@ def test_kinds_of_groups_do_not_mix() -> None:
     driver.beat("ann", 0, "orders")
     machine = driver.machine
     commit = Commit(MemberId(""), None, -1, (offset("orders", 0, 7),))
+    consuming = consumer_heartbeat("ann", topics=["orders"])
     where = [TopicPartition(TopicName("orders"), 0)]
     not_found, inconsistent = ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
@@ -245,7 +248,7 @@ def test_kinds_of_groups_do_not_mix() -> None:
         (lambda: machine.decide_heartbeat(GROUP, MemberId("ann"), None, 1, driver.now), unknown),
         (lambda: machine.decide_leave(GROUP, (), driver.now), unknown),
         (
-            lambda: machine.decide_member_heartbeat(GROUP, consumer_heartbeat("ann", topics=["a"]), driver.now),
+            lambda: machine.decide_member_heartbeat(GROUP, consuming, driver.now),
             not_found,
         ),
         (lambda: machine.decide_commit(GROUP, commit, driver.now), not_found),

@@ -31,7 +31,7 @@ from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
-from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -46,6 +46,7 @@ from headwater.storage.time_lookup import TimestampOffset
 
 if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
+    from headwater.broker.shares.coordinator import ShareCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -102,9 +103,52 @@ class Broker:
             clock,
         )
         self._sequence_guard = SequenceGuard()
+        self._shares: ShareCoordinator | None = None
+        self.topics.on_deleted(self._forget_shares)
+        if SHARE_STATE_TOPIC in self.partitions.by_topic:
+            self._load_shares()
         self.measurements.observe(self)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
+
+    @property
+    def shares(self) -> ShareCoordinator:
+        """The share-partitions, from the first share group on."""
+        return self._shares or self._load_shares()
+
+    def _load_shares(self) -> ShareCoordinator:
+        # Late import: most brokers have no share groups.
+        from headwater.broker.shares.coordinator import ShareCoordinator  # noqa: PLC0415
+
+        shares = self._shares = ShareCoordinator(
+            self.topics,
+            self.partitions,
+            self.metadata.state,
+            self._effective,
+            self.groups,
+            self.journal,
+            self.clock,
+        )
+        shares.measurements.declare(self.measurements.metrics)
+        return shares
+
+    async def _forget_shares(self, _: TopicName) -> None:
+        if self._shares is not None:
+            await self._shares.forget_deleted_topics(self.metadata.state.by_id.__contains__)
+
+    async def prune_shares(self) -> None:
+        if self._shares is not None:
+            await self._shares.prune(self.housekeeping.collect)
+
+    async def delete_group(self, group_id: GroupId) -> HeadwaterError | None:
+        """Delete a group without members, and all that it stored."""
+        if self.groups.is_share_group(group_id):
+            refusal = await self.groups.check_empty_share_group(group_id).wait()
+            if refusal is not None:
+                return refusal
+            # First: a crash leaves a group that has forgotten what it did, and not what nobody could delete.
+            await self.shares.forget(group_id)
+        return await self.groups.delete(group_id).wait()
 
     def _open_audit_log(self, config: BrokerConfig) -> AuditLog | None:
         if not config.is_audited:
@@ -315,6 +359,8 @@ class Broker:
         """Flush everything and mark the data directory as cleanly closed."""
         await self.housekeeping.stop()
         await self.access.stop()
+        if self._shares is not None:
+            await self._shares.stop()
         await self.transactions.stop()
         await self.groups.stop()
         async with self.metadata.change_lock:
@@ -327,6 +373,8 @@ class Broker:
     def end_waits(self) -> None:
         """End long polls with what they have, and waits for a rebalance, because the broker is about to stop."""
         self.groups.end_waits()
+        if self._shares is not None:
+            self._shares.end_waits()
         self.transactions.end_waits()
         for partition in self.partitions.all():
             for watcher in tuple(partition.watchers):

@@ -34,6 +34,7 @@ from headwater.coordination.groups.classic.commands import (
     SyncResult,
 )
 from headwater.coordination.groups.consumer.commands import ConsumerDescription, MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.group import Group
 from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
 from headwater.coordination.groups.share.commands import ShareAnswer, ShareDescription, ShareHeartbeat
@@ -160,21 +161,23 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
     def describe_share(self, group_id: GroupId) -> Pending[Outcome[ShareDescription]]:
         return self._query(group_id, lambda machine: machine.describe_share(group_id))
 
-    def check_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
-        """Refuses unless there is such a share group."""
-        return self._query(group_id, lambda machine: _nothing(machine.share_group(group_id)))
-
     def check_empty_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
         """Refuses unless there is such a share group, without members."""
         return self._query(group_id, lambda machine: machine.share_group(group_id).check_empty())
 
     def has_share_reader(self, group_id: GroupId, topic: TopicName) -> bool:
         """Whether it is a share group with a member that subscribes to the topic."""
-        if not self.shards:
-            return False
-        machine = self.shards[self.partition_of(group_id)].machine
-        group = None if machine is None else machine.groups.get(group_id)
+        group = self._find(group_id)
         return group is not None and group.type is GroupType.SHARE and group.is_subscribed_to(topic)
+
+    def is_share_group(self, group_id: GroupId) -> bool:
+        group = self._find(group_id)
+        return group is not None and group.type is GroupType.SHARE
+
+    def _find(self, group_id: GroupId) -> Group | None:
+        """None also while its machine is being loaded."""
+        machine = self.shards[self.partition_of(group_id)].machine if self.shards else None
+        return None if machine is None else machine.groups.get(group_id)
 
     # -- offsets
 
@@ -268,10 +271,6 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
             return Decision((), read(machine))
 
         return self._submit(group_id, decide, empty_id_code=empty_id_code)
-
-
-def _nothing(_: object) -> None:
-    """For queries that only refuse."""
 
 
 def _labels(group_id: GroupId, where: TopicPartition) -> Labels:

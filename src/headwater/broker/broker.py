@@ -3,6 +3,7 @@
 # Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -104,6 +105,7 @@ class Broker:
         )
         self._sequence_guard = SequenceGuard()
         self._shares: ShareCoordinator | None = None
+        self._deletions: set[asyncio.Task[HeadwaterError | None]] = set()
         self.topics.on_deleted(self._forget_shares)
         if SHARE_STATE_TOPIC in self.partitions.by_topic:
             self._load_shares()
@@ -140,14 +142,27 @@ class Broker:
         if self._shares is not None:
             await self._shares.prune(self.housekeeping.collect)
 
-    async def delete_group(self, group_id: GroupId) -> HeadwaterError | None:
+    def delete_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
         """Delete a group without members, and all that it stored."""
-        if self.groups.is_share_group(group_id):
-            refusal = await self.groups.check_empty_share_group(group_id).wait()
-            if refusal is not None:
-                return refusal
+        if not self.groups.is_share_group(group_id):
+            return self.groups.delete(group_id)
+        outcome: Pending[Outcome[None]] = Pending()
+        deletion = asyncio.create_task(self._delete_share_group(group_id))
+        # The loop itself keeps no task alive.
+        self._deletions.add(deletion)
+        deletion.add_done_callback(self._deletions.discard)
+        deletion.add_done_callback(lambda done: outcome.resolve(done.result()))
+        return outcome
+
+    async def _delete_share_group(self, group_id: GroupId) -> HeadwaterError | None:
+        refusal = await self.groups.check_empty_share_group(group_id).wait()
+        if refusal is not None:
+            return refusal
+        try:
             # First: a crash leaves a group that has forgotten what it did, and not what nobody could delete.
             await self.shares.forget(group_id)
+        except HeadwaterError as error:
+            return error
         return await self.groups.delete(group_id).wait()
 
     def _open_audit_log(self, config: BrokerConfig) -> AuditLog | None:

@@ -41,6 +41,7 @@ from headwater.coordination.groups.offsets.offsets import Offsets
 from headwater.coordination.groups.share.commands import JOIN_EPOCH as SHARE_JOIN_EPOCH
 from headwater.coordination.groups.share.commands import ShareAnswer, ShareDescription, ShareHeartbeat
 from headwater.coordination.groups.share.group import ShareGroup
+from headwater.coordination.groups.share.group import check_heartbeat as check_share_heartbeat
 from headwater.coordination.groups.terms import NO_MEMBER, DeadlineKey, GroupListing, GroupState, TopicImage
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
@@ -120,6 +121,7 @@ class GroupMachine:
     # -- share groups
 
     def decide_share_heartbeat(self, group_id: GroupId, heartbeat: ShareHeartbeat, now: Now) -> Decision[ShareAnswer]:
+        check_share_heartbeat(heartbeat, self._config)
         group = self.groups.get(group_id)
         if heartbeat.topic_names is not None:
             self._check_memory(sum(map(len, heartbeat.topic_names)), group, heartbeat.member_id)

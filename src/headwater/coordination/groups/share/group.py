@@ -90,7 +90,6 @@ class ShareGroup:
     # -- members
 
     def decide_share_heartbeat(self, heartbeat: ShareHeartbeat, now: Now) -> Decision[ShareAnswer]:
-        check_heartbeat(heartbeat, self.config)
         if heartbeat.epoch == LEAVE_EPOCH:
             member = self._member(heartbeat.member_id)
             return Decision(self._remove(member), ShareAnswer(member.id, LEAVE_EPOCH, 0))

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -265,7 +266,8 @@ def test_requests_outside_of_a_session_are_refused(member: Member) -> None:
     assert error_of(member.acknowledge((0, 0, ACCEPT), epoch=INITIAL)) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
     response = member.ask({0: batches((0, 0, ACCEPT))})
     assert error_of(response) == ErrorCode.INVALID_REQUEST, "the first fetch acknowledges nothing"
-    for options in ({"group_id": None}, {"group_id": ""}, {"member_id": None}, {"member_id": "x" * 300}):
+    wrong: list[dict[str, Any]] = [{"group_id": None}, {"group_id": ""}, {"member_id": None}, {"member_id": "x" * 300}]
+    for options in wrong:
         assert error_of(member.ask(**options)) == ErrorCode.INVALID_REQUEST
         assert error_of(member.acknowledge(**options)) == ErrorCode.INVALID_REQUEST
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headwater.broker.access.access import Access
@@ -47,6 +48,7 @@ from headwater.storage.time_lookup import TimestampOffset
 
 if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
+    from headwater.broker.replicas import Replicas
     from headwater.broker.shares.coordinator import ShareCoordinator
 
 logger = logging.getLogger(__name__)
@@ -175,6 +177,13 @@ class Broker:
         audit.declare(self.measurements.metrics)
         self.live_config.follow(audit.use_config)
         return audit
+
+    @cached_property
+    def replicas(self) -> Replicas:
+        # Late import: few administrators ask a single node for this.
+        from headwater.broker.replicas import Replicas  # noqa: PLC0415
+
+        return Replicas(self.topics, self.leadership, self.data)
 
     async def start(self) -> None:
         """What has to be done before the first client is served."""

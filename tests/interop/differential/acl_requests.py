@@ -46,6 +46,7 @@ def requests(own: Own) -> Iterator[Asked]:
     yield from _writes(own)
     yield from _transactions(own)
     yield from _administration(own)
+    yield from _replicas(own)
     yield from _rules_and_users(own)
 
 
@@ -242,6 +243,21 @@ def _administration(own: Own) -> Iterator[Asked]:
     yield Asked("by name", "DeleteTopics", 6, {"topics": by_name, "timeout_ms": 10_000})
     by_id = [{"name": None, "topic_id": own.topic_id("doomed-by-id")}, {"name": None, "topic_id": UNKNOWN_ID}]
     yield Asked("by id", "DeleteTopics", 6, {"topics": by_id, "timeout_ms": 10_000})
+
+
+def _replicas(own: Own) -> Iterator[Asked]:
+    for topic in _both(own):
+        what = topic.rpartition(".")[2]
+        partitions = [{"topic": topic, "partitions": [0, 7]}]
+        yield Asked(what, "ElectLeaders", 2, {"topic_partitions": partitions, "election_type": 0})
+        moved = [{"partition_index": 0, "replicas": [1]}, {"partition_index": 7, "replicas": [1]}]
+        yield Asked(what, "AlterPartitionReassignments", 1, {"topics": [{"name": topic, "partitions": moved}]})
+        listed = [{"name": topic, "partition_indexes": [0]}]
+        yield Asked(what, "ListPartitionReassignments", 0, {"topics": listed})
+        directory = {"path": "/nowhere", "topics": [{"name": topic, "partitions": [0]}]}
+        yield Asked(what, "AlterReplicaLogDirs", 2, {"dirs": [directory]})
+    metadata = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+    yield Asked("", "DescribeQuorum", 2, {"topics": [metadata]})
 
 
 def _rules_and_users(own: Own) -> Iterator[Asked]:

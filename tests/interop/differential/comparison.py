@@ -29,6 +29,8 @@ _ONLY_WHETHER = frozenset(
         "host",
         "issue_timestamp",
         "issue_timestamp_ms",
+        "last_caught_up_timestamp",
+        "last_fetch_timestamp",
         "last_timestamp",
         "log_append_time_ms",
         "log_dir",

@@ -8,6 +8,8 @@ _AUDIT = "the audit log is a topic, and Kafka has none"
 _CREATED = "settings of our own, and Kafka's default for min.insync.replicas is one that its formatting has set"
 _TRANSACTION_STATES = "markers are on their way for a moment, in either"
 
+_QUORUM = "the log of our catalog is another one than Kafka's, and a single node has no listener of a controller"
+
 # Of the comparison of ACLs.
 ACLS: Sequence[Meant] = (
     Meant(
@@ -46,4 +48,9 @@ ACLS: Sequence[Meant] = (
         "expiry_timestamp_ms",
         "has no meaning beside an error: Kafka has 0 in one place, -1 in others",
     ),
+    Meant("ListPartitionReassignments", "topics[*", "Kafka's refusal repeats what was asked as if it were being moved"),
+    Meant("DescribeQuorum", "topics[__cluster_metadata].partitions[0].leader_epoch", _QUORUM),
+    Meant("DescribeQuorum", "topics[__cluster_metadata].partitions[0].high_watermark", _QUORUM),
+    Meant("DescribeQuorum", "topics[__cluster_metadata].partitions[0].current_voters[].log_end_offset", _QUORUM),
+    Meant("DescribeQuorum", "nodes[1].listeners[*", _QUORUM),
 )

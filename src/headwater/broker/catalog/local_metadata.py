@@ -12,6 +12,7 @@ from uuid import UUID
 from headwater.broker.catalog.effective_config import access_limits
 from headwater.broker.catalog.format import CatalogFormat, DamagedCatalog
 from headwater.broker.partition import Partition
+from headwater.broker.ports.metadata import MetadataLog
 from headwater.broker.shards.state_log import StateLog
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
@@ -50,6 +51,10 @@ class LocalMetadata:
     @property
     def is_in_doubt(self) -> bool:
         return self.partition.failure is not None
+
+    @property
+    def log(self) -> MetadataLog:
+        return MetadataLog(self.partition.leader_epoch, self.partition.high_watermark)
 
     def check_online(self) -> None:
         self.partition.check_online()

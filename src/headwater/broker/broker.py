@@ -3,6 +3,7 @@
 # Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
@@ -33,7 +34,7 @@ from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig, changed_names
-from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -49,6 +50,7 @@ from headwater.storage.time_lookup import TimestampOffset
 if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
     from headwater.broker.replicas import Replicas
+    from headwater.broker.shares.coordinator import ShareCoordinator
     from headwater.broker.writes.check_threads import CheckThreads, RequestBytes
 
 logger = logging.getLogger(__name__)
@@ -106,9 +108,66 @@ class Broker:
             clock,
         )
         self._sequence_guard = SequenceGuard()
+        self._shares: ShareCoordinator | None = None
+        self._deletions: set[asyncio.Task[HeadwaterError | None]] = set()
+        self.topics.on_deleted(self._forget_shares)
+        if SHARE_STATE_TOPIC in self.partitions.by_topic:
+            self._load_shares()
         self.measurements.observe(self)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
+
+    @property
+    def shares(self) -> ShareCoordinator:
+        """The share-partitions, from the first share group on."""
+        return self._shares or self._load_shares()
+
+    def _load_shares(self) -> ShareCoordinator:
+        # Late import: most brokers have no share groups.
+        from headwater.broker.shares.coordinator import ShareCoordinator  # noqa: PLC0415
+
+        shares = self._shares = ShareCoordinator(
+            self.topics,
+            self.partitions,
+            self.metadata.state,
+            self._effective,
+            self.groups,
+            self.journal,
+            self.clock,
+        )
+        shares.measurements.declare(self.measurements.metrics)
+        return shares
+
+    async def _forget_shares(self, _: TopicName) -> None:
+        if self._shares is not None:
+            await self._shares.forget_deleted_topics(self.metadata.state.by_id.__contains__)
+
+    async def prune_shares(self) -> None:
+        if self._shares is not None:
+            await self._shares.prune(self.housekeeping.collect)
+
+    def delete_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Delete a group without members, and all that it stored."""
+        if not self.groups.is_share_group(group_id):
+            return self.groups.delete(group_id)
+        outcome: Pending[Outcome[None]] = Pending()
+        deletion = asyncio.create_task(self._delete_share_group(group_id))
+        # The loop itself keeps no task alive.
+        self._deletions.add(deletion)
+        deletion.add_done_callback(self._deletions.discard)
+        deletion.add_done_callback(lambda done: outcome.resolve(done.result()))
+        return outcome
+
+    async def _delete_share_group(self, group_id: GroupId) -> HeadwaterError | None:
+        refusal = await self.groups.check_empty_share_group(group_id).wait()
+        if refusal is not None:
+            return refusal
+        try:
+            # First: a crash leaves a group that has forgotten what it did, and not what nobody could delete.
+            await self.shares.forget(group_id)
+        except HeadwaterError as error:
+            return error
+        return await self.groups.delete(group_id).wait()
 
     def _open_audit_log(self, config: BrokerConfig) -> AuditLog | None:
         if not config.is_audited:
@@ -400,6 +459,8 @@ class Broker:
             await self._check_threads.stop()
         await self.housekeeping.stop()
         await self.access.stop()
+        if self._shares is not None:
+            await self._shares.stop()
         await self.transactions.stop()
         await self.groups.stop()
         async with self.metadata.change_lock:
@@ -412,6 +473,8 @@ class Broker:
     def end_waits(self) -> None:
         """End long polls with what they have, and waits for a rebalance, because the broker is about to stop."""
         self.groups.end_waits()
+        if self._shares is not None:
+            self._shares.end_waits()
         self.transactions.end_waits()
         for partition in self.partitions.all():
             for watcher in tuple(partition.watchers):

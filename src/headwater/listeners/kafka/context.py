@@ -7,6 +7,7 @@ from headwater.broker.broker import Broker
 from headwater.errors import ErrorCode, Refusal
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
+from headwater.listeners.kafka.share_sessions import ConnectionLink, ShareSessions
 from headwater.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class Context(NamedTuple):
 
     broker: Broker
     fetch_sessions: FetchSessions
+    share_sessions: ShareSessions
     reply_templates: ReplyTemplates
     api_version: int
     client_id: str | None
@@ -29,6 +31,8 @@ class Context(NamedTuple):
     listener: str
     # Holds the memory in which the client's requests lie.
     request_bytes: "RequestBytes"
+    # The connection, for what ends with it.
+    link: ConnectionLink
     # What the connection has proved; None on a listener without SASL.
     session: "SaslSession | None" = None
 

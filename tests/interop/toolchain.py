@@ -7,6 +7,7 @@ terminal.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,13 @@ def _find(tool: str, hint: str) -> str:
 
 def kcat() -> str:
     return _find("kcat", "`apt-get install kcat` brings it")
+
+
+def librdkafka_version(kcat: str) -> tuple[int, ...]:
+    """That of the library in kcat."""
+    done = subprocess.run([kcat, "-V"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
+    found = re.search(r"librdkafka (\d+)\.(\d+)\.(\d+)", done.stdout + done.stderr)
+    return tuple(map(int, found.groups())) if found is not None else (0,)
 
 
 def java_client(classes: Path) -> Sequence[str]:

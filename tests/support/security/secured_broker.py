@@ -82,7 +82,10 @@ class SecuredBroker:
 
     def token(self, **changes: object) -> str:
         """A JSON Web Token for ann, `claims` of which are changed."""
-        return self.issuer.token(claims(int(time.time()), **changes))
+        return self.issuer.token(claims(self.now_s(), **changes))
+
+    def now_s(self) -> int:
+        return int(time.time())
 
     # -- administration
 

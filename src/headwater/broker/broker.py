@@ -47,6 +47,7 @@ from headwater.storage.time_lookup import TimestampOffset
 
 if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
+    from headwater.broker.replicas import Replicas
     from headwater.broker.writes.check_threads import CheckThreads, RequestBytes
 
 logger = logging.getLogger(__name__)
@@ -118,6 +119,13 @@ class Broker:
         audit.declare(self.measurements.metrics)
         self.live_config.follow(audit.use_config)
         return audit
+
+    @cached_property
+    def replicas(self) -> Replicas:
+        # Late import: few administrators ask a single node for this.
+        from headwater.broker.replicas import Replicas  # noqa: PLC0415
+
+        return Replicas(self.topics, self.leadership, self.data)
 
     async def start(self) -> None:
         """What has to be done before the first client is served."""

@@ -23,9 +23,16 @@ _ROOT = Path(__file__).parents[3]
 class BrokerProcess:
     """A broker that keeps its port and data directory over kills and restarts."""
 
-    def __init__(self, data_directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data_directory: Path,
+        settings: Mapping[str, str] | None = None,
+        more_listeners: Mapping[str, int] | None = None,
+    ) -> None:
+        """`more_listeners` are the names and ports of listeners beside the first, which is PLAINTEXT."""
         self._data_directory = data_directory
         self._settings = dict(settings or {})
+        self._more_listeners = dict(more_listeners or {})
         self._reserved = reserved_port()
         self._process: subprocess.Popen[str] | None = None
 
@@ -58,7 +65,9 @@ class BrokerProcess:
         """Starts the process and returns whether it became ready; if not, it has exited."""
         module, *arguments = launcher
         command = [sys.executable, "-m", module, *arguments, "serve"]
-        command += ["--data-dir", str(self._data_directory), "--kafka", self.bootstrap_servers]
+        more = [f"{name}://127.0.0.1:{port}" for name, port in self._more_listeners.items()]
+        listeners = ",".join([self.bootstrap_servers, *more])
+        command += ["--data-dir", str(self._data_directory), "--kafka", listeners]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         with self._log_path.open("a") as log:

@@ -16,14 +16,13 @@ from headwater.listeners.kafka.apis.cluster import api_versions
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.outcome import HangUp, NoReply, Reply
-from headwater.listeners.kafka.reply_frame import frame_parts, write_correlation_id
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.listeners.tcp.connection import Connection, Slot
 from headwater.listeners.tcp.request_memory import RequestMemory
 from headwater.protocol.wire.codec import Request, Response, reader_of
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
-from headwater.protocol.wire.headers import read_request_header
+from headwater.protocol.wire.headers import read_request_header, reply_frame_parts, write_correlation_id
 from headwater.security.principals import Principal
 
 if TYPE_CHECKING:
@@ -221,6 +220,6 @@ def _reply(slot: Slot, served: ServedVersion, began_us: int, correlation_id: int
         errors = nonzero_errors(reply)
         if errors:
             served.measured.errors.update(errors)
-        slot.fill(frame_parts(reply, served.version, correlation_id, has_tagged_header=served.has_tagged_header))
+        slot.fill(reply_frame_parts(reply, served.version, correlation_id, has_tagged_header=served.has_tagged_header))
     except Exception as error:
         slot.fail(error)

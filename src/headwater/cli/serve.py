@@ -141,7 +141,8 @@ async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
     def end(*_: object) -> None:
         if node.is_recovering:
             _end_recovery()
-        loop.call_soon_threadsafe(stop.set)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop.set)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         # Not the loop's own handlers: the loop runs none of them while the start blocks it.

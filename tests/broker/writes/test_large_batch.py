@@ -15,7 +15,7 @@ from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import compression
-from headwater.protocol.batches.compression import PART_BYTES, Codec
+from headwater.protocol.batches.compression import PART_BYTES, Codec, DecompressedTooLarge
 from headwater.protocol.batches.records import InvalidRecord, Record
 from tests.support.broker.embedded_broker import NOW_MS, batch_of
 
@@ -130,6 +130,15 @@ def test_a_batch_that_decompresses_to_too_much_is_refused(codec: Codec) -> None:
     bomb = batch_of(*[bytes(MIB)] * (DECOMPRESSED_MAX // MIB), codec=codec)
 
     assert check_both(bomb, TOPICS["plain"]) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_a_limit_of_decompressed_bytes_below_that_of_small_batches_holds(codec: Codec) -> None:
+    small = dataclasses.replace(BrokerConfig(), headwater_batch_decompressed_bytes_max=1024)
+    produced = memoryview(bytearray(batch_of(bytes(2000), codec=codec)))
+
+    with pytest.raises(DecompressedTooLarge):
+        intake.admit(produced, TopicConfig(), small, NOW_MS)
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])

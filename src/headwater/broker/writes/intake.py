@@ -47,13 +47,13 @@ def admit(
         raise too_large(size, topic)
     batches.verify(produced, header)
     batches.verify_produced(header)
-    codec = topic.stored_codec
-    if codec is not None and codec != header.codec and size > broker.headwater_batch_inline_bytes_max:
+    sent, codec = header.codec, topic.stored_codec
+    if codec is not None and codec != sent and size > broker.headwater_batch_inline_bytes_max:
         raise LargeBatch
     earliest, latest = now_ms - topic.timestamp_before_max_ms, now_ms + topic.timestamp_after_max_ms
     payload: Buffer | None = None
     if topic.is_compacted or topic.headwater_record_validation == "full":
-        payload = _decompressed(produced, header, broker) if header.codec else produced[HEADER_SIZE:]
+        payload = _decompressed(produced, sent, broker) if sent else produced[HEADER_SIZE:]
         try:
             greatest = records.validate(
                 payload,
@@ -73,9 +73,9 @@ def admit(
         check_timestamps(header, earliest, latest)
     if header.record_count > RECORDS_MAX:
         check_record_count(header)
-    if codec is not None and codec != header.codec:
+    if codec is not None and codec != sent:
         if payload is None:
-            payload = _decompressed(produced, header, broker) if header.codec else produced[HEADER_SIZE:]
+            payload = _decompressed(produced, sent, broker) if sent else produced[HEADER_SIZE:]
         if codec:
             payload = compression.compress(codec, payload, topic.compression_level)
         produced = memoryview(batches.with_payload(produced, payload, codec))
@@ -120,17 +120,17 @@ def refused_max(header: BatchHeader) -> int:
     return _REFUSED_RECORDS_MIN + header.size // _BYTES_PER_REFUSED_RECORD
 
 
-def _decompressed(produced: memoryview, header: BatchHeader, broker: BrokerConfig) -> Buffer:
+def _decompressed(produced: memoryview, codec: int, broker: BrokerConfig) -> Buffer:
     """The records of a small batch. Its size says little about theirs: no more is decompressed than is worth trying."""
-    inline_max, bytes_max = broker.headwater_batch_inline_bytes_max, broker.headwater_batch_decompressed_bytes_max
-    if len(produced) > inline_max:
+    bytes_max = broker.headwater_batch_inline_bytes_max
+    if len(produced) > bytes_max:
         raise LargeBatch
+    if bytes_max > broker.headwater_batch_decompressed_bytes_max:
+        return compression.decompress(codec, produced[HEADER_SIZE:], broker.headwater_batch_decompressed_bytes_max)
     try:
-        return compression.decompress(header.codec, produced[HEADER_SIZE:], min(inline_max, bytes_max))
+        return compression.decompress(codec, produced[HEADER_SIZE:], bytes_max)
     except DecompressedTooLarge:
-        if bytes_max <= inline_max:
-            raise
-    raise LargeBatch
+        raise LargeBatch from None
 
 
 def _refusal_of_all(

@@ -77,7 +77,7 @@ def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
 
     The checksum of the input was right, so a retry would not help: the error code is not CORRUPT_MESSAGE.
     """
-    if codec == Codec.NONE:
+    if not codec:
         if len(data) > bytes_max:
             raise DecompressedTooLarge(bytes_max)
         return bytes(data)

@@ -13,6 +13,9 @@ from headwater.security.scram_keys import MECHANISMS
 from tests.support.kafka.raw_client import RawClient
 from tests.support.security.logins import PLAIN, Login
 
+# Of the user of the tests of single requests.
+PASSWORD = "tea"
+
 
 class RawSasl(RawClient):
     """Connects to the listener of a login, with TLS if that has it; `log_in` authenticates."""

@@ -9,10 +9,8 @@ from headwater.clock import ManualClock
 from headwater.testing import Broker
 from tests.support.broker.embedded_broker import NOW_MS
 from tests.support.security.logins import MECHANISMS, SASL_PLAINTEXT, Login
-from tests.support.security.raw_sasl import Connect, RawSasl
+from tests.support.security.raw_sasl import PASSWORD, Connect, RawSasl
 from tests.support.security.tokens import Issuer, claims
-
-PASSWORD = "tea"
 
 
 @pytest.fixture(scope="package")

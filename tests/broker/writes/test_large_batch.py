@@ -16,7 +16,8 @@ from headwater.errors import ErrorCode, HeadwaterError
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import compression
 from headwater.protocol.batches.compression import PART_BYTES, Codec, DecompressedTooLarge
-from headwater.protocol.batches.records import InvalidRecord, Record
+from headwater.protocol.batches.invalid_record import InvalidRecord
+from headwater.protocol.batches.records import Record
 from tests.support.broker.embedded_broker import NOW_MS, batch_of
 
 MIB = 1 << 20

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatch, ErrorCode
-from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord
 from tests.protocol.batches.hostile_records import body, frame, hostile_payloads, varint
 from tests.support.protocol.record_variants import CONTENTS, HEADERS, VARIANTS
 

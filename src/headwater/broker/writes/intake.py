@@ -13,7 +13,7 @@ from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.compression import DecompressedTooLarge
-from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord
 
 # Two compressed kilobytes can hold millions of empty records, and each becomes an object of a hundred bytes in code
 # that reads records one by one: lookups by time, compaction, consumers. No honest batch comes near this bound.

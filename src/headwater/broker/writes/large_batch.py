@@ -16,7 +16,7 @@ from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.batch import NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.compression import Codec
-from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord
 
 # Long enough for a thread that waits for the GIL to get it. `sleep(0)` is not: this thread would take it again first.
 _PAUSE_S = 50e-6

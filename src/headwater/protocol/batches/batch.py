@@ -12,7 +12,8 @@ from fastcrc.crc32 import iscsi as crc32c
 from headwater.errors import CorruptBatch, ErrorCode
 from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.compression import Codec, UnsupportedCodec
-from headwater.protocol.batches.records import InvalidRecord, Record
+from headwater.protocol.batches.invalid_record import InvalidRecord
+from headwater.protocol.batches.records import Record
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 _NewHeader: TypeAlias = "Callable[[type[BatchHeader], Iterable[Any]], BatchHeader]"

@@ -17,7 +17,7 @@ from headwater.protocol.batches.compressors.bounds import (
     Compressor,
     DecompressedTooLarge,
 )
-from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord
 
 __all__ = [
     "FRAMES_MAX",

@@ -7,8 +7,9 @@ runs. Law: the walk stays inside the payload for any input, and no memory is all
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from headwater.errors import CorruptBatch, ErrorCode
+from headwater.errors import ErrorCode
 from headwater.protocol.batches import memory
+from headwater.protocol.batches.invalid_record import InvalidRecord
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
@@ -46,23 +47,6 @@ _FAULTS = {
 }
 CUT_OFF: Final = _FAULTS[_CUT_OFF]
 NO_KEY: Final = "has no key, and a compacted topic accepts none without"
-
-
-class InvalidRecord(CorruptBatch):
-    """Records that contradict their batch or topic. `index` is the first bad record, -1 if there is no single one;
-    `refused` has all that are known, each with its fault."""
-
-    def __init__(
-        self,
-        message: str,
-        index: int = -1,
-        code: ErrorCode = ErrorCode.INVALID_RECORD,
-        refused: Sequence[tuple[int, str]] = (),
-    ) -> None:
-        super().__init__(message if index < 0 else f"record {index} {message}")
-        self.code = code
-        self.index = index
-        self.refused = refused
 
 
 class Record:

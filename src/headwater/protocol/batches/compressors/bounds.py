@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Protocol, TypeAlias
 
 from headwater.errors import CorruptBatch, ErrorCode
-from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -10,7 +10,7 @@ from headwater.protocol.batches.compressors.bounds import (
     DecompressedTooLarge,
     decompressed_parts,
 )
-from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord
 
 DAMAGE = zlib.error
 

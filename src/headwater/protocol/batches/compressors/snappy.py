@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import cramjam
 
 from headwater.protocol.batches.compressors.bounds import PART_BYTES, Buffer, Compressor, DecompressedTooLarge
-from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord
 
 DAMAGE = cramjam.DecompressionError
 

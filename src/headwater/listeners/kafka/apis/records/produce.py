@@ -16,7 +16,7 @@ from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.outcome import NO_REPLY, EncodedReply, HangUp, NoReply
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.protocol.batches.compression import Codec
-from headwater.protocol.batches.records import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord
 from headwater.protocol.messages.records.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,

@@ -186,8 +186,10 @@ def test_a_person_is_asked_before_users_are_deleted(commands: Commands, users: U
 def test_the_first_user_is_added_to_a_stopped_broker(commands: Commands, tmp_path: Path) -> None:
     directory = tmp_path / "data"
     arguments = ("--data-dir", str(directory))
-    commands.succeed("user", "add", "root", "--admin", "--password-file", "-", *arguments, typed=PASSWORD)
-    commands.succeed("user", "add", "ann", "--password-file", "-", *arguments, typed=b"old\n")
+    first = commands.succeed("user", "add", "root", "--admin", "--password-file", "-", *arguments, typed=PASSWORD)
+    assert first.error == f"made a new data directory, {directory}\n"
+    second = commands.succeed("user", "add", "ann", "--password-file", "-", *arguments, typed=b"old\n")
+    assert second.error == ""
     commands.succeed("user", "passwd", "ann", "--password-file", "-", *arguments, typed=PASSWORD)
     commands.succeed("user", "add", "bob", "--password-file", "-", *arguments, typed=PASSWORD)
     commands.succeed("user", "delete", "bob", *arguments)

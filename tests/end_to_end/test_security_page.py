@@ -80,7 +80,7 @@ def test_a_reader_gets_from_nothing_to_a_secured_broker(tmp_path: Path, environm
                 done = subprocess.run(
                     ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=variables, check=False
                 )
-                assert fits(output, done.stdout + done.stderr), f"{command}\n{done.stdout}{done.stderr}"
+                assert fits(output, done.stderr + done.stdout), f"{command}\n{done.stderr}{done.stdout}"
         run_code(tmp_path, environment, port)
         produced = subprocess.run(
             ["headwater", "consume", "orders", "--from", "beginning", "--max", "2"],

@@ -83,7 +83,11 @@ def add(
       headwater user add ann
       pass show kafka/ann | headwater user add ann --password-file -
     """
+    is_new = data_dir is not None and not data_dir.exists()
     with _store(bootstrap, data_dir, is_created=True) as store:
+        if is_new:
+            # It may be a slip of the pen.
+            click.echo(f"made a new data directory, {data_dir}", err=True)
         # Before the password is asked for.
         if name in store.users():
             raise click.ClickException(f"user {name!r} exists already: `headwater user passwd` changes the password")

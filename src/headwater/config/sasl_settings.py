@@ -216,6 +216,7 @@ class SaslSettings(BrokerSettings):
         STRING,
         "headwater.admin.password.file",
         None,
-        "A file with a password: a broker that has no user yet creates the user `admin` with it.",
+        "A file with a password: a broker that has no user yet creates the user `admin` with it, who may do "
+        "everything.",
         pattern=".+",
     )

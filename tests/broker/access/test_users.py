@@ -7,6 +7,8 @@ import pytest
 from headwater.broker.access.users import ADMIN, CredentialInfo, Deletion, Upsertion, upsertions_of
 from headwater.errors import ConfigError, ErrorCode
 from headwater.password_file import read_password
+from headwater.security.acl import CLUSTER, AclFilter, Operation
+from headwater.security.principals import user
 from headwater.security.scram import SALT_BYTES, is_password
 from headwater.security.scram_keys import MECHANISMS
 from tests.support.broker.embedded_broker import crash, running, start
@@ -106,6 +108,24 @@ async def test_the_first_user_comes_from_a_file_and_only_where_there_is_none(tmp
             await broker.start()
             keys = broker.access.users.account(ADMIN, SHA_512).keys
             assert is_password("sha512", b"first", keys)
+
+
+async def test_the_first_user_may_do_everything_and_a_bad_file_leaves_nothing_behind(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    settings = {"headwater.admin.password.file": str(file), "authorizer.class.name": "acl"}
+    file.write_text("")
+    async with running(tmp_path / "data", settings) as broker:
+        with pytest.raises(ConfigError, match=r"headwater\.admin\.password\.file: .* has no password"):
+            await broker.start()
+        assert broker.access.users.is_empty
+        assert broker.access.rules.describe(AclFilter()) == []
+    file.write_text("first")
+    async with running(tmp_path / "data", settings) as broker:
+        await broker.start()
+        guard = broker.access.guard(user(ADMIN), "10.0.0.1")
+        assert guard.allows(Operation.ALTER, CLUSTER)
+        assert guard.writes("any")
+        assert not broker.access.guard(user("ann"), "10.0.0.1").writes("any")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"two\nlines", b"\xff", b"\0", b"x" * 1025])

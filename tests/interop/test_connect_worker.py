@@ -73,7 +73,7 @@ def _source(file: Path, topic: str) -> dict[str, str]:
         "tasks.max": "1",
         "exactly.once.support": "required",
         # A worker starts when the last transaction of a killed one has ended.
-        "producer.override.transaction.timeout.ms": "5000",
+        "producer.override.transaction.timeout.ms": "10000",
         "transaction.boundary": "poll",
     }
 

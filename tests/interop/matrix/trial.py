@@ -54,10 +54,7 @@ def attempt(entry: Entry, bootstrap_servers: str, name: str) -> Result:
         except (AssertionError, RuntimeError) as problem:
             # It does not compile; or, in CI, a registry gives nothing.
             return Result(entry, f"failed: {' '.join(str(problem).split())}")
-        try:
-            return Result(entry, _outcome(entry, client, [bootstrap_servers, name, *entry.steps]))
-        except subprocess.TimeoutExpired:
-            return Result(entry, f"failed: it did not end within {_TIMEOUT_S} s")
+        return Result(entry, _outcome(entry, client, [bootstrap_servers, name, *entry.steps]))
 
 
 def _client(entry: Entry, directory: Path) -> _Client:
@@ -96,18 +93,28 @@ def _spark(entry: Entry) -> _Client:
 
 
 def _outcome(entry: Entry, client: _Client, arguments: Sequence[str]) -> str:
-    done = subprocess.run(
-        [*client.command, *arguments],
-        cwd=_ROOT,
-        env={**os.environ, **client.environment},
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    told = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    said, last = _run(client, arguments)
+    told = dict(line.split("\t", 1) for line in said.splitlines() if "\t" in line)
     problems = [f"{step}: {told.get(step, 'not reached')}" for step in entry.steps if told.get(step) != OK]
     if not problems:
         return OK
-    last = done.stderr.strip().splitlines()[-1:]
     return "failed: " + "; ".join([*problems, *(last if len(told) < len(entry.steps) else ())])
+
+
+def _run(client: _Client, arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """What the client said, and the last that it said of an error."""
+    process = subprocess.Popen(
+        [*client.command, *arguments],
+        cwd=_ROOT,
+        env={**os.environ, **client.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        said, errors = process.communicate(timeout=_TIMEOUT_S)
+        return said, errors.strip().splitlines()[-1:]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said, _ = process.communicate()
+        return said, [f"it did not end within {_TIMEOUT_S} s"]

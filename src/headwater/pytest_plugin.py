@@ -1,4 +1,5 @@
-"""A pytest plugin with the fixture `headwater_broker`: one real broker for the whole test run."""
+"""A pytest plugin with the fixtures `headwater_broker` and `headwater_secured_broker`: real brokers for the whole test
+run."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,4 +18,13 @@ def headwater_broker() -> Iterator["Broker"]:
     from headwater.testing import Broker  # noqa: PLC0415
 
     with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def headwater_secured_broker() -> Iterator["Broker"]:
+    """A broker that wants TLS and a password; `client_settings()` has all that a client needs. All tests share it."""
+    from headwater.testing import Broker  # noqa: PLC0415
+
+    with Broker(security="SASL_SSL") as broker:
         yield broker

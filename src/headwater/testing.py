@@ -4,7 +4,11 @@
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 It listens on a free port of the loopback interface and keeps its data in a temporary directory, which is deleted when
-it stops.
+it stops. `security` makes it one that wants TLS, a password or a certificate, and `client_settings` has what its
+clients need:
+
+    with Broker(security="SASL_SSL") as broker:
+        producer = Producer(broker.client_settings())
 """
 
 import asyncio
@@ -16,12 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from headwater.broker_security import BrokerSecurity, SecuredClients
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.node import Node
 from headwater.storage.disk import Disk
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "BrokerSecurity"]
 
 T = TypeVar("T")
 
@@ -41,29 +46,66 @@ _SETTINGS = {
 
 class Broker:
     """`settings` have Kafka's names: `Broker({"num.partitions": "1"})`. Data in a given `data_directory` is kept when
-    the broker stops."""
+    the broker stops. `security` is a `BrokerSecurity`, or just its protocol: SSL, SASL_PLAINTEXT or SASL_SSL."""
 
     def __init__(
         self,
         settings: Mapping[str, str] | None = None,
         *,
+        security: BrokerSecurity | str | None = None,
         data_directory: Path | None = None,
         clock: Clock | None = None,
         disk: Disk | None = None,
     ) -> None:
+        if isinstance(security, str):
+            security = BrokerSecurity(security)
+        self._secured = None if security is None else SecuredClients(security)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         if data_directory is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="headwater-")
             data_directory = Path(self._temporary.name)
         self.data_directory = data_directory
-        config = BrokerConfig.from_values({**_SETTINGS, "log.dir": str(data_directory), **(settings or {})})
+        try:
+            config = self._config(settings or {})
+        except BaseException:
+            self._clean_up()
+            raise
         self._node = Node(config, clock=clock, disk=disk)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
+    def _config(self, settings: Mapping[str, str]) -> BrokerConfig:
+        secured: Mapping[str, str] = {} if self._secured is None else self._secured.broker_settings
+        return BrokerConfig.from_values({**_SETTINGS, "log.dir": str(self.data_directory), **secured, **settings})
+
     @property
     def bootstrap_servers(self) -> str:
         return self._node.kafka_address
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate of the authority that clients must trust (PEM)."""
+        assert self._secured is not None, "the broker has no `security`"
+        return self._secured.ca_file
+
+    def client_settings(self, user: str | None = None) -> dict[str, Any]:
+        """What a client needs to connect, as `user` or as the first of the users: for confluent-kafka, for
+        `headwater.client`, and for a file that --client-config names. Without `security` that is the address alone."""
+        return {"bootstrap.servers": self.bootstrap_servers} | (
+            {} if self._secured is None else self._secured.settings(user)
+        )
+
+    def aiokafka_settings(self, user: str | None = None) -> dict[str, Any]:
+        """The same as arguments of `AIOKafkaProducer` and `AIOKafkaConsumer`."""
+        return {"bootstrap_servers": self.bootstrap_servers} | (
+            {} if self._secured is None else self._secured.aiokafka_settings(user)
+        )
+
+    def kafka_python_settings(self, user: str | None = None) -> dict[str, Any]:
+        """The same as arguments of `KafkaProducer` and `KafkaConsumer`."""
+        return {"bootstrap_servers": self.bootstrap_servers} | (
+            {} if self._secured is None else self._secured.kafka_python_settings(user)
+        )
 
     @property
     def node(self) -> Node:
@@ -107,7 +149,7 @@ class Broker:
     def _run(self, started: Future[None]) -> None:
         loop = asyncio.new_event_loop()
         try:
-            loop.run_until_complete(self._node.start())
+            loop.run_until_complete(self._start_node())
         except BaseException as error:
             loop.close()
             started.set_exception(error)
@@ -120,7 +162,19 @@ class Broker:
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
 
+    async def _start_node(self) -> None:
+        await self._node.start()
+        if self._secured is None:
+            return
+        try:
+            await self._secured.add_users(self._node.broker)
+        except BaseException:
+            await self._node.stop()
+            raise
+
     def _clean_up(self) -> None:
+        if self._secured is not None:
+            self._secured.clean_up()
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = None

@@ -24,10 +24,11 @@ HERE = Path(__file__).parent
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """With `--dist loadgroup` one worker runs all that is about Spark, which is the most, and begins with it; another
-    takes the other files, each as a whole, for what they prepare."""
+    takes the other files, each as a whole, for what they prepare. So does a folder."""
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark" if "spark" in item.path.stem else item.path.stem))
+            prepared = item.path.relative_to(HERE).parts[0].removesuffix(".py")
+            item.add_marker(pytest.mark.xdist_group("spark" if "spark" in prepared else prepared))
     yield
     # After all who shuffle.
     items.sort(key=lambda item: "spark" not in item.path.stem)

@@ -20,6 +20,7 @@ from headwater.client.transactions.staging import supports_publish
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
 from tests.interop.kafka_server import MECHANISMS, PASSWORD, PROTOCOLS, KafkaServer
+from tests.support.broker.processes import wait_until
 from tests.support.cli.commands import Commands, Outcome
 
 pytestmark = pytest.mark.interop
@@ -78,14 +79,21 @@ def commands_with(server: KafkaServer, protocol: str, settings: dict[str, str], 
 
 @each_way
 def test_topics_are_administered(way: Way, topic: str) -> None:
+    def listed() -> list[str]:
+        return [row["topic"] for row in way("topic", "list", "--format", "json").rows]
+
+    def partitions() -> list[int]:
+        (described,) = way("topic", "describe", topic, "--format", "json").rows
+        return [partition["partition"] for partition in described["partitions"]]
+
+    # Kafka's controller answers before its broker shows the change.
     way("topic", "create", topic, "--partitions", "2", "--set", "retention.ms=3600000")
-    assert topic in [row["topic"] for row in way("topic", "list", "--format", "json").rows]
+    wait_until(lambda: topic in listed(), "the new topic is not listed")
     assert "retention.ms" in way("topic", "alter", topic, "--set", "retention.ms=7200000").output.decode()
     way("topic", "add-partitions", topic, "--total", "3")
-
-    (described,) = way("topic", "describe", topic, "--format", "json").rows
-    assert [partition["partition"] for partition in described["partitions"]] == [0, 1, 2]
+    wait_until(lambda: partitions() == [0, 1, 2], "the new partition is not shown")
     way("topic", "delete", topic, "--yes")
+    wait_until(lambda: topic not in listed(), "the topic that was deleted is still listed")
     assert "does not exist" in way("topic", "describe", topic, succeeds=False).error
 
 

@@ -167,6 +167,7 @@ _INTEGERS = {
     "h": st.integers(-(2**15), 2**15 - 1),
     "i": st.integers(-(2**31), 2**31 - 1),
     "q": st.integers(-(2**63), 2**63 - 1),
+    "H": st.integers(0, 2**16 - 1),
     "?": st.booleans(),
 }
 _ERROR_CODES = st.sampled_from([code.value for code in KioErrorCode])

@@ -162,7 +162,7 @@ class Topics:
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"{added_count} partitions are added, {len(assignments)} are assigned",
                 )
-            self._check_nodes(assignments)
+            self.check_nodes(assignments)
         metadata = self._metadata
         async with metadata.change_lock:
             before = self.existing(name)
@@ -240,9 +240,10 @@ class Topics:
             raise Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 on, each exactly once"
             )
-        self._check_nodes(list(assignments.values()))
+        self.check_nodes(list(assignments.values()))
 
-    def _check_nodes(self, assignments: Sequence[Sequence[NodeId]]) -> None:
+    def check_nodes(self, assignments: Sequence[Sequence[NodeId]]) -> None:
+        """Refuse partitions that are assigned to no node, to an unknown one, or to one twice."""
         known = self._leadership.node_ids()
         for index, nodes in enumerate(assignments):
             if not nodes or len(set(nodes)) < len(nodes) or not set(nodes) <= set(known):

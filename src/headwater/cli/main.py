@@ -23,6 +23,8 @@ COMMANDS = {
     "consume": "Read records from topics, alone or in a group.",
     "group": "List, describe, reset and delete consumer groups.",
     "transaction": "List and describe transactions, find and abort those that hang.",
+    "user": "Add, list and delete users, and change their passwords.",
+    "token": "Create, list, renew and end delegation tokens.",
     "acl": "Add, list, remove and test rules about who may do what.",
     "role": "Create, delete, grant, revoke and list roles.",
     "pipeline": "Write, check, run and stop Spark pipelines between topics.",

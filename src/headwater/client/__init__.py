@@ -13,8 +13,9 @@
 
 Everything starts with a `Cluster`, which holds the connections; `read_security` gives it TLS and SASL. `Producer`
 writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group. `Admin`, `GroupAdmin`,
-`TransactionAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change. `StagingWriter` and `publish` write
-exactly once from many tasks. What goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
+`TransactionAdmin`, `UserAdmin`, `TokenAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change.
+`StagingWriter` and `publish` write exactly once from many tasks. What goes wrong raises a `ClientError`; its
+`is_retriable` says whether a retry may help.
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that importing this package,
 or one module of it, stays cheap.
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from headwater.client.offsets import EARLIEST, LATEST, list_offsets, offsets_since
     from headwater.client.producer import Producer
     from headwater.client.security.security import Security, read_security
+    from headwater.client.tokens import DelegationToken, TokenAdmin
     from headwater.client.transactions.admin import TransactionAdmin, TransactionDescription, TransactionListing
     from headwater.client.transactions.staging import (
         OutdatedBatch,
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
         WriterFenced,
         publish,
     )
+    from headwater.client.users import ScramCredentialInfo, UserAdmin
     from headwater.errors import ConfigError, ErrorCode
     from headwater.ids import TopicName, TopicPartition, staging_id
     from headwater.protocol.batches.compression import Codec
@@ -81,6 +84,7 @@ __all__ = [
     "ConsumedRecord",
     "Consumer",
     "CreatedTopic",
+    "DelegationToken",
     "DeliveredBatch",
     "ErrorCode",
     "FetchedBatch",
@@ -103,9 +107,11 @@ __all__ = [
     "Role",
     "RoleDescription",
     "RoleGrant",
+    "ScramCredentialInfo",
     "Security",
     "StagedWriter",
     "StagingWriter",
+    "TokenAdmin",
     "TopicDescription",
     "TopicName",
     "TopicPartition",
@@ -117,6 +123,7 @@ __all__ = [
     "UnknownTopic",
     "UnknownTransactionalId",
     "UnsupportedApi",
+    "UserAdmin",
     "WriterFenced",
     "list_offsets",
     "offsets_since",
@@ -141,9 +148,11 @@ if not TYPE_CHECKING:
         "headwater.client.offsets": "EARLIEST LATEST list_offsets offsets_since",
         "headwater.client.producer": "Producer",
         "headwater.client.security.security": "Security read_security",
+        "headwater.client.tokens": "DelegationToken TokenAdmin",
         "headwater.client.transactions.admin": "TransactionAdmin TransactionDescription TransactionListing",
         "headwater.client.transactions.staging": "OutdatedBatch PublishResult StagedWriter StagingWriter WriterFenced "
         "publish",
+        "headwater.client.users": "ScramCredentialInfo UserAdmin",
         "headwater.errors": "ConfigError ErrorCode",
         "headwater.ids": "TopicName TopicPartition staging_id",
         "headwater.protocol.batches.compression": "Codec",

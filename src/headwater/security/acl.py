@@ -236,6 +236,22 @@ DENIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
 }
 
 
+def all_permissions(principal: str) -> list[Acl]:
+    """The rules of an administrator. Unlike the rights of a super user, they can be taken away again."""
+    return [
+        Acl(
+            resource_type,
+            CLUSTER.name if resource_type is ResourceType.CLUSTER else WILDCARD,
+            PatternType.LITERAL,
+            principal,
+            WILDCARD,
+            Operation.ALL,
+            Permission.ALLOW,
+        )
+        for resource_type in OPERATIONS
+    ]
+
+
 def check_new_acl(acl: Acl) -> None:
     """Refuse a rule that Kafka's broker refuses, or that is too long."""
     if not _is_definite(acl):

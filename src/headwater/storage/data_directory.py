@@ -219,6 +219,12 @@ class DataDirectory:
         return self._disk.volume_bytes(self.root)
 
 
+def owner_of(root: Path) -> str | None:
+    """The node id of the broker that a directory belongs to; None if it belongs to none yet."""
+    properties = checkpoints.read_properties(Disk(), root / META_PROPERTIES)
+    return None if properties is None else properties.get("node.id")
+
+
 def partitions_in(disk: Disk, root: Path) -> Iterable[TopicPartition]:
     """Directories of partitions, told by their names and their `partition.metadata`. Others are left alone."""
     for name in sorted(disk.list(root)):

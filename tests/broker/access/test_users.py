@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.access.users import ADMIN, CredentialInfo, Deletion, Upsertion, read_password, upsertions_of
+from headwater.broker.access.users import ADMIN, CredentialInfo, Deletion, Upsertion, upsertions_of
 from headwater.errors import ConfigError, ErrorCode
+from headwater.password_file import read_password
 from headwater.security.scram import SALT_BYTES, is_password
 from headwater.security.scram_keys import MECHANISMS
 from tests.support.broker.embedded_broker import crash, running, start

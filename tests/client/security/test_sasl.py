@@ -165,4 +165,4 @@ def test_after_a_hang_up_on_the_first_request_the_error_suggests_authentication(
 
 
 def test_credentials_are_shown_without_the_password() -> None:
-    assert repr(as_ann("PLAIN").credentials) == "Credentials(mechanism='PLAIN', username='ann')"
+    assert repr(as_ann("PLAIN").credentials) == "Credentials(mechanism='PLAIN', username='ann', is_token=False)"

@@ -26,7 +26,7 @@ def test_the_refusal_of_an_api_that_is_not_served_logs_its_name(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    client.send_bytes(bytes.fromhex("0000000b 0037 0000 00000001 000178"))
+    client.send_bytes(bytes.fromhex("0000000b 0039 0000 00000001 000178"))
 
     assert client.is_closed()
-    assert "DescribeQuorum (API key 55) is not served here" in caplog.text
+    assert "UpdateFeatures (API key 57) is not served here" in caplog.text

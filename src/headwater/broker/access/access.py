@@ -3,18 +3,20 @@
 What a broker does not use it does not load: most have no users, enforce no rules and record nothing.
 """
 
+import logging
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.broker.access.guard import Guard
+from headwater.broker.audit.event import EventType
 from headwater.broker.ports.metadata import Metadata
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.config.live import LiveConfig
 from headwater.errors import ErrorCode, Refusal
 from headwater.security.acl import canonical_host
-from headwater.security.principals import Principal
+from headwater.security.principals import Principal, user
 
 if TYPE_CHECKING:
     from headwater.broker.access.authentication import Authentication
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from headwater.broker.access.tokens import Tokens
     from headwater.broker.access.users import Users
     from headwater.broker.audit.audit_log import AuditLog
+
+logger = logging.getLogger(__name__)
 
 
 class Access:
@@ -71,15 +75,34 @@ class Access:
         authorizer = None if self._rules is None else self._rules.authorizer
         return Guard(principal, canonical_host(host), authorizer, self.audit)
 
+    async def make_administrator(self, name: str) -> None:
+        """Allow a user everything, also where no rules are enforced yet."""
+        from headwater.broker.access.rules import AccessRules  # noqa: PLC0415
+        from headwater.security.acl import all_permissions  # noqa: PLC0415
+
+        rules = self._rules or AccessRules(self._metadata)
+        await rules.create(all_permissions(str(user(name))))
+
     async def start(self) -> None:
         config = self._live_config.current
         password_file = config.headwater_admin_password_file
-        if password_file is not None:
-            administrator = await self.users.create_first(Path(password_file))
-            if administrator is not None and self.is_enforced:
-                await self.rules.allow_everything(administrator)
+        if password_file is not None and self.users.is_empty:
+            await self._create_administrator(Path(password_file))
         if config.mechanisms_in_use:
             await self.authentication.start()
+
+    async def _create_administrator(self, password_file: Path) -> None:
+        from headwater.broker.access.users import ADMIN  # noqa: PLC0415
+        from headwater.password_file import read_password  # noqa: PLC0415
+
+        setting = "headwater.admin.password.file"
+        password = read_password(password_file, setting)
+        # The rules come first: once there is a user, no further start gets here.
+        await self.make_administrator(ADMIN)
+        await self.users.set_password(ADMIN, password)
+        logger.info("created the first user, %r (%s)", ADMIN, setting)
+        if self.audit is not None:
+            self.audit.record_local(EventType.USER_CHANGE, f"user '{ADMIN}'", {"action": "add", "by": setting})
 
     async def stop(self) -> None:
         if self._authentication is not None:

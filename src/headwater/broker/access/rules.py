@@ -11,19 +11,8 @@ from headwater.broker.ports.metadata import Metadata
 from headwater.coordination.access.events import AccessEvent, AclAdded, AclRemoved, RoleGranted, RoleRevoked
 from headwater.coordination.access.machine import RemovalOutcome
 from headwater.errors import HeadwaterError
-from headwater.security.acl import (
-    CLUSTER,
-    OPERATIONS,
-    WILDCARD,
-    Acl,
-    AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from headwater.security.acl import Acl, AclFilter
 from headwater.security.authorizer import AclAuthorizer
-from headwater.security.principals import Principal
 from headwater.security.roles import READY_ROLES, Role, RoleGrant
 
 logger = logging.getLogger(__name__)
@@ -45,23 +34,6 @@ class AccessRules:
             outcomes = self._state.decide_add_acls(acls)
             await self._commit([each for each in outcomes if isinstance(each, AclAdded)])
             return [each if isinstance(each, HeadwaterError) else None for each in outcomes]
-
-    async def allow_everything(self, principal: Principal) -> None:
-        """For the first administrator, who can then take these rights away again, unlike those of a super user."""
-        await self.create(
-            [
-                Acl(
-                    resource_type,
-                    CLUSTER.name if resource_type is ResourceType.CLUSTER else WILDCARD,
-                    PatternType.LITERAL,
-                    str(principal),
-                    WILDCARD,
-                    Operation.ALL,
-                    Permission.ALLOW,
-                )
-                for resource_type in OPERATIONS
-            ]
-        )
 
     async def delete(self, filters: Sequence[AclFilter]) -> list[RemovalOutcome]:
         """Remove the rules that any of the filters selects; give, for each filter, these rules or why it is refused."""

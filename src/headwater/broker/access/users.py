@@ -4,13 +4,11 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from headwater.broker.ports.metadata import Metadata
 from headwater.coordination.access.events import AccessEvent, SaltSecret
-from headwater.errors import ConfigError, ErrorCode, HeadwaterError, Refusal
-from headwater.security.principals import Principal
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.security.principals import user as user_principal
 from headwater.security.scram import SALT_BYTES, Account, fake_keys, keys_of_salted, salted_password
 from headwater.security.scram_keys import BY_NUMBER, ITERATIONS_MIN, MECHANISMS, ScramKeys, ScramMechanism
@@ -19,7 +17,6 @@ logger = logging.getLogger(__name__)
 
 ADMIN = "admin"
 _SECRET_BYTES = 32
-_PASSWORD_FILE_BYTES_MAX = 1024
 
 
 class Upsertion(NamedTuple):
@@ -51,6 +48,10 @@ class Users:
         self._first_salt_secret = secrets.token_bytes(_SECRET_BYTES)
 
     # -- what is known
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._state.users
 
     def describe(self, users: Iterable[str] | None = None) -> Mapping[str, Sequence[CredentialInfo]]:
         """The credentials of all users, or of those that are named; an unknown one has none."""
@@ -113,20 +114,18 @@ class Users:
                 logger.info("changed the credentials of user %r", name)
         return outcomes
 
-    async def set_password(self, name: str, password: str) -> None:
-        """Set the password of a user, who is created if need be, for both mechanisms."""
-        outcomes = await self.alter(await asyncio.to_thread(lambda: [*upsertions_of(name, password)]))
-        error = outcomes[name]
+    async def set_password(
+        self,
+        name: str,
+        password: str,
+        mechanisms: Iterable[ScramMechanism] = MECHANISMS.values(),
+        iterations: int = ITERATIONS_MIN,
+    ) -> None:
+        """Set the password of a user, who is created if need be, for these mechanisms."""
+        upsertions = await asyncio.to_thread(lambda: [*upsertions_of(name, password, mechanisms, iterations)])
+        error = (await self.alter(upsertions))[name]
         if error is not None:
             raise error
-
-    async def create_first(self, password_file: Path) -> Principal | None:
-        """Create the administrator of a broker that has no user yet."""
-        if self._state.users:
-            return None
-        await self.set_password(ADMIN, read_password(password_file, "headwater.admin.password.file"))
-        logger.info("created the first user, %r (headwater.admin.password.file)", ADMIN)
-        return user_principal(ADMIN)
 
     def _decide(self, commands: Sequence[Upsertion | Deletion], added_count: int) -> Sequence[AccessEvent]:
         mechanisms = [_mechanism(command.mechanism) for command in commands]
@@ -153,28 +152,17 @@ class Users:
         return self._state.decide_set_credential(command.user, mechanism.name, keys, added_count=added_count)
 
 
-def upsertions_of(name: str, password: str) -> Iterator[Upsertion]:
-    """The credentials of a user for every mechanism, with new salts. Takes milliseconds of computation."""
-    for mechanism in MECHANISMS.values():
+def upsertions_of(
+    name: str,
+    password: str,
+    mechanisms: Iterable[ScramMechanism] = MECHANISMS.values(),
+    iterations: int = ITERATIONS_MIN,
+) -> Iterator[Upsertion]:
+    """The credentials of a user, with new salts. Takes milliseconds of computation."""
+    for mechanism in mechanisms:
         salt = secrets.token_bytes(SALT_BYTES)
-        salted = salted_password(mechanism.digest, password.encode(), salt, ITERATIONS_MIN)
-        yield Upsertion(name, mechanism.number, ITERATIONS_MIN, salt, salted)
-
-
-def read_password(file: Path, setting: str) -> str:
-    """The password in a file, without the end of its line."""
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(_PASSWORD_FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{setting}: {file}: {error.strerror}") from None
-    try:
-        password = content.decode().rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{setting}: {file} is not UTF-8") from None
-    if len(content) > _PASSWORD_FILE_BYTES_MAX or not password or not password.isprintable():
-        raise ConfigError(f"{setting}: {file} has no password: one line of up to {_PASSWORD_FILE_BYTES_MAX} bytes")
-    return password
+        salted = salted_password(mechanism.digest, password.encode(), salt, iterations)
+        yield Upsertion(name, mechanism.number, iterations, salt, salted)
 
 
 def _mechanism(number: int) -> ScramMechanism:

@@ -6,6 +6,7 @@ how many were suppressed.
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from uuid import uuid4
 
@@ -75,6 +76,10 @@ class AuditLog:
         event = AuditEvent(event_type, str(principal), host, resource, result, details)
         self._pending.append((event, self._clock.now_ms()))
         self._write_soon()
+
+    def record_local(self, event_type: EventType, resource: str, details: Mapping[str, str] = {}) -> None:
+        """Record what no client asked for, but the owner of this process: by a start, a signal, a command."""
+        self.record(event_type, _local_account(), "", resource, Result.SUCCESS, details)
 
     def changed(
         self,
@@ -151,3 +156,14 @@ class AuditLog:
 def _written(append: Append) -> None:
     if append.error is not None:
         logger.error("audit events are lost: %s", append.error)
+
+
+def _local_account() -> Principal:
+    # Late import: seldom needed.
+    import pwd  # noqa: PLC0415
+
+    number = os.getuid()
+    try:
+        return Principal("OS", pwd.getpwuid(number).pw_name)
+    except KeyError:
+        return Principal("OS", str(number))

@@ -5,10 +5,17 @@ change is decided on the outcome of the one before it."""
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headwater.coordination.catalog.events import Event
 from headwater.coordination.catalog.machine import CatalogMachine
+
+
+class MetadataLog(NamedTuple):
+    """How far the log of the metadata is: the epoch of its leader, and the end of what is agreed."""
+
+    leader_epoch: int
+    end_offset: int
 
 
 class Metadata(Protocol):
@@ -24,6 +31,9 @@ class Metadata(Protocol):
     def is_in_doubt(self) -> bool:
         """Whether a commit failed in a way that leaves its outcome open until the next start."""
         ...
+
+    @property
+    def log(self) -> MetadataLog: ...
 
     def check_online(self) -> None:
         """Refuse, with the reason, while no change can be committed."""

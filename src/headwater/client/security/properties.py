@@ -67,3 +67,10 @@ def _unescaped(text: str) -> str:
 def _resolved(found: re.Match[str]) -> str:
     escape = found[1]
     return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPED.get(escape, escape)
+
+
+def escaped(value: str) -> str:
+    """The value as it stands in a properties file, which `read_properties` turns back into `value`."""
+    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\f", "\\f")
+    # White space at the beginning would belong to the separator.
+    return f"\\{text}" if text[:1] in {" ", "\t"} else text

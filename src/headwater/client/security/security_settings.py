@@ -7,13 +7,12 @@ believe that a connection is safer than it is.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headwater.client.security.sasl import MECHANISMS, Credentials
+from headwater.client.security.choices import choice, one_of, shown
+from headwater.client.security.sasl_settings import SASL, SECRETS_OF_SASL, read_credentials
 from headwater.client.security.security import Security
 from headwater.config.declaration import nearest
 from headwater.errors import ConfigError
 from headwater.printable import printable
-from headwater.security import jaas
-from headwater.security.mechanisms import PLAIN
 
 if TYPE_CHECKING:
     from ssl import TLSVersion
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 PROTOCOL = "security.protocol"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISM = "sasl.mechanism"
 
 _TLS = frozenset(
     {
@@ -42,10 +40,8 @@ _TLS = frozenset(
         "ssl.enabled.protocols",
     }
 )
-# librdkafka accepts both names of the mechanism setting.
-_MECHANISMS = "sasl.mechanisms"
-_SASL = frozenset({MECHANISM, _MECHANISMS, "sasl.username", "sasl.password", jaas.SETTING})
-_MODULES = {"PlainLoginModule": (PLAIN,), "ScramLoginModule": MECHANISMS[1:]}
+# These hold a secret itself, not the name of a file: nobody should type them where others can read them.
+SECRETS = SECRETS_OF_SASL | {"ssl.key.password", "ssl.keystore.key"}
 _TLS_NAMES = ("TLS", "TLSv1.2", "TLSv1.3")
 
 
@@ -53,14 +49,14 @@ def read(given: Mapping[str, str]) -> Security:
     """Read the settings, all of which must be known security settings."""
     for name in given:
         _check_known(name)
-    protocol = _choice(given, PROTOCOL, PROTOCOLS, "PLAINTEXT")
+    protocol = choice(given, PROTOCOL, PROTOCOLS, "PLAINTEXT")
     _check_useful(given, protocol)
     tls = _read_tls(given) if protocol.endswith("SSL") else None
-    return Security(tls, _read_credentials(given) if protocol.startswith("SASL_") else None)
+    return Security(tls, read_credentials(given) if protocol.startswith("SASL_") else None)
 
 
 def _check_known(name: str) -> None:
-    known = {PROTOCOL, *_TLS, *_SASL}
+    known = {PROTOCOL, *_TLS, *SASL}
     if name in known:
         return
     if name in {"ssl.truststore.password", "ssl.keystore.password"}:
@@ -73,24 +69,11 @@ def _check_known(name: str) -> None:
 def _check_useful(given: Mapping[str, str], protocol: str) -> None:
     for names, is_used, with_it in (
         (_TLS, protocol.endswith("SSL"), "SSL or SASL_SSL"),
-        (_SASL, protocol.startswith("SASL_"), "SASL_SSL or SASL_PLAINTEXT"),
+        (SASL, protocol.startswith("SASL_"), "SASL_SSL or SASL_PLAINTEXT"),
     ):
         useless = sorted(names & given.keys())
         if useless and not is_used:
             raise ConfigError(f"{useless[0]} has no use with {PROTOCOL}={protocol}: that should be {with_it}")
-
-
-def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
-    """Read one of `choices`, ignoring case as Kafka does."""
-    text = given.get(name, default).strip().upper()
-    for choice in choices:
-        if choice.upper() == text:
-            return choice
-    raise ConfigError(f"{name} is one of {', '.join(choices)}, not {_shown(given[name])}")
-
-
-def _shown(value: str) -> str:
-    return repr(printable(value)[:100])
 
 
 # -- TLS
@@ -100,7 +83,7 @@ def _read_tls(given: Mapping[str, str]) -> "Tls":
     # Imported only if TLS is used: Python's ssl module takes longer to import than everything else here.
     from headwater.client.security.tls import Tls  # noqa: PLC0415
 
-    _choice(given, "ssl.protocol", _TLS_NAMES, "TLS")
+    choice(given, "ssl.protocol", _TLS_NAMES, "TLS")
     certificate, key = _read_identity(given)
     if "ssl.key.password" in given and certificate is None:
         raise ConfigError(
@@ -119,7 +102,7 @@ def _read_tls(given: Mapping[str, str]) -> "Tls":
 
 
 def _read_trusted(given: Mapping[str, str]) -> "Pem | None":
-    _one_of(given, "ssl.ca.location", "ssl.truststore.location", "ssl.truststore.certificates")
+    one_of(given, "ssl.ca.location", "ssl.truststore.location", "ssl.truststore.certificates")
     _check_store(given, "ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates")
     return (
         _in_file(given, "ssl.ca.location")
@@ -130,8 +113,8 @@ def _read_trusted(given: Mapping[str, str]) -> "Pem | None":
 
 def _read_identity(given: Mapping[str, str]) -> "tuple[Pem | None, Pem | None]":
     """Read the client's certificate, and its key if that is not in the same file."""
-    _one_of(given, "ssl.certificate.location", "ssl.keystore.location", "ssl.keystore.certificate.chain")
-    _one_of(given, "ssl.key.location", "ssl.keystore.location", "ssl.keystore.key")
+    one_of(given, "ssl.certificate.location", "ssl.keystore.location", "ssl.keystore.certificate.chain")
+    one_of(given, "ssl.key.location", "ssl.keystore.location", "ssl.keystore.key")
     _check_store(given, "ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.key")
     for key, certificate in (
         ("ssl.key.location", "ssl.certificate.location"),
@@ -151,12 +134,6 @@ def _read_identity(given: Mapping[str, str]) -> "tuple[Pem | None, Pem | None]":
     return certificate, _in_file(given, "ssl.key.location") or _in_text(given, "ssl.keystore.key")
 
 
-def _one_of(given: Mapping[str, str], *names: str) -> None:
-    found = [name for name in names if name in given]
-    if len(found) > 1:
-        raise ConfigError(f"{found[0]} and {found[1]} say the same thing: give one of them")
-
-
 def _check_store(given: Mapping[str, str], kind: str, *names: str) -> None:
     """Refuse stores that are not PEM, the only supported type. As in Java, the default type is JKS."""
     store = next((name for name in names if name in given), None)
@@ -165,7 +142,7 @@ def _check_store(given: Mapping[str, str], kind: str, *names: str) -> None:
             raise ConfigError(f"{kind} is given, and no store: {names[0]} is missing")
         return
     if given.get(kind, "JKS").strip().upper() != "PEM":
-        is_given = f"not {_shown(given[kind])}" if kind in given else "which is not the default"
+        is_given = f"not {shown(given[kind])}" if kind in given else "which is not the default"
         raise ConfigError(
             f"{store}: {kind} must be PEM, {is_given}; `keytool -exportcert -rfc` and `openssl pkcs12` turn other "
             "stores into PEM"
@@ -195,7 +172,7 @@ def _is_host_checked(given: Mapping[str, str]) -> bool:
     name = "ssl.endpoint.identification.algorithm"
     text = given.get(name, "https").strip().lower()
     if text not in {"https", "", "none"}:
-        raise ConfigError(f"{name} is https, or empty to accept any host name, not {_shown(text)}")
+        raise ConfigError(f"{name} is https, or empty to accept any host name, not {shown(text)}")
     return text == "https"
 
 
@@ -206,55 +183,5 @@ def _read_versions(given: Mapping[str, str]) -> "list[TLSVersion]":
     named = [each.strip() for each in given.get(name, ",".join(VERSIONS)).split(",")]
     unknown = [each for each in named if each not in VERSIONS]
     if unknown:
-        raise ConfigError(f"{name} is made of {', '.join(VERSIONS)}, not {_shown(unknown[0])}")
+        raise ConfigError(f"{name} is made of {', '.join(VERSIONS)}, not {shown(unknown[0])}")
     return [VERSIONS[each] for each in named]
-
-
-# -- SASL
-
-
-def _read_credentials(given: Mapping[str, str]) -> Credentials:
-    _one_of(given, MECHANISM, _MECHANISMS)
-    named = MECHANISM if MECHANISM in given else _MECHANISMS
-    if named not in given:
-        raise ConfigError(f"{MECHANISM} is missing: one of {', '.join(MECHANISMS)}")
-    mechanism = _choice(given, named, MECHANISMS, "")
-    if jaas.SETTING in given:
-        _one_of(given, jaas.SETTING, "sasl.username")
-        _one_of(given, jaas.SETTING, "sasl.password")
-        username, password = _read_login(given[jaas.SETTING], mechanism)
-    else:
-        username, password = (_present(given, name) for name in ("sasl.username", "sasl.password"))
-    for text, name in ((username, "name"), (password, "password")):
-        if "\0" in text or not _is_unicode(text):
-            raise ConfigError(f"the {name} that SASL is given holds a character that cannot be sent")
-    return Credentials(mechanism, username, password)
-
-
-def _is_unicode(text: str) -> bool:
-    """False if the text contains lone surrogates, which stand for bytes that are not UTF-8."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _present(given: Mapping[str, str], name: str) -> str:
-    if not given.get(name):
-        raise ConfigError(f"{name} is missing, or give {jaas.SETTING}")
-    return given[name]
-
-
-def _read_login(text: str, mechanism: str) -> tuple[str, str]:
-    login = jaas.parse_jaas(text)
-    mechanisms = _MODULES.get(login.module)
-    if mechanisms is None:
-        raise ConfigError(
-            f"{jaas.SETTING}: the login module is one of {', '.join(_MODULES)}, not {_shown(login.module)}"
-        )
-    if mechanism not in mechanisms:
-        raise ConfigError(f"{jaas.SETTING}: {login.module} is not for {MECHANISM}={mechanism}")
-    unknown = sorted(login.options.keys() - {"username", "password"})
-    if unknown:
-        raise ConfigError(f"{jaas.SETTING}: the option {_shown(unknown[0])} is not known to this client")
-    for name in ("username", "password"):
-        if not login.options.get(name):
-            raise ConfigError(f"{jaas.SETTING}: the option {name} is missing")
-    return login.options["username"], login.options["password"]

@@ -23,6 +23,6 @@ NAMES: Final = dict(enumerate(_IN_ORDER.split()))
 
 
 def api_name(key: int) -> str:
-    """As `DescribeQuorum (API key 55)`, or the key alone where it is nobody's."""
+    """As `UpdateFeatures (API key 57)`, or the key alone where it is nobody's."""
     name = NAMES.get(key)
     return f"API key {key}" if name is None else f"{name} (API key {key})"

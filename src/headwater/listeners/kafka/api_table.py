@@ -12,6 +12,8 @@ Handler: TypeAlias = Callable[[Request, Context], Outcome]
 
 _HANDLERS = "headwater.listeners.kafka.apis"
 SECURITY = "security"
+# Marks an API that only administrators use: its first request loads it, so that it costs neither start nor memory.
+ADMIN = True
 
 
 class Api(NamedTuple):
@@ -25,6 +27,7 @@ class Api(NamedTuple):
     flexible_from: int
     # The module of the handler: its area and its name.
     handler: str
+    admin: bool = False
 
     @property
     def area(self) -> str:
@@ -49,13 +52,13 @@ APIS = (
     Api(12, "Heartbeat", 0, 4, 4, "groups.heartbeat"),
     Api(13, "LeaveGroup", 0, 5, 4, "groups.leave_group"),
     Api(14, "SyncGroup", 0, 5, 4, "groups.sync_group"),
-    Api(15, "DescribeGroups", 0, 6, 5, "groups.describe_groups"),
-    Api(16, "ListGroups", 0, 5, 3, "groups.list_groups"),
+    Api(15, "DescribeGroups", 0, 6, 5, "groups.describe_groups", ADMIN),
+    Api(16, "ListGroups", 0, 5, 3, "groups.list_groups", ADMIN),
     Api(17, "SaslHandshake", 0, 1, 2, "security.sasl_handshake"),
     Api(18, "ApiVersions", 0, 4, 3, "cluster.api_versions"),
     Api(19, "CreateTopics", 2, 7, 5, "topics.create_topics"),
     Api(20, "DeleteTopics", 1, 6, 4, "topics.delete_topics"),
-    Api(21, "DeleteRecords", 0, 2, 2, "records.delete_records"),
+    Api(21, "DeleteRecords", 0, 2, 2, "records.delete_records", ADMIN),
     Api(22, "InitProducerId", 0, 5, 2, "transactions.init_producer_id"),
     Api(23, "OffsetForLeaderEpoch", 2, 4, 4, "records.offset_for_leader_epoch"),
     Api(24, "AddPartitionsToTxn", 0, 5, 3, "transactions.add_partitions_to_txn"),
@@ -63,35 +66,40 @@ APIS = (
     Api(26, "EndTxn", 0, 5, 3, "transactions.end_txn"),
     Api(27, "WriteTxnMarkers", 1, 2, 1, "transactions.write_txn_markers"),
     Api(28, "TxnOffsetCommit", 0, 5, 3, "transactions.txn_offset_commit"),
-    Api(29, "DescribeAcls", 1, 3, 2, "security.describe_acls"),
-    Api(30, "CreateAcls", 1, 3, 2, "security.create_acls"),
-    Api(31, "DeleteAcls", 1, 3, 2, "security.delete_acls"),
-    Api(32, "DescribeConfigs", 1, 4, 4, "configs.describe_configs"),
-    Api(33, "AlterConfigs", 0, 2, 2, "configs.alter_configs"),
-    Api(35, "DescribeLogDirs", 1, 4, 2, "topics.describe_log_dirs"),
+    Api(29, "DescribeAcls", 1, 3, 2, "security.describe_acls", ADMIN),
+    Api(30, "CreateAcls", 1, 3, 2, "security.create_acls", ADMIN),
+    Api(31, "DeleteAcls", 1, 3, 2, "security.delete_acls", ADMIN),
+    Api(32, "DescribeConfigs", 1, 4, 4, "configs.describe_configs", ADMIN),
+    Api(33, "AlterConfigs", 0, 2, 2, "configs.alter_configs", ADMIN),
+    Api(34, "AlterReplicaLogDirs", 1, 2, 2, "replicas.alter_replica_log_dirs", ADMIN),
+    Api(35, "DescribeLogDirs", 1, 4, 2, "topics.describe_log_dirs", ADMIN),
     Api(36, "SaslAuthenticate", 0, 2, 2, "security.sasl_authenticate"),
-    Api(37, "CreatePartitions", 0, 3, 2, "topics.create_partitions"),
-    Api(38, "CreateDelegationToken", 1, 3, 2, "security.create_delegation_token"),
-    Api(39, "RenewDelegationToken", 1, 2, 2, "security.renew_delegation_token"),
-    Api(40, "ExpireDelegationToken", 1, 2, 2, "security.expire_delegation_token"),
-    Api(41, "DescribeDelegationToken", 1, 3, 2, "security.describe_delegation_token"),
-    Api(42, "DeleteGroups", 0, 2, 2, "groups.delete_groups"),
-    Api(44, "IncrementalAlterConfigs", 0, 1, 1, "configs.incremental_alter_configs"),
-    Api(47, "OffsetDelete", 0, 0, 1, "groups.offset_delete"),
-    Api(50, "DescribeUserScramCredentials", 0, 0, 0, "security.describe_user_scram_credentials"),
-    Api(51, "AlterUserScramCredentials", 0, 0, 0, "security.alter_user_scram_credentials"),
-    Api(60, "DescribeCluster", 0, 2, 0, "cluster.describe_cluster"),
-    Api(61, "DescribeProducers", 0, 0, 0, "transactions.describe_producers"),
-    Api(65, "DescribeTransactions", 0, 0, 0, "transactions.describe_transactions"),
-    Api(66, "ListTransactions", 0, 2, 0, "transactions.list_transactions"),
+    Api(37, "CreatePartitions", 0, 3, 2, "topics.create_partitions", ADMIN),
+    Api(38, "CreateDelegationToken", 1, 3, 2, "security.create_delegation_token", ADMIN),
+    Api(39, "RenewDelegationToken", 1, 2, 2, "security.renew_delegation_token", ADMIN),
+    Api(40, "ExpireDelegationToken", 1, 2, 2, "security.expire_delegation_token", ADMIN),
+    Api(41, "DescribeDelegationToken", 1, 3, 2, "security.describe_delegation_token", ADMIN),
+    Api(42, "DeleteGroups", 0, 2, 2, "groups.delete_groups", ADMIN),
+    Api(43, "ElectLeaders", 0, 2, 2, "replicas.elect_leaders", ADMIN),
+    Api(44, "IncrementalAlterConfigs", 0, 1, 1, "configs.incremental_alter_configs", ADMIN),
+    Api(45, "AlterPartitionReassignments", 0, 1, 0, "replicas.alter_partition_reassignments", ADMIN),
+    Api(46, "ListPartitionReassignments", 0, 0, 0, "replicas.list_partition_reassignments", ADMIN),
+    Api(47, "OffsetDelete", 0, 0, 1, "groups.offset_delete", ADMIN),
+    Api(50, "DescribeUserScramCredentials", 0, 0, 0, "security.describe_user_scram_credentials", ADMIN),
+    Api(51, "AlterUserScramCredentials", 0, 0, 0, "security.alter_user_scram_credentials", ADMIN),
+    Api(55, "DescribeQuorum", 0, 2, 0, "replicas.describe_quorum", ADMIN),
+    Api(60, "DescribeCluster", 0, 2, 0, "cluster.describe_cluster", ADMIN),
+    Api(61, "DescribeProducers", 0, 0, 0, "transactions.describe_producers", ADMIN),
+    Api(65, "DescribeTransactions", 0, 0, 0, "transactions.describe_transactions", ADMIN),
+    Api(66, "ListTransactions", 0, 2, 0, "transactions.list_transactions", ADMIN),
     Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, "groups.consumer_group_heartbeat"),
-    Api(69, "ConsumerGroupDescribe", 0, 1, 0, "groups.consumer_group_describe"),
-    Api(74, "ListConfigResources", 0, 1, 0, "configs.list_config_resources"),
-    Api(75, "DescribeTopicPartitions", 0, 0, 0, "topics.describe_topic_partitions"),
+    Api(69, "ConsumerGroupDescribe", 0, 1, 0, "groups.consumer_group_describe", ADMIN),
+    Api(74, "ListConfigResources", 0, 1, 0, "configs.list_config_resources", ADMIN),
+    Api(75, "DescribeTopicPartitions", 0, 0, 0, "topics.describe_topic_partitions", ADMIN),
     Api(10000, "PublishBatch", 0, 0, 0, "transactions.publish_batch"),
-    Api(10001, "DescribeMetrics", 0, 0, 0, "observability.describe_metrics"),
-    Api(10002, "DescribeRoles", 0, 0, 0, "security.describe_roles"),
-    Api(10003, "AlterRoles", 0, 0, 0, "security.alter_roles"),
+    Api(10001, "DescribeMetrics", 0, 0, 0, "observability.describe_metrics", ADMIN),
+    Api(10002, "DescribeRoles", 0, 0, 0, "security.describe_roles", ADMIN),
+    Api(10003, "AlterRoles", 0, 0, 0, "security.alter_roles", ADMIN),
 )
 
 BY_KEY = {api.key: api for api in APIS}
@@ -101,10 +109,9 @@ _PRODUCE_KEY = 0
 
 
 def load_apis(*, with_security: bool) -> None:
-    """Load the handlers before the first client comes. The APIs of security are loaded by their first request where
-    nothing is enforced: they would take half a megabyte of an idle broker."""
+    """Load the handlers of what clients do all day before the first client comes, so that none waits for it."""
     for api in APIS:
-        if with_security or api.area != SECURITY:
+        if not api.admin and (with_security or api.area != SECURITY):
             api.load()
 
 

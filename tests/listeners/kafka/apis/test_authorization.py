@@ -13,10 +13,17 @@ from headwater.errors import ErrorCode
 from headwater.listeners.kafka.api_table import APIS
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
 from headwater.protocol.messages.cluster.describe_cluster import DescribeClusterRequest
+from headwater.protocol.messages.security.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from headwater.protocol.messages.topics.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.protocol.wire.codec import Message, Request, Response
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.schema import IDENTIFIER, RECORDS, TEXT, Array, Kind, NestedStruct, Scalar, Struct
+from headwater.security.acl import Operation, Permission, ResourceType
 from headwater.testing import Broker
 from tests.support.kafka.raw_client import RawClient, batch_of
 
@@ -150,3 +157,26 @@ def test_an_unauthorized_client_cannot_tell_whether_a_topic_exists(broker: Broke
     told = client.ask(asked, MetadataResponse, 9).topics
     assert [topic.error_code for topic in told] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
     assert client.ask(MetadataRequest(topics=None), MetadataResponse, 9).topics == []
+
+
+def test_a_page_of_partitions_does_not_point_to_a_topic_that_the_client_may_not_see() -> None:
+    settings = {"authorizer.class.name": "acl", "allow.everyone.if.no.acl.found": "true"}
+    with Broker(settings) as broker, RawClient(broker) as client:
+        client.create(TOPIC)
+        rule = AclCreation(
+            resource_type=ResourceType.TOPIC,
+            resource_name=TOPIC,
+            principal="User:ann",
+            host="*",
+            operation=Operation.READ,
+            permission_type=Permission.ALLOW,
+        )
+        assert client.ask(CreateAclsRequest(creations=[rule]), CreateAclsResponse, 3).results[0].error_code == 0
+        asked = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC), TopicRequest(name="payments")])
+        told = client.ask(asked, DescribeTopicPartitionsResponse, 0)
+
+    assert [(topic.name, topic.error_code) for topic in told.topics] == [
+        ("payments", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ]
+    assert told.next_cursor is None

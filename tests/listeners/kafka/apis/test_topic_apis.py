@@ -348,6 +348,10 @@ def test_topics_are_described_in_pages() -> None:
                 response = page(limit, response.next_cursor)
             assert found == [(topic, index) for topic, indexes in told(whole) for index in indexes]
 
+        for cursor in (Cursor(topic_name="c", partition_index=0), Cursor(topic_name="b", partition_index=-1)):
+            (refused,) = page(100, cursor, "b").topics
+            assert refused.error_code == ErrorCode.INVALID_REQUEST
+
         chosen = page(100, Cursor(topic_name="b", partition_index=1), "b", "a", "nobody", "b/d")
         assert told(chosen) == [("b", [1, 2]), ("b/d", []), ("nobody", [])]
         assert [topic.error_code for topic in chosen.topics] == [
@@ -355,4 +359,3 @@ def test_topics_are_described_in_pages() -> None:
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ]
-        assert told(page(100, Cursor(topic_name="b", partition_index=-5), "b")) == [("b", [0, 1, 2])]

@@ -141,7 +141,8 @@ def test_an_incomplete_producer_identity_is_refused(
 def test_an_empty_id_or_a_time_out_outside_the_bounds_is_refused(
     client: RawClient, transactional_id: str, version: int
 ) -> None:
-    assert ask_init(client, "", version=version).error_code == ErrorCode.INVALID_REQUEST
+    refused = ask_init(client, "", version=version)
+    assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
     for timeout_ms in (-1, 0, 100_001):
         told = ask_init(client, transactional_id, timeout_ms=timeout_ms, version=version)
         assert told.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT

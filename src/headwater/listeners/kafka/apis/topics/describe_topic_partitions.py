@@ -1,5 +1,7 @@
 """DescribeTopicPartitions (key 75), v0, flexible: metadata in pages, sorted by topic, each resumed from a cursor."""
 
+from collections.abc import Sequence
+
 from headwater.broker.ports.leadership import NO_LEADER, PartitionReplicas
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.ids import TopicPartition
@@ -20,13 +22,26 @@ PAGE_MAX = 2000
 
 
 def handle(request: DescribeTopicPartitionsRequest, context: Context) -> DescribeTopicPartitionsResponse:
-    topics_known = context.broker.topics
-    guard = context.guard
-    requested = {topic.name for topic in request.topics} or {
-        topic.name for topic in topics_known.all() if guard.allows(Operation.DESCRIBE, named(topic.name), is_probe=True)
-    }
+    guard, cursor = context.guard, request.cursor
+    requested = {topic.name for topic in request.topics}
+    if cursor is not None and (cursor.partition_index < 0 or (requested and cursor.topic_name not in requested)):
+        return DescribeTopicPartitionsResponse(
+            topics=[_refused(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics]
+        )
+    names = requested or {topic.name for topic in context.broker.topics.all()}
+    names = {name for name in names if cursor is None or name >= cursor.topic_name}
+    shown = {name for name in names if guard.allows(Operation.DESCRIBE, named(name), is_probe=not requested)}
+    page = _page(sorted(shown), request, context)
+    if requested:
+        # Outside of the page and its cursor, which would tell whether the topic exists.
+        page.topics.extend(_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in sorted(names - shown))
+    return page
+
+
+def _page(
+    names: Sequence[str], request: DescribeTopicPartitionsRequest, context: Context
+) -> DescribeTopicPartitionsResponse:
     cursor = request.cursor
-    names = sorted(name for name in requested if cursor is None or name >= cursor.topic_name)
     left = max(1, min(request.response_partition_limit, PAGE_MAX))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
@@ -34,11 +49,11 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
             return DescribeTopicPartitionsResponse(
                 topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0)
             )
-        first = max(0, cursor.partition_index) if cursor is not None and cursor.topic_name == name else 0
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         described = _describe(name, first, left, context)
         topics.append(described)
         left -= len(described.partitions)
-        topic = topics_known.find(name)
+        topic = context.broker.topics.find(name)
         following = first + len(described.partitions)
         if topic is not None and following < topic.partition_count:
             return DescribeTopicPartitionsResponse(
@@ -47,11 +62,12 @@ def handle(request: DescribeTopicPartitionsRequest, context: Context) -> Describ
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
+def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, partitions=[])
+
+
 def _describe(name: str, first: int, count_max: int, context: Context) -> DescribeTopicPartitionsResponseTopic:
     topics, leadership = context.broker.topics, context.broker.leadership
-    denial = context.guard.denial(Operation.DESCRIBE, named(name))
-    if denial is not None:
-        return DescribeTopicPartitionsResponseTopic(error_code=denial.code, name=name, partitions=[])
     operations = context.guard.operations(named(name))
     topic = topics.find(name)
     if topic is None:

@@ -32,7 +32,9 @@ async def handle(request: InitProducerIdRequest, context: Context) -> InitProduc
             TransactionalId(request.transactional_id), request.transaction_timeout_ms, expected
         )
     except HeadwaterError as error:
-        return InitProducerIdResponse(error_code=KNOWN_FROM.code(error, context.api_version))
+        return InitProducerIdResponse(
+            error_code=KNOWN_FROM.code(error, context.api_version), producer_epoch=NO_PRODUCER_EPOCH
+        )
     return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
 
 

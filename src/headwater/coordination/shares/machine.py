@@ -1,0 +1,162 @@
+"""The machine of one shard: its share-partitions, each of one group.
+
+Pure: no clock, no I/O. It finds the share-partition that a command names, begins and ends share-partitions, and knows
+their deadlines.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from headwater.coordination.deadlines import Deadlines
+from headwater.coordination.decisions import Decision, Now
+from headwater.coordination.shares.commands import (
+    Acknowledged,
+    AcknowledgedRange,
+    Acquire,
+    AcquiredRanges,
+    RecordsAvailable,
+    ShareStatus,
+)
+from headwater.coordination.shares.events import (
+    Acquired,
+    LocksChecked,
+    Renewed,
+    Returned,
+    ShareForgotten,
+    ShareSnapshotStored,
+    ShareUpdated,
+    ShareUpdatesForgotten,
+    Skipped,
+)
+from headwater.coordination.shares.limits import ShareLimits
+from headwater.coordination.shares.share_partition import SharePartition
+from headwater.coordination.shares.terms import SharePartitionId
+from headwater.errors import ErrorCode, Refusal
+from headwater.ids import GroupId, MemberId, TopicId
+
+
+class ShareMachine:
+    def __init__(
+        self,
+        limits_of: Callable[[GroupId], ShareLimits],
+        has_topic: Callable[[TopicId], bool],
+        has_room: Callable[[], bool],
+    ) -> None:
+        self.partitions: dict[SharePartitionId, SharePartition] = {}
+        self._limits_of = limits_of
+        self._has_topic = has_topic
+        self._has_room = has_room
+        self._deadlines: Deadlines[SharePartitionId] = Deadlines()
+
+    def find(self, share_id: SharePartitionId) -> SharePartition | None:
+        return self.partitions.get(share_id)
+
+    # -- members
+
+    def decide_begin(
+        self, share_id: SharePartitionId, start_offset: int, leader_epoch: int, now: Now
+    ) -> Decision[None]:
+        """The group reads this partition for the first time, from this offset on."""
+        if share_id in self.partitions:
+            return Decision((), None)
+        if not self._has_room():
+            raise Refusal(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "there are too many share-partitions (headwater.share.partitions.max): delete some share groups",
+            )
+        began = ShareSnapshotStored(share_id, 0, 0, leader_epoch, start_offset, 0, now.wall_ms, now.wall_ms, ())
+        return Decision([began], None, effects=[RecordsAvailable(share_id)])
+
+    def decide_acquire(self, share_id: SharePartitionId, command: Acquire, now: Now) -> Decision[AcquiredRanges]:
+        share = self._existing(share_id)
+        return share.decide_acquire(command, self._limits_of(share_id.group_id), now)
+
+    def decide_acknowledge(
+        self, share_id: SharePartitionId, member_id: MemberId, ranges: Sequence[AcknowledgedRange], now: Now
+    ) -> Decision[Acknowledged]:
+        share = self._existing(share_id)
+        return share.decide_acknowledge(member_id, ranges, self._limits_of(share_id.group_id), now)
+
+    def decide_release_all(self, share_id: SharePartitionId, member_id: MemberId) -> Decision[None]:
+        share = self.partitions.get(share_id)
+        return Decision((), None) if share is None else share.decide_release_all(member_id)
+
+    def decide_log_start(self, share_id: SharePartitionId, log_start_offset: int) -> Decision[None]:
+        share = self.partitions.get(share_id)
+        return Decision(() if share is None else share.decide_log_start(log_start_offset), None)
+
+    # -- administration
+
+    def decide_restart(
+        self, share_id: SharePartitionId, start_offset: int, leader_epoch: int, now: Now
+    ) -> Decision[None]:
+        """Begin at that offset, whatever was known. The caller has made sure that the group has no members."""
+        share = self.partitions.get(share_id)
+        if share is None:
+            return self.decide_begin(share_id, start_offset, leader_epoch, now)
+        return Decision([share.decide_restart(start_offset, now)], None, effects=[RecordsAvailable(share_id)])
+
+    def decide_forget(self, concerns: Callable[[SharePartitionId], bool]) -> Decision[None]:
+        return Decision(_forget(each for each in self.partitions if concerns(each)), None)
+
+    def decide_snapshots(self, now: Now) -> Decision[None]:
+        """Write all that is known once more, so that what the log has now may be deleted."""
+        return Decision([share.decide_snapshot(now) for share in self.partitions.values()], None)
+
+    def statuses(self, group_id: GroupId) -> Sequence[ShareStatus]:
+        return [share.status() for share_id, share in self.partitions.items() if share_id.group_id == group_id]
+
+    # -- time
+
+    def next_deadline_ms(self) -> int | None:
+        return self._deadlines.next_ms()
+
+    def decide_due(self, now: Now) -> Decision[None]:
+        share_id = self._deadlines.next_key()
+        assert share_id is not None, "something is due"
+        return self.partitions[share_id].decide_due(self._limits_of(share_id.group_id), now)
+
+    def decide_loaded(self, now: Now) -> Decision[None]:
+        """A crash may have come between the deletion of a topic and that of what groups knew of it."""
+        del now
+        return Decision(_forget(each for each in self.partitions if not self._has_topic(each.topic_id)), None)
+
+    # -- state
+
+    def apply(self, event: object) -> None:
+        match event:
+            case ShareSnapshotStored():
+                known = self.partitions.get(event.id)
+                if known is None or known.state_epoch != event.state_epoch:
+                    self.partitions[event.id] = SharePartition(event)
+                    self._deadlines.cancel(event.id)
+                else:
+                    known.apply(event)
+            case ShareForgotten(share_id):
+                self.partitions.pop(share_id, None)
+                self._deadlines.cancel(share_id)
+            case ShareUpdatesForgotten():
+                pass
+            case ShareUpdated() | Acquired() | Skipped() | Renewed() | Returned() | LocksChecked():
+                share = self.partitions.get(event.id)
+                # Without a snapshot, all that is left of it was deleted.
+                if share is not None:
+                    share.apply(event)
+                    self._follow(share)
+            case _:
+                raise AssertionError(f"not an event of share-partitions: {event!r}")
+
+    def _follow(self, share: SharePartition) -> None:
+        if share.next_deadline_ms is None:
+            self._deadlines.cancel(share.id)
+        else:
+            self._deadlines.set(share.id, share.next_deadline_ms)
+
+    def _existing(self, share_id: SharePartitionId) -> SharePartition:
+        share = self.partitions.get(share_id)
+        if share is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the group knows nothing of {share_id.partition} yet")
+        return share
+
+
+def _forget(share_ids: Iterable[SharePartitionId]) -> Sequence[object]:
+    return [forgotten(each) for each in share_ids for forgotten in (ShareForgotten, ShareUpdatesForgotten)]

@@ -1,0 +1,371 @@
+"""A share-partition: who holds which record, until when, and which records are done with (KIP-932).
+
+Pure: no clock, no I/O. `decide_*` returns events; `apply` is the only writer, live and in recovery. An acquisition is
+volatile: a restart ends it, and the record counts as delivered once less. All else is stored before a member is told.
+"""
+
+from collections.abc import Sequence
+
+from headwater.coordination.decisions import Decision, Now
+from headwater.coordination.shares.commands import (
+    Acknowledged,
+    AcknowledgedRange,
+    Acquire,
+    AcquiredRanges,
+    RecordsAvailable,
+    ShareStatus,
+)
+from headwater.coordination.shares.events import (
+    Acquired,
+    AcquiredRange,
+    LocksChecked,
+    Renewed,
+    Returned,
+    ShareEvent,
+    ShareSnapshotStored,
+    ShareUpdated,
+    Skipped,
+    StateBatch,
+)
+from headwater.coordination.shares.limits import ShareLimits
+from headwater.coordination.shares.runs import NOBODY, Run, Runs
+from headwater.coordination.shares.terms import AcknowledgeType, DeliveryState
+from headwater.errors import ErrorCode, Refusal
+from headwater.ids import MemberId
+
+_FINAL_BY_TYPE = {
+    AcknowledgeType.GAP: DeliveryState.ARCHIVED,
+    AcknowledgeType.ACCEPT: DeliveryState.ACKNOWLEDGED,
+    AcknowledgeType.REJECT: DeliveryState.ARCHIVED,
+}
+
+
+class SharePartition:
+    def __init__(self, first: ShareSnapshotStored) -> None:
+        self.id = first.id
+        self.created_ms = first.created_ms
+        self.snapshot_epoch = first.snapshot_epoch
+        self.state_epoch = first.state_epoch
+        self.leader_epoch = first.leader_epoch
+        self.updates_since_snapshot = 0
+        self.runs = Runs(first.start_offset)
+        # No lock ends before this time; None if there is no lock.
+        self.next_deadline_ms: int | None = None
+        _put(self.runs, first.batches)
+
+    @property
+    def next_fetch_offset(self) -> int:
+        """The first offset that a member could acquire."""
+        return self.runs.first_available()
+
+    def has_room(self, locks_max: int) -> bool:
+        """Whether anything could be acquired, if the log has it: all that is in flight is available again at some
+        time, so no more than this may be unfinished."""
+        return self.runs.available_count > 0 or self.runs.unfinished_count < locks_max
+
+    def status(self) -> ShareStatus:
+        runs = self.runs
+        return ShareStatus(
+            self.id,
+            self.state_epoch,
+            self.leader_epoch,
+            runs.start,
+            runs.final_count,
+            runs.end,
+            runs.acquired_count,
+        )
+
+    # -- members
+
+    def decide_acquire(self, command: Acquire, limits: ShareLimits, now: Now) -> Decision[AcquiredRanges]:
+        runs = self.runs
+        left = command.records_max
+        room = limits.locks_max - runs.unfinished_count
+        acquired: list[AcquiredRange] = []
+        skipped: list[tuple[int, int]] = []
+        exhausted: list[StateBatch] = []
+        for batch in command.batches:
+            if left <= 0:
+                break
+            is_cut = False
+            for first, last, count in self._available(batch.first, batch.last):
+                if not batch.is_deliverable:
+                    skipped.append((first, last))
+                    continue
+                if count >= limits.delivery_count_max:
+                    # The limit was lowered since the record was given back.
+                    exhausted.append(StateBatch(first, last, DeliveryState.ARCHIVED, count))
+                    continue
+                end = last
+                if first >= runs.end:
+                    if room <= 0:
+                        is_cut = True
+                        break
+                    if command.is_strict:
+                        end = min(end, first + room - 1)
+                    room -= end - first + 1
+                if command.is_strict:
+                    end = min(end, first + left - 1)
+                acquired.append(AcquiredRange(first, end, count + 1))
+                left -= end - first + 1
+                if end < last:
+                    is_cut = True
+                    break
+            if is_cut:
+                break
+        acquired = _joined(acquired)
+        events: list[object] = []
+        if skipped:
+            events.append(Skipped(self.id, skipped))
+        if acquired:
+            deadline_ms = now.monotonic_ms + limits.lock_duration_ms
+            events.append(Acquired(self.id, command.member_id, acquired, deadline_ms))
+        if exhausted:
+            events += self._decide_change(exhausted, limits, now)
+        return Decision(events, acquired)
+
+    def _available(self, first: int, last: int) -> Sequence[tuple[int, int, int]]:
+        """The offsets of a batch that may be acquired, with their delivery counts."""
+        runs = self.runs
+        found = [
+            (max(run.first, first), min(run.last, last), run.delivery_count)
+            for run in runs.within(first, last)
+            if run.state is DeliveryState.AVAILABLE
+        ]
+        if last >= runs.end:
+            found.append((max(first, runs.end), last, 0))
+        return found
+
+    def decide_acknowledge(
+        self, member_id: MemberId, ranges: Sequence[AcknowledgedRange], limits: ShareLimits, now: Now
+    ) -> Decision[Acknowledged]:
+        """All of the ranges count, or none does."""
+        changes: list[StateBatch] = []
+        renewed: list[AcquiredRange] = []
+        tally = dict.fromkeys(AcknowledgeType, 0)
+        exhausted = 0
+        for first, last, kind in ranges:
+            for run in self._held_by(member_id, first, last, kind):
+                tally[kind] += run.size
+                if kind is AcknowledgeType.RENEW:
+                    renewed.append(AcquiredRange(run.first, run.last, run.delivery_count))
+                    continue
+                state = _FINAL_BY_TYPE.get(kind) or _state_after_release(run, limits)
+                if kind is AcknowledgeType.RELEASE and state is DeliveryState.ARCHIVED:
+                    exhausted += run.size
+                changes.append(StateBatch(run.first, run.last, state, run.delivery_count))
+        events: list[object] = []
+        effects: list[object] = []
+        if renewed:
+            events.append(Renewed(self.id, member_id, renewed, now.monotonic_ms + limits.lock_duration_ms))
+        if changes:
+            events += self._decide_change(changes, limits, now)
+            # Records that were released, or room below the limit of locks.
+            effects.append(RecordsAvailable(self.id))
+        result = Acknowledged(
+            accepted=tally[AcknowledgeType.ACCEPT],
+            released=tally[AcknowledgeType.RELEASE],
+            rejected=tally[AcknowledgeType.REJECT],
+            renewed=tally[AcknowledgeType.RENEW],
+            exhausted=exhausted,
+        )
+        return Decision(events, result, effects=effects)
+
+    def _held_by(self, member_id: MemberId, first: int, last: int, kind: AcknowledgeType) -> list[Run]:
+        """The runs, cut to these offsets, which the member must hold. Offsets before the start are done with already:
+        retention deleted them, or an administrator moved the start."""
+        first = max(first, self.runs.start)
+        if first > last:
+            return []
+        if last >= self.runs.end:
+            raise Refusal(ErrorCode.INVALID_RECORD_STATE, f"offset {last} was not acquired by any member")
+        held: list[Run] = []
+        for run in self.runs.within(first, last):
+            if kind is AcknowledgeType.GAP and run.is_final:
+                continue
+            if run.state is not DeliveryState.ACQUIRED or run.member_id != member_id:
+                raise Refusal(
+                    ErrorCode.INVALID_RECORD_STATE,
+                    f"offset {max(run.first, first)} is not held by member '{member_id}': "
+                    "its lock may have run out (share.record.lock.duration.ms)",
+                )
+            held.append(Run(max(run.first, first), min(run.last, last), *run[2:]))
+        return held
+
+    def decide_release_all(self, member_id: MemberId) -> Decision[None]:
+        """The member is gone, or ends its session: it has not seen what it holds."""
+        held = [
+            AcquiredRange(run.first, run.last, run.delivery_count) for run in self.runs if run.member_id == member_id
+        ]
+        if not held:
+            return Decision((), None)
+        return Decision([Returned(self.id, held)], None, effects=[RecordsAvailable(self.id)])
+
+    # -- time
+
+    def decide_due(self, limits: ShareLimits, now: Now) -> Decision[None]:
+        """The members of expired locks have lost their records."""
+        changes: list[StateBatch] = []
+        expired = exhausted = 0
+        next_ms: int | None = None
+        for run in self.runs:
+            if run.state is not DeliveryState.ACQUIRED:
+                continue
+            if run.deadline_ms > now.monotonic_ms:
+                next_ms = run.deadline_ms if next_ms is None else min(next_ms, run.deadline_ms)
+                continue
+            state = _state_after_release(run, limits)
+            expired += run.size
+            exhausted += run.size if state is DeliveryState.ARCHIVED else 0
+            changes.append(StateBatch(run.first, run.last, state, run.delivery_count))
+        events: list[object] = list(self._decide_change(changes, limits, now)) if changes else []
+        events.append(LocksChecked(self.id, next_ms))
+        effects = [RecordsAvailable(self.id, expired, exhausted)] if expired else []
+        return Decision(events, None, effects=effects)
+
+    # -- administration
+
+    def decide_log_start(self, log_start_offset: int) -> Sequence[ShareEvent]:
+        """Records before this offset are deleted. Whoever holds one of them has nothing to acknowledge any more."""
+        runs = self.runs
+        if log_start_offset <= runs.start:
+            return ()
+        final = sum(
+            min(run.last, log_start_offset - 1) - run.first + 1
+            for run in runs.within(runs.start, log_start_offset - 1)
+            if run.is_final
+        )
+        return [
+            ShareUpdated(
+                self.id, self.snapshot_epoch, self.leader_epoch, log_start_offset, runs.final_count - final, ()
+            )
+        ]
+
+    def decide_restart(self, start_offset: int, now: Now) -> ShareSnapshotStored:
+        """Begin again at an offset: everything else is forgotten."""
+        return ShareSnapshotStored(
+            self.id,
+            self.snapshot_epoch + 1,
+            self.state_epoch + 1,
+            self.leader_epoch,
+            start_offset,
+            0,
+            self.created_ms,
+            now.wall_ms,
+            (),
+        )
+
+    def decide_snapshot(self, now: Now) -> ShareSnapshotStored:
+        return self._snapshot(self.runs, now)
+
+    def _decide_change(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Sequence[ShareEvent]:
+        """`changes` are in the order of the log, and of offsets in no final state."""
+        runs = self.runs
+        start = self._start_after(changes)
+        finished = sum(each.last - each.first + 1 for each in changes if each.state.is_final)
+        final_count = runs.final_count + finished - (start - runs.start)
+        kept = [each for each in changes if each.last >= start]
+        update = ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, start, final_count, kept)
+        if self.updates_since_snapshot + 1 < limits.updates_per_snapshot:
+            return [update]
+        after = runs.copy()
+        _put(after, changes)
+        after.advance(start)
+        return [update, self._snapshot(after, now)]
+
+    def _start_after(self, changes: Sequence[StateBatch]) -> int:
+        """The start moves past everything that is done with."""
+        runs = self.runs
+        offset = runs.start
+        left = iter(changes)
+        change = next(left, None)
+        while True:
+            while change is not None and change.last < offset:
+                change = next(left, None)
+            if change is not None and change.first <= offset:
+                if not change.state.is_final:
+                    return offset
+                offset = change.last + 1
+                continue
+            run = runs.at(offset)
+            if run is None or not run.is_final:
+                return offset
+            offset = run.last + 1
+
+    def _snapshot(self, runs: Runs, now: Now) -> ShareSnapshotStored:
+        return ShareSnapshotStored(
+            self.id,
+            self.snapshot_epoch + 1,
+            self.state_epoch,
+            self.leader_epoch,
+            runs.start,
+            runs.final_count,
+            self.created_ms,
+            now.wall_ms,
+            [batch for run in runs if (batch := _stored(run)) is not None],
+        )
+
+    # -- state
+
+    def apply(self, event: object) -> None:
+        match event:
+            case ShareUpdated():
+                _put(self.runs, event.batches)
+                self.runs.advance(event.start_offset)
+                self.leader_epoch = event.leader_epoch
+                self.updates_since_snapshot += 1
+            case ShareSnapshotStored():
+                # The same as what is known, but for acquisitions, which it lacks: one of another state epoch would
+                # begin a new `SharePartition`.
+                assert event.state_epoch == self.state_epoch
+                self.snapshot_epoch = event.snapshot_epoch
+                self.updates_since_snapshot = 0
+            case Acquired(_, member_id, ranges, deadline_ms) | Renewed(_, member_id, ranges, deadline_ms):
+                for first, last, count in ranges:
+                    self.runs.set(Run(first, last, DeliveryState.ACQUIRED, count, member_id, deadline_ms))
+                if self.next_deadline_ms is None or deadline_ms < self.next_deadline_ms:
+                    self.next_deadline_ms = deadline_ms
+            case Skipped(_, ranges):
+                for first, last in ranges:
+                    self.runs.set(Run(first, last, DeliveryState.ARCHIVED, 0))
+            case Returned(_, ranges):
+                for first, last, count in ranges:
+                    self.runs.set(Run(first, last, DeliveryState.AVAILABLE, count - 1))
+            case LocksChecked(_, next_deadline_ms):
+                self.next_deadline_ms = next_deadline_ms
+            case _:
+                raise AssertionError(f"not an event of a share-partition: {event!r}")
+
+
+def _put(runs: Runs, batches: Sequence[StateBatch]) -> None:
+    for first, last, state, count in batches:
+        runs.set(Run(first, last, state, count, NOBODY))
+
+
+def _state_after_release(run: Run, limits: ShareLimits) -> DeliveryState:
+    if run.delivery_count >= limits.delivery_count_max:
+        # Out of attempts: a record that fails every member must leave the queue.
+        return DeliveryState.ARCHIVED
+    return DeliveryState.AVAILABLE
+
+
+def _stored(run: Run) -> StateBatch | None:
+    """What a restart must know of a run; None if nothing."""
+    state, count = run.state, run.delivery_count
+    if state is DeliveryState.ACQUIRED:
+        # As it was before: a delivery counts once it has ended.
+        state, count = DeliveryState.AVAILABLE, count - 1
+    if state is DeliveryState.AVAILABLE and count == 0:
+        return None
+    return StateBatch(run.first, run.last, state, count)
+
+
+def _joined(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
+    """Neighbours with the same delivery count become one."""
+    joined: list[AcquiredRange] = []
+    for each in ranges:
+        if joined and joined[-1].last + 1 == each.first and joined[-1].delivery_count == each.delivery_count:
+            joined[-1] = AcquiredRange(joined[-1].first, each.last, each.delivery_count)
+        else:
+            joined.append(each)
+    return joined

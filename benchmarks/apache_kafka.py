@@ -60,13 +60,19 @@ def start(
     if not (directory / "data" / _FORMATTED).exists():
         _format([*java, *_LOG_OPTIONS, "kafka.tools.StorageTool"], file, format_options, environment)
     process = BrokerProcess([*java, *_LOG_OPTIONS, "kafka.Kafka", str(file)], directory, environment)
-    process.address = f"127.0.0.1:{ports[PLAINTEXT]}"
+    process.addresses = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+    process.address = process.addresses[PLAINTEXT]
     try:
         _wait_until_ready(process)
     except BaseException:
         process.kill()
         raise
     return process
+
+
+def listener_names(listeners: str | None) -> Sequence[str]:
+    """Those in a setting `listeners`, each with port 0; without it, the one of every server."""
+    return [each.partition("://")[0] for each in listeners.split(",")] if listeners else [PLAINTEXT]
 
 
 def java_missing() -> str:

@@ -22,6 +22,8 @@ class BrokerProcess:
         self.directory = directory
         self.output = directory / "output.txt"
         self.address = ""
+        # By the names of its listeners, where it has several.
+        self.addresses: dict[str, str] = {}
         self.started = time.monotonic()
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(

@@ -44,6 +44,10 @@ GOALS = {
     ("rebalance-consumer", "100 members: all join"): _at_most(1000),
     ("group-reload", "after a clean stop"): _at_most(2000),
     ("group-reload", "after kill -9"): _at_most(2000),
+    ("tls-handshakes", "handshakes per core"): _at_least(1000),
+    ("access", "1 connection: broker CPU, on to off"): _at_most(1.03),
+    ("access", "10 connections: broker CPU, on to off"): _at_most(1.03),
+    ("access", "64 connections: broker CPU, on to off"): _at_most(1.03),
     ("fetch-committed", "transactions of 1,000 records: ratio"): _at_most(1.10),
     ("produce-transactions", "100 B, 10 producers: ratio"): _at_least(0.90),
     ("produce-transactions", "1024 B, 10 producers: ratio"): _at_least(0.90),
@@ -63,6 +67,13 @@ _BULK = (
 )
 # The first pattern that matches a figure decides; None is for figures without a goal.
 RATIO_GOALS: tuple[tuple[tuple[str, ...], str, Goal | None], ...] = (
+    # Encryption costs both brokers the same.
+    (("tls-bulk",), "*: produce, broker CPU", _at_most(0.7)),
+    (("tls-bulk",), "*: consume, broker CPU", _at_most(0.7)),
+    (("tls-bulk",), "*: produce", _at_least(1.0)),
+    (("tls-bulk",), "*: consume", _at_least(1.0)),
+    (("tls-requests",), "*connection", _at_least(1.0)),
+    (("tls-requests",), "*connections", _at_least(1.0)),
     (_BULK, "*client CPU", None),
     (_BULK, "*broker CPU in user space", None),
     (_BULK, "*, records", None),

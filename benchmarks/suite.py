@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from benchmarks.cases.access import ACCESS
 from benchmarks.cases.acks import ACKS
 from benchmarks.cases.catch_up import CATCH_UP
 from benchmarks.cases.codecs import CODECS
@@ -35,6 +36,7 @@ from benchmarks.cases.requests import REQUESTS_ACK, REQUESTS_AT_RATE, REQUESTS_O
 from benchmarks.cases.sizes import SIZES
 from benchmarks.cases.spark import SPARK_FLOOR, SPARK_READ, SPARK_WRITE
 from benchmarks.cases.startup import RECOVERY, START, START_PARTITIONS
+from benchmarks.cases.tls import TLS_BULK, TLS_HANDSHAKES, TLS_MEMORY, TLS_REQUESTS
 from benchmarks.cases.transactions import FETCH_COMMITTED, PRODUCE_TRANSACTIONS
 from benchmarks.figures import Case, Series
 from benchmarks.goals import GOALS
@@ -76,6 +78,11 @@ CASES = (
     OFFSET_COMMIT,
     FETCH_COMMITTED,
     PRODUCE_TRANSACTIONS,
+    TLS_BULK,
+    TLS_REQUESTS,
+    TLS_HANDSHAKES,
+    TLS_MEMORY,
+    ACCESS,
     SPARK_READ,
     SPARK_WRITE,
     SPARK_FLOOR,

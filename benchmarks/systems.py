@@ -57,7 +57,7 @@ class System(Protocol):
 
     def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
         """A broker that keeps its data in `directory`, new or from an earlier start, and accepts requests. The settings
-        are added to its own."""
+        are added to its own; in `listeners` every port is 0, and PLAINTEXT comes first."""
         ...
 
     def topic_settings(self, flush: Flush) -> Mapping[str, str]: ...
@@ -100,7 +100,10 @@ class Headwater:
         }
         broker = BrokerProcess(self._command(directory, settings), directory, environment)
         ready = broker.wait_for_line("ready ")
-        broker.address = dict(word.split("=", 1) for word in ready.split()[1:])["kafka"]
+        # The first listener is `kafka`, the others `kafka.NAME`.
+        found = dict(word.split("=", 1) for word in ready.split()[1:])
+        broker.address = found["kafka"]
+        broker.addresses = {name.removeprefix("kafka."): address for name, address in found.items()}
         return broker
 
     def topic_settings(self, flush: Flush) -> Mapping[str, str]:
@@ -111,7 +114,9 @@ class Headwater:
 
     def _command(self, directory: Path, settings: Mapping[str, str] = {}) -> list[str]:
         serve = [sys.executable, "-m", "headwater.cli.main", "serve"]
-        where = ["--data-dir", str(directory / "data"), "--kafka", "127.0.0.1:0"]
+        where = ["--data-dir", str(directory / "data")]
+        if "listeners" not in settings:
+            where += ["--kafka", "127.0.0.1:0"]
         chosen = {"headwater.log.level": "warning", **settings}
         return [*serve, *where, *(word for name, value in chosen.items() for word in ("--set", f"{name}={value}"))]
 
@@ -149,13 +154,14 @@ class ApacheKafka:
     def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
         with ExitStack() as reserved:
             # The ports stay reserved until the server has them.
-            port, controller_port = (port_of(reserved.enter_context(reserved_port())) for _ in range(2))
+            names = apache_kafka.listener_names(settings.get("listeners"))
+            ports = {name: port_of(reserved.enter_context(reserved_port())) for name in names}
             return apache_kafka.start(
                 ["java", *self._java_options, "-cp", self._class_path],
                 directory,
-                ports={apache_kafka.PLAINTEXT: port},
-                controller_port=controller_port,
-                settings=settings,
+                ports=ports,
+                controller_port=port_of(reserved.enter_context(reserved_port())),
+                settings={name: value for name, value in settings.items() if name != "listeners"},
             )
 
     def topic_settings(self, flush: Flush) -> Mapping[str, str]:

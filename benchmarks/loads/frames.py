@@ -9,6 +9,7 @@ import time
 from random import Random
 from typing import TypeVar
 
+from benchmarks.loads.access import OPEN, Access
 from benchmarks.topics import retrying
 from headwater import tcp
 from headwater.client.errors import check
@@ -22,10 +23,15 @@ from headwater.protocol.messages.records.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from headwater.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest
 from headwater.protocol.wire.codec import Request, Response, decode, encode
 from headwater.protocol.wire.headers import read_response_header, write_request_header
+from headwater.security import plain
+from headwater.security.mechanisms import PLAIN
 
 PRODUCE_VERSION = 10
+SASL_VERSION = 1
 FETCH_VERSION = 11
 CLIENT_ID = "benchmark"
 TIMEOUT_S = 30.0
@@ -80,9 +86,16 @@ class FetchFrame:
         return self._frame
 
 
-def connect(address: str) -> socket.socket:
+def connect(address: str, access: Access = OPEN) -> socket.socket:
     connected = socket.create_connection(Endpoint.parse(address), TIMEOUT_S)
     tcp.prepare(connected)
+    connected = access.wrap(connected)
+    if access.user:
+        exchange(connected, request_frame(SaslHandshakeRequest(mechanism=PLAIN), SASL_VERSION))
+        message = SaslAuthenticateRequest(auth_bytes=plain.encode(access.user, access.password))
+        answer = exchange(connected, request_frame(message, SASL_VERSION))
+        decoded = read_response(SaslAuthenticateResponse, SASL_VERSION, answer)
+        check(decoded.error_code, access.user, decoded.error_message)
     return connected
 
 

@@ -64,10 +64,11 @@ def consume(
     records: int,
     record_bytes: int,
     group: str | None = None,
+    settings: Mapping[str, str] = {},
 ) -> Outcome:
     """Consume from the first record; with a group, as its only member, which joins while the clock runs."""
-    settings = {"bootstrap.servers": address, **CONSUMER, "auto.offset.reset": "earliest"}
-    consumer = Consumer(settings if group is None else {**settings, "group.id": group})
+    given = {"bootstrap.servers": address, **CONSUMER, "auto.offset.reset": "earliest", **settings}
+    consumer = Consumer(given if group is None else {**given, "group.id": group})
     consumer.list_topics(topic, timeout=10)
     ready()
     meter = Meter.of_this_process()

@@ -8,9 +8,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from ssl import SSLWantReadError
 
 from benchmarks.clients import Outcome
 from benchmarks.loads import frames
+from benchmarks.loads.access import OPEN, Access
 from benchmarks.loads.latency import SECOND_NS, Latency, percentile_ms, summarize
 from benchmarks.processes import Meter
 
@@ -44,7 +46,11 @@ class Client:
 
     def receive(self) -> bool:
         """Whether the response is complete."""
-        received = len(self.connection.recv(RECEIVE_BYTES))
+        try:
+            received = len(self.connection.recv(RECEIVE_BYTES))
+        except SSLWantReadError:
+            # What TLS tells itself, or a part of a record.
+            return False
         if not received:
             raise ConnectionError("the broker closed the connection")
         self.missing -= received
@@ -52,10 +58,17 @@ class Client:
 
 
 def produce(
-    ready: Callable[[], None], address: str, topic: str, partitions: int, connections: int, acks: int, seconds: float
+    ready: Callable[[], None],
+    address: str,
+    topic: str,
+    partitions: int,
+    connections: int,
+    acks: int,
+    seconds: float,
+    access: Access = OPEN,
 ) -> Answers:
     """Connection `n` writes to partition `n % partitions`; the first request of each is not counted in the rate."""
-    with _connected(address, topic, partitions, connections, acks) as clients:
+    with _connected(address, topic, partitions, connections, acks, access) as clients:
         ready()
         return drive(clients, seconds, RECORD_BYTES)
 
@@ -93,13 +106,15 @@ def produce_at_rate(
 
 
 @contextmanager
-def _connected(address: str, topic: str, partitions: int, connections: int, acks: int) -> Generator[list[Client]]:
+def _connected(
+    address: str, topic: str, partitions: int, connections: int, acks: int, access: Access = OPEN
+) -> Generator[list[Client]]:
     """Clients that have had their first answer."""
     batch = frames.record_batch(1, RECORD_BYTES)
     with ExitStack() as stack:
         clients: list[Client] = []
         for index in range(connections):
-            connection = stack.enter_context(frames.connect(address))
+            connection = stack.enter_context(frames.connect(address, access))
             frame = frames.produce_frame(topic, index % partitions, batch, acks)
             clients.append(Client(connection, frame, frames.produce_once(connection, frame)))
         yield clients

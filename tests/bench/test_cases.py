@@ -21,6 +21,7 @@ THEMES = (
     ("requests-os", "requests-ack", "requests-at-rate", "flush"),
     ("latency-raw", "latency-librdkafka", "latency-beside-bulk", "latency-beside-large-batches"),
     ("start", "start-partitions", "recovery"),
+    ("tls-bulk", "tls-requests", "tls-handshakes", "tls-memory", "access"),
     ("group-reload", "offset-commit", "rebalance-librdkafka", "fetch-committed"),
 )
 

@@ -10,7 +10,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 INTEROP_WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo check format test test-all coverage interop faults soak bench bench-quick clean
+.PHONY: help install run demo check format test test-all coverage interop interop-matrix faults soak bench bench-quick clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,8 +50,12 @@ test-all: install ## Run all tests: also volume, kill cycles, planted bugs, powe
 coverage: install ## Run all tests and show which lines they reached
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not interop' --cov --cov-report=term
 
-interop: install ## Test with kcat, Java and Go clients and Kafka's own tools; says what it skips
+interop: install ## Test with kcat, Java, Go, Rust and JavaScript clients and Kafka's own tools; says what it skips
 	$(BIN)/python -m pytest -n $(INTEROP_WORKERS) --dist loadgroup --no-loadscope-reorder -m interop tests/interop
+
+# Each client in an environment of its own, in tests/interop/.work: the first run fetches a gigabyte and takes longer.
+interop-matrix: install ## Try every client in every version and write docs/compatibility.md
+	$(BIN)/python -m tests.interop.matrix --publish
 
 # One after the other, each for so many minutes. Byte-level fuzzing needs `pip install atheris`: see docs/reliability.md.
 MINUTES ?= 30

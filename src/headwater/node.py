@@ -32,6 +32,8 @@ class Node:
         self._config = config
         self._clock = clock or SystemClock()
         self._disk = disk or Disk()
+        # True while logs are verified after an unclean stop. That blocks the event loop, and may take minutes.
+        self.is_recovering = False
         self.broker: Broker
         self.connections: ConnectionPool
         self.listeners: list[Listener] = []
@@ -54,11 +56,14 @@ class Node:
         """Start everything; requests are served when it returns. Errors in settings, data or addresses are raised."""
         _raise_file_limit()
         data = DataDirectory(Path(self._config.log_dir).absolute(), self._config.node_id, self._disk)
+        self.is_recovering = not data.is_clean
         try:
             self.broker = Broker(self._config, self._clock, data)
         except BaseException:
             data.release()
             raise
+        finally:
+            self.is_recovering = False
         self.connections = ConnectionPool(self.broker)
         try:
             await self.broker.start()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
 TIMEOUT_S = 30
@@ -50,7 +51,7 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def serving(directory: Path, *arguments: str, **variables: str) -> Generator[Serving]:
+def starting(directory: Path, *arguments: str, **variables: str) -> Generator[subprocess.Popen[str]]:
     with subprocess.Popen(
         command("--kafka", "127.0.0.1:0", *arguments),
         stdout=subprocess.PIPE,
@@ -60,9 +61,15 @@ def serving(directory: Path, *arguments: str, **variables: str) -> Generator[Ser
         env=environment(**variables),
     ) as process:
         try:
-            yield Serving(process)
+            yield process
         finally:
             process.kill()
+
+
+@contextmanager
+def serving(directory: Path, *arguments: str, **variables: str) -> Generator[Serving]:
+    with starting(directory, *arguments, **variables) as process:
+        yield Serving(process)
 
 
 def refused(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -86,6 +93,46 @@ def test_it_prints_its_address_and_stops_cleanly_on_a_signal(tmp_path: Path, num
         assert broker.end(number) == 0
         assert "stopped cleanly" in broker.log
         assert (tmp_path / "headwater-data" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_recovery_ends_the_process_at_once_and_the_next_start_recovers(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with serving(tmp_path) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        (created,) = admin.create_topics([NewTopic("letters", 2)]).values()
+        created.result(TIMEOUT_S)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        for partition in (0, 1):
+            producer.produce("letters", b"a letter", partition=partition)
+        assert producer.flush(TIMEOUT_S) == 0
+        broker.process.kill()
+    # Recovery opens these files, and waits for as long as nobody else does.
+    files = [tmp_path / "headwater-data" / f"letters-{partition}" / "leader-epoch-checkpoint" for partition in (0, 1)]
+    kept = [file.rename(tmp_path / f"kept-{number}") for number, file in enumerate(files)]
+    for file in files:
+        os.mkfifo(file)
+
+    # The first file opens when recovery has come there; it still waits for the other one.
+    with starting(tmp_path) as recovering, files[0].open("wb"):
+        recovering.send_signal(number)
+        output, log = recovering.communicate(timeout=TIMEOUT_S)
+
+    assert recovering.returncode == 0
+    assert output == ""
+    assert "stopped during recovery, which the next start begins again" in log
+    assert "Traceback" not in log
+    for file, original in zip(files, kept, strict=True):
+        original.replace(file)
+    with serving(tmp_path) as broker:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers", "log_level": 0})
+        consumer.assign([TopicPartition("letters", partition, 0) for partition in (0, 1)])
+        found = consumer.consume(2, TIMEOUT_S)
+        consumer.close()
+        assert broker.end(signal.SIGTERM) == 0
+        assert "partitions were recovered" in broker.log
+    assert sorted((message.partition(), message.value()) for message in found) == [(0, b"a letter"), (1, b"a letter")]
 
 
 def test_a_second_broker_on_the_same_directory_is_refused_with_advice(tmp_path: Path) -> None:

@@ -115,6 +115,12 @@ def test_any_text_is_parsed_or_refused_with_one_clear_error(text: str) -> None:
             assert declared.parse(declared.normalize(text)) == outcome
 
 
+@pytest.mark.parametrize("text", [",", "clicks,", "clicks,,orders"])
+def test_a_list_with_an_empty_item_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^sasl\.oauthbearer\.expected\.audience: .* has an empty item"):
+        SETTINGS["sasl.oauthbearer.expected.audience"].parse(text)
+
+
 @pytest.mark.parametrize("text", ["", "1_000", "0x10", "1.0", "٣", "nan", "9" * 100, "1 0"])
 def test_python_spellings_of_numbers_that_java_does_not_know_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^num\.partitions: "):

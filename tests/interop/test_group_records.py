@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from headwater.broker.groups.format import GroupFormat
+from headwater.broker.groups.log import GroupFormat
 from headwater.coordination.groups.classic.events import (
     ClassicGroupForgotten,
     GenerationStored,

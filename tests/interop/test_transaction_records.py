@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.broker.transactions.format import TransactionFormat
+from headwater.broker.transactions.log import TransactionFormat
 from headwater.coordination.transactions.events import (
     Event,
     TransactionForgotten,

@@ -1,13 +1,12 @@
-"""A script that runs on a secured broker, whose address and security come from a properties file."""
+"""A script that runs on a secured broker, whose security comes from a properties file and an option."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from headwater.testing import Broker
 from tests.support.cli.commands import Commands
-from tests.support.client.certificates import Authority
-from tests.support.client.tls_relay import TlsRelay, secured
 
 SCRIPT = """
 import sys
@@ -33,14 +32,16 @@ class SecuredJob(NamedTuple):
 
 @contextmanager
 def secured_job(directory: Path) -> Generator[SecuredJob]:
-    authority = Authority(directory)
-    settings = directory / "client.properties"
-    settings.write_text(f"security.protocol=SSL\nssl.ca.location={authority.certificate}\n")
     script = directory / "job.py"
     script.write_text(SCRIPT)
-    config = ("--client-config", str(settings))
-    with secured(TlsRelay(authority.issue("server"))) as relay:
-        commands = Commands(str(relay.endpoint))
+    with Broker(security="SASL_SSL") as broker:
+        given = broker.client_settings()
+        # The script gets what the options say, too.
+        protocol = given.pop("security.protocol")
+        settings = directory / "client.properties"
+        settings.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+        config = ("--client-config", str(settings), "--client-set", f"security.protocol={protocol}")
+        commands = Commands(broker.bootstrap_servers)
         for topic in ("letters", "copy"):
             commands.succeed("topic", "create", topic, "--partitions", "1", *config)
         commands.succeed("produce", "letters", "--quiet", *config, typed=b"a\nb\n")

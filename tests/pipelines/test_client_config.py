@@ -1,4 +1,4 @@
-"""A script on a secured broker, whose address and security come from a properties file."""
+"""A script on a secured broker, whose security comes from a properties file and an option."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -17,6 +17,9 @@ from tests.support.cli.commands import Commands
 
 pytestmark = pytest.mark.spark
 
+# Long enough for a loaded machine; a pipeline that takes this long to stop hangs.
+STOP_TIMEOUT_S = 90
+
 SCRIPT = """
 import os, sys
 from pyspark.sql import SparkSession
@@ -27,6 +30,21 @@ rows = rows.option("bootstrap.servers", os.environ["HEADWATER_BOOTSTRAP"]).load(
 query = rows.writeStream.format("noop").queryName(sys.argv[1]).option("checkpointLocation", sys.argv[2]).start()
 query.awaitTermination()
 """
+
+
+STUCK_SCRIPT = (
+    SCRIPT.replace('.format("noop")', ".foreachBatch(work)")
+    .replace(
+        "spark = ",
+        """
+def work(rows, batch_id):
+    print("working", flush=True)
+    time.sleep(3600)
+
+spark = """,
+    )
+    .replace("import os, sys", "import os, sys, time")
+)
 
 
 @contextmanager
@@ -101,3 +119,24 @@ def test_a_script_gets_a_session_and_its_queries_stop_with_it(commands: Commands
     assert (status["pipeline"], status["status"]) == ("job", "stopped")
     # A session logs no warning that a user cannot act on. Java's own, about its vector instructions, is left.
     assert [line for line in log.splitlines() if "incubator modules" not in line] == []
+
+
+def test_a_query_that_does_not_stop_is_interrupted_when_the_grace_is_over(commands: Commands, tmp_path: Path) -> None:
+    commands.succeed("topic", "create", "endless", "--partitions", "1")
+    commands.succeed("produce", "endless", "--quiet", typed=b"a\n")
+    script = tmp_path / "stuck.py"
+    script.write_text(STUCK_SCRIPT.replace("letters", "endless"))
+
+    with started(commands, str(script), "copy", str(tmp_path / "checkpoint"), "--grace", "500ms") as process:
+        assert process.stdout is not None
+        assert b"working\n" in iter(process.stdout.readline, b"")
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=STOP_TIMEOUT_S)
+
+    assert process.returncode == 0, errors
+    told = [json.loads(line) for line in output.splitlines()]
+    (message,) = [each["message"] for each in told if each["message"] and "interrupted" in each["message"]]
+    assert message.startswith("not stopped within 0.5 s, and interrupted: query copy; ")
+    assert "--grace" in message
+    (status,) = commands.succeed("pipeline", "status", str(script), "--format", "json").rows
+    assert (status["status"], status["phase"]) == ("stopped", "stopped")

@@ -11,7 +11,7 @@ from headwater.spark.options.write_options import write_options
 
 @pytest.fixture(autouse=True)
 def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HEADWATER_BOOTSTRAP", "HEADWATER_CLIENT_CONFIG"):
+    for name in ("HEADWATER_BOOTSTRAP", "HEADWATER_CLIENT_CONFIG", "HEADWATER_CLIENT_SET"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -29,6 +29,19 @@ def test_only_security_settings_are_taken_from_the_file(monkeypatch: pytest.Monk
 
     monkeypatch.setenv("HEADWATER_BOOTSTRAP", "b:2")
     assert client_options()["bootstrap.servers"] == "b:2"
+
+
+def test_options_of_the_command_win_over_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SSL\nssl.protocol=TLS\n")
+    monkeypatch.setenv("HEADWATER_CLIENT_CONFIG", str(file))
+    monkeypatch.setenv("HEADWATER_CLIENT_SET", '{"ssl.protocol": "TLSv1.3"}')
+
+    assert client_options() | {"bootstrap.servers": ""} == {
+        "bootstrap.servers": "",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.protocol": "TLSv1.3",
+    }
 
 
 def test_a_missing_file_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headwater.broker.access.access import Access
 from headwater.broker.catalog.effective_config import EffectiveConfig
@@ -18,7 +18,7 @@ from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.measurements import Measurements
 from headwater.broker.partition import Partition
-from headwater.broker.pending import Pending
+from headwater.broker.pending import Fault, Pending
 from headwater.broker.ports.leadership import Leadership
 from headwater.broker.reads.fetch import Fetch, PartitionFetch
 from headwater.broker.reads.offset_lookup import look_up
@@ -224,7 +224,7 @@ class Broker:
             # The connection's buffer keeps what was received only until the end of the turn.
             records = memoryview(bytearray(records))
 
-        def joined(refusal: HeadwaterError | None) -> None:
+        def joined(refusal: HeadwaterError | Fault | None) -> None:
             is_unknown = partition.producer(producer.producer_id) is None
             try:
                 if refusal is not None:
@@ -237,6 +237,8 @@ class Broker:
                 self.produce(partition, records, append, acks=acks, in_transaction=True)
             except HeadwaterError as error:
                 append.fail(error)
+            except Exception as error:
+                append.fail(error if isinstance(error, Fault) else Fault(error))
 
         joins.then(joined)
 
@@ -246,9 +248,9 @@ class Broker:
         """Commit offsets of a group that count once the transaction is committed: an error code for each, in order."""
         outcome: Pending[Outcome[Sequence[ErrorCode]]] = Pending()
 
-        def joined(refusal: HeadwaterError | None) -> None:
+        def joined(refusal: HeadwaterError | Fault | None) -> None:
             if refusal is not None:
-                outcome.resolve(refusal)
+                outcome.resolve(cast("HeadwaterError", refusal))
                 return
             # At once, while the coordinator says that the transaction is open: after its end the offsets would stay
             # pending forever.

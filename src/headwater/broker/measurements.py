@@ -71,6 +71,10 @@ class Measurements:
         self.connections_refused: Counter = self.metrics.counter(
             "headwater_connections_refused_total", "Connections that were refused because there were too many."
         )
+        self.replies_failed: Counter = self.metrics.counter(
+            "headwater_replies_failed_total",
+            "Requests that a fault of the broker kept from being answered; their connections were closed.",
+        )
         self.flush_us: Histogram = self.metrics.histogram(
             "headwater_flush_seconds", "From the plan of a flush to its end.", MICROSECOND
         )

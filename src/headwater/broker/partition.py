@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from headwater.broker.reads.watcher import Watcher
 from headwater.broker.writes.append import ACKS_ALL, Append
-from headwater.broker.writes.write_queue import WriteQueue
 from headwater.config.topic import TopicConfig
 from headwater.coordination.catalog.topic_names import is_internal
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -31,6 +30,7 @@ from headwater.storage.recovery.verification import UnverifiedRange, VerifiedPar
 from headwater.storage.time_lookup import Lookup, TimestampOffset
 
 if TYPE_CHECKING:
+    from headwater.broker.writes.journal import Journal
     from headwater.storage.cleaning.compaction import CleaningTask
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Partition:
     )
 
     def __init__(
-        self, identity: TopicPartition, log: Log, config: TopicConfig, journal: WriteQueue, leader_epoch: int = 0
+        self, identity: TopicPartition, log: Log, config: TopicConfig, journal: "Journal", leader_epoch: int = 0
     ) -> None:
         self.id = identity
         self._log = log

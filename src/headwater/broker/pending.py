@@ -5,10 +5,27 @@ An asyncio future runs its callbacks one loop turn later; on the path of every p
 
 import asyncio
 from collections.abc import Callable
-from typing import ClassVar, Generic, TypeVar, cast
+from typing import ClassVar, Generic, Self, TypeVar, cast
+
+from headwater.errors import ErrorCode
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+class Fault(Exception):
+    """In place of a result that a bug of ours kept from coming; `cause` is what was raised. It is no refusal: no
+    handler takes it for an answer, and the connection whose request waits for the result is closed."""
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}")
+        self.cause = cause
+
+    def kept(self) -> Self:
+        """As `HeadwaterError.kept`."""
+        return self.with_traceback(None)
 
 
 class Pending(Generic[T]):
@@ -33,8 +50,12 @@ class Pending(Generic[T]):
         else:
             self._outcome = outcome
 
+    def fail(self, error: Exception) -> None:
+        """A bug keeps the result from coming: its listener gets a `Fault` instead."""
+        self.resolve(cast("T", Fault(error)))
+
     def then(self, callback: Callable[[T], None]) -> None:
-        """Call back with the result, at once if it is there. A result has one listener at most."""
+        """Call back with the result (or a `Fault`), at once if it is there. A result has one listener at most."""
         assert self._callback is None, "a result has one listener"
         if self.is_done:
             callback(self._outcome)  # pyright: ignore[reportArgumentType]
@@ -42,19 +63,36 @@ class Pending(Generic[T]):
             self._callback = callback
 
     def map(self, translate: Callable[[T], U], *, is_abandonable: bool = False) -> "Pending[U]":
+        """A fault passes through, and an error that `translate` raises becomes one."""
         mapped: Pending[U] = Abandonable() if is_abandonable else Pending()
-        self.then(lambda outcome: mapped.resolve(translate(outcome)))
+
+        def resolve(outcome: T) -> None:
+            if isinstance(outcome, Fault):
+                mapped.resolve(cast("U", outcome))
+                return
+            try:
+                translated = translate(outcome)
+            except Exception as error:
+                mapped.fail(error)
+                return
+            mapped.resolve(translated)
+
+        self.then(resolve)
         return mapped
 
     def abandon(self) -> None:
         """The client has gone, so that the result is not wanted any more."""
 
     async def wait(self) -> T:
+        """A fault is raised."""
+        outcome = self._outcome
         if not self.is_done:
             future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             self.then(lambda outcome: None if future.done() else future.set_result(outcome))
-            return await future
-        return self._outcome  # pyright: ignore[reportReturnType]
+            outcome = await future
+        if isinstance(outcome, Fault):
+            raise outcome
+        return outcome  # pyright: ignore[reportReturnType]
 
 
 class Abandonable(Pending[T]):

@@ -1,6 +1,7 @@
 """Options and parameter types that commands share: the broker's address, NAME=VALUE pairs, partitions, points in
 time."""
 
+import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from headwater.ids import TopicPartition
 
 BOOTSTRAP = "127.0.0.1:9092"
-_CLIENT_CONFIG = "headwater.client_config"
+# Keys of click's context.
+_CLIENT_CONFIG, _CLIENT_SET = "headwater.client_config", "headwater.client_set"
+_PASSWORD = "headwater.password"  # noqa: S105 (a key, not a secret)
 _SERVERS = "bootstrap.servers"
 
 # The largest values of integer fields in requests.
@@ -44,10 +47,11 @@ def address_option(command: Command) -> Command:
 
 
 def bootstrap_option(command: Command) -> Command:
-    """Adds --bootstrap and --client-config. The latter is not a parameter of the command: `connect` and
-    `client_settings` read it from click's context."""
+    """Adds --bootstrap, --client-config and --client-set. The last two are not parameters of the command: `connect` and
+    `client_settings` read them from click's context."""
     client_config = click.option(
         "--client-config",
+        "--command-config",
         type=click.Path(dir_okay=False, path_type=Path),
         envvar="HEADWATER_CLIENT_CONFIG",
         show_envvar=True,
@@ -55,39 +59,76 @@ def bootstrap_option(command: Command) -> Command:
         callback=_keep_client_config,
         help="A properties file with settings of a Kafka client: security.*, ssl.*, sasl.* and bootstrap.servers.",
     )
-    return address_option(client_config(command))
+    client_set = click.option(
+        "--client-set",
+        "-X",
+        type=Assignment(),
+        multiple=True,
+        expose_value=False,
+        callback=_keep_client_set,
+        help="One such setting, over those of the file; may be repeated. Secrets belong in the file.",
+    )
+    return address_option(client_config(client_set(command)))
 
 
 def _keep_client_config(ctx: click.Context, _: click.Parameter, file: Path | None) -> None:
     ctx.meta[_CLIENT_CONFIG] = file
 
 
+def _keep_client_set(ctx: click.Context, _: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> None:
+    if pairs:
+        from headwater.client.security.security_settings import SECRETS
+
+        for name in sorted(SECRETS & dict(pairs).keys()):
+            raise click.UsageError(
+                f"{name} is a secret, which every user of this machine could read in the list of processes: put it "
+                "into a file for --client-config"
+            )
+    ctx.meta[_CLIENT_SET] = dict(pairs)
+
+
 def client_config_file() -> Path | None:
     return click.get_current_context().meta[_CLIENT_CONFIG]
 
 
-def client_settings(bootstrap: str) -> dict[str, str]:
-    """Return the brokers' addresses and the security settings, as settings of a Kafka client."""
+def client_set() -> dict[str, str]:
+    """What --client-set gives."""
+    return click.get_current_context().meta[_CLIENT_SET]
+
+
+def client_settings(bootstrap: str, *, asks: bool = True) -> dict[str, str]:
+    """Return the brokers' addresses and the security settings, as settings of a Kafka client. With `asks`, a person who
+    has given a name and no password is asked for it."""
     context = click.get_current_context()
-    file = client_config_file()
-    if file is None:
+    file, chosen = client_config_file(), client_set()
+    if file is None and not chosen:
         return {_SERVERS: bootstrap}
     from headwater.client.security.properties import read_properties
     from headwater.client.security.security import about_security, read_security
 
-    given = read_properties(file)
-    settings = about_security(given)
+    given = ({} if file is None else read_properties(file)) | chosen
+    settings = _with_password(about_security(given)) if asks else about_security(given)
     try:
         read_security(settings)
     except ConfigError as error:
-        raise ConfigError(f"{file}: {error}") from None
+        raise ConfigError(f"{file}: {error}" if file is not None else str(error)) from None
     is_default = context.get_parameter_source("bootstrap") is ParameterSource.DEFAULT
     return settings | {_SERVERS: given.get(_SERVERS, bootstrap) if is_default else bootstrap}
 
 
+def _with_password(settings: dict[str, str]) -> dict[str, str]:
+    """A person who has given a name and no password is asked for it, once."""
+    if "sasl.username" not in settings or "sasl.password" in settings or not sys.stdin.isatty():
+        return settings
+    meta = click.get_current_context().meta
+    if _PASSWORD not in meta:
+        meta[_PASSWORD] = click.prompt(f"Password of {settings['sasl.username']}", hide_input=True, err=True)
+    return {**settings, "sasl.password": meta[_PASSWORD]}
+
+
 def connect(bootstrap: str, *, topic_wait_ms: int = 0) -> "Cluster":
-    """Connect as --bootstrap and --client-config say. A missing topic is an error after `topic_wait_ms`, by default at
-    once: a person who misspelt its name should not wait."""
+    """Connect as --bootstrap, --client-config and --client-set say. A missing topic is an error after `topic_wait_ms`,
+    by default at once: a person who misspelt its name should not wait."""
     from headwater.client.cluster import Cluster
     from headwater.client.security.security import read_security
 

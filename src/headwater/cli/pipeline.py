@@ -1,5 +1,6 @@
 """`headwater pipeline`: writes, checks, runs, shows and stops Spark pipelines between topics."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -8,7 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from headwater.cli.duration import Duration, duration_text
-from headwater.cli.options import Assignment, bootstrap_option, client_config_file, client_settings, time_text
+from headwater.cli.options import (
+    Assignment,
+    bootstrap_option,
+    client_config_file,
+    client_set,
+    client_settings,
+    time_text,
+)
 from headwater.cli.output import format_option, show
 from headwater.printable import printable
 
@@ -297,11 +305,12 @@ def _tell_definitions(bootstrap: str) -> None:
     it, and `headwater.spark.client_options` reads it."""
     from headwater.spark import environment
 
-    os.environ[environment.BOOTSTRAP] = client_settings(bootstrap)["bootstrap.servers"]
+    os.environ[environment.BOOTSTRAP] = client_settings(bootstrap, asks=False)["bootstrap.servers"]
     file = client_config_file()
     if file is not None:
         # Absolute, because definitions run in the directory of their project.
         os.environ[environment.CLIENT_CONFIG] = str(file.absolute())
+    os.environ[environment.CLIENT_SET] = json.dumps(client_set())
 
 
 def _target(master: str | None, remote: str | None, settings: tuple[tuple[str, str], ...]) -> "SparkTarget":

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
@@ -44,7 +44,8 @@ def serve(
     """Run a broker in the foreground.
 
     Prints one line `ready kafka=HOST:PORT data=DIR` when it accepts requests, with `kafka.NAME=HOST:PORT` for each
-    further listener. SIGTERM or Ctrl-C stops it cleanly, SIGHUP reloads the settings that may change while it runs.
+    further listener. SIGTERM or Ctrl-C stops it cleanly, also during recovery after a crash, which the next start then
+    begins again. SIGHUP reloads the settings that may change while it runs.
     `headwater config --reference` explains all settings.
     """
     flags = {**_flags(data_dir, kafka, assignments), **_tls_flags(kafka, tls_cert, tls_key, tls_ca)}
@@ -115,8 +116,15 @@ async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
     node = Node(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def end(*_: object) -> None:
+        if node.is_recovering:
+            _end_recovery()
+        loop.call_soon_threadsafe(stop.set)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        # Not the loop's own handlers: the loop runs none of them while the start blocks it.
+        signal.signal(number, end)
     await node.start()
     node.broker.live_config.follow(_configure_logs)
     # The objects that exist now live as long as the process: the collector need not visit them again.
@@ -128,6 +136,13 @@ async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
     logger.info("stopping")
     await node.stop()
     logger.info("stopped cleanly")
+
+
+def _end_recovery() -> NoReturn:
+    """End the process at once. Recovery may be in the middle of a flush that takes minutes, and may be cut off
+    anywhere, as by a crash: the next start begins it again."""
+    logger.info("stopped during recovery, which the next start begins again; nothing is lost")
+    os._exit(0)
 
 
 def _configure_logs(config: "BrokerConfig") -> None:

@@ -24,7 +24,7 @@ from headwater.protocol.messages.topics.metadata import (
 from headwater.protocol.wire.codec import Request, Response
 
 # A broker may not know yet of a topic that was created a moment ago.
-TOPIC_WAIT_MS = 2_000
+TOPIC_WAIT_MS = 10_000
 # Metadata is asked for again after this time, so that added partitions are noticed. Kafka's metadata.max.age.ms.
 METADATA_AGE_MS_MAX = 300_000
 

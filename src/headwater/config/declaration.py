@@ -150,6 +150,8 @@ class Setting(NamedTuple):
                 return self._recognised(text)
             case SettingType.LIST:
                 items = [self._recognised(item) for item in _items(text)]
+                if "" in items:
+                    raise self.refusal(f"{self._shown(text)} has an empty item")
                 # The type of the default tells whether the order of the list matters.
                 return tuple(dict.fromkeys(items)) if isinstance(self.default, tuple) else frozenset(items)
 

@@ -20,7 +20,7 @@ DEFAULT = "default"
 _PREFIX = "HEADWATER_"
 _FILE_BYTES_MAX = 1_048_576
 # Variables that are not settings of a broker: the one above, and those of client commands.
-_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_BOOTSTRAP", "HEADWATER_CLIENT_CONFIG"})
+_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "HEADWATER_BOOTSTRAP", "HEADWATER_CLIENT_CONFIG", "HEADWATER_CLIENT_SET"})
 
 
 class Effective(NamedTuple):

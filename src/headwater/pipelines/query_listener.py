@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from threading import Condition
+from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Spark reports a query's last batch and its end with a delay.
 _LAST_EVENTS_TIMEOUT_S = 5
+# What an interrupted script left behind may keep Spark from answering at all.
+_FINISH_TIMEOUT_S = _LAST_EVENTS_TIMEOUT_S + 5
 
 
 class QueryListener(StreamingQueryListener):
@@ -71,7 +73,15 @@ def watch_queries(spark: "SparkSession", events: "SimpleQueue[RunEvent]") -> Gen
     try:
         yield
     finally:
-        # Spark itself may have died, which may be why the block was left; pyspark then raises and warns.
-        with suppress(Exception), warnings.catch_warnings(action="ignore"):
-            listener.wait_for_last_events([str(query.runId) for query in spark.streams.active])
-            spark.streams.removeListener(listener)
+        # A thread of its own, with a connection of its own to Java: this one may have been interrupted while it waited
+        # for a reply, which would then answer the next call.
+        finishing = Thread(target=_finish, args=(spark, listener), name="query-listener-end", daemon=True)
+        finishing.start()
+        finishing.join(_FINISH_TIMEOUT_S)
+
+
+def _finish(spark: "SparkSession", listener: QueryListener) -> None:
+    # Spark itself may have died, which may be why nothing is listened to any more; pyspark then raises and warns.
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
+        listener.wait_for_last_events([str(query.runId) for query in spark.streams.active])
+        spark.streams.removeListener(listener)

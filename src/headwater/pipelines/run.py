@@ -57,7 +57,8 @@ class ProjectRun:
         full_refresh: Sequence[str] = (),
         clock: Clock | None = None,
     ) -> None:
-        self._project, self._target, self._pace, self._full_refresh = project, target, pace, full_refresh
+        self._project, self._pace, self._full_refresh = project, pace, full_refresh
+        self._target = target.with_stop_timeout(pace.grace_ms)
         self._clock = clock or SystemClock()
         self._reporter = StatusReporter(project.name, project.run_files, target, show, self._clock)
         self._events: SimpleQueue[RunEvent] = SimpleQueue()

@@ -23,6 +23,7 @@ from headwater.pipelines.status_reporter import StatusReporter, Update
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class StopScript(BaseException):
@@ -44,7 +45,8 @@ class ScriptRun:
     ) -> None:
         if not script.is_file():
             raise ProjectError(f"{script} does not exist")
-        self._script, self._target, self._arguments, self._grace_ms = script, target, arguments, grace_ms
+        self._script, self._arguments, self._grace_ms = script, arguments, grace_ms
+        self._target = target.with_stop_timeout(grace_ms)
         self._files = run_files_of(script)
         self._reporter = StatusReporter(script.stem, self._files, target, show, SystemClock())
         self._stop_count = 0
@@ -116,18 +118,38 @@ class ScriptRun:
         self._stop_requested.wait()
         if self._script_ended.is_set():
             return
-        has_queries = False
-        with suppress(Exception):
-            for query in spark.streams.active:
-                has_queries = True
-                query.stop()
-        if has_queries and self._script_ended.wait(self._grace_ms / 1000):
+        stopping = _stop_queries(spark)
+        if stopping and self._script_ended.wait(self._grace_ms / 1000):
             return
+        late = sorted(name for name, thread in stopping if thread.is_alive())
+        if late:
+            self._reporter.report(
+                f"not stopped within {self._grace_ms / 1000:g} s, and interrupted: {', '.join(late)}; the next run "
+                "goes on from the last batch that was finished. If batches take longer, run with a longer --grace"
+            )
         with suppress(Exception):
             spark.sparkContext.cancelAllJobs()
         if not self._script_ended.is_set():
             # Runs the signal handler in the script's thread, where it raises StopScript.
             signal.pthread_kill(main_thread().ident or 0, signal.SIGTERM)
+
+
+def _stop_queries(spark: "SparkSession") -> list[tuple[str, Thread]]:
+    """The names of the queries, each with a thread that stops it: a stop waits for the batch under way, and no query
+    has to wait for another's."""
+    stopping: list[tuple[str, Thread]] = []
+
+    def stop(query: "StreamingQuery") -> None:
+        # Fails if the query is over by now, or gives up by itself.
+        with suppress(Exception):
+            query.stop()
+
+    with suppress(Exception):
+        for query in spark.streams.active:
+            thread = Thread(target=stop, args=(query,), name="query-stop", daemon=True)
+            stopping.append((f"query {query.name or query.id}", thread))
+            thread.start()
+    return stopping
 
 
 def _location(error: Exception, script: Path) -> str:

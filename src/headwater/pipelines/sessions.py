@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
@@ -30,7 +30,7 @@ _CONNECT = {
 # Users gain little from Java's stack traces; the log of an embedded Spark contains them.
 _TERSE = {"spark.sql.connect.serverStacktrace.enabled": "false"}
 
-
+_STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 # A Spark that has not stopped by then ends together with this process.
 _STOP_TIMEOUT_S = 20
 
@@ -42,6 +42,10 @@ class SparkTarget:
     master: str | None = None
     remote: str | None = None
     config: Mapping[str, str] | None = None
+
+    def with_stop_timeout(self, timeout_ms: int) -> "SparkTarget":
+        """The same Spark, where `query.stop()` gives up after this time. Spark's own default is to wait for ever."""
+        return replace(self, config={_STOP_TIMEOUT: f"{timeout_ms}ms", **(self.config or {})})
 
     def __str__(self) -> str:
         return self.remote or self.master or "embedded Spark"

@@ -4,6 +4,7 @@
 nor passwords.
 """
 
+import json
 import os
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,8 @@ from headwater.spark.options.options import CLIENT_PREFIX
 
 BOOTSTRAP: Final = "HEADWATER_BOOTSTRAP"
 CLIENT_CONFIG: Final = "HEADWATER_CLIENT_CONFIG"
+# What --client-set gave, as a JSON object.
+CLIENT_SET: Final = "HEADWATER_CLIENT_SET"
 _DEFAULT: Final = "127.0.0.1:9092"
 _SERVERS: Final = "bootstrap.servers"
 
@@ -24,5 +27,6 @@ def client_options() -> dict[str, str]:
 
     file = os.environ.get(CLIENT_CONFIG)
     given = read_properties(Path(file)) if file else {}
+    given |= json.loads(os.environ.get(CLIENT_SET) or "{}")
     servers = os.environ.get(BOOTSTRAP) or given.get(_SERVERS, _DEFAULT)
     return {_SERVERS: servers} | {f"{CLIENT_PREFIX}{name}": value for name, value in about_security(given).items()}

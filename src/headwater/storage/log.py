@@ -4,8 +4,7 @@ the last of which takes appends, and what is known about their contents: leader 
 
 A log has one owner, which calls it from one thread, and `Log` alone assigns its attributes. What blocks (flush, unlink,
 compaction, lookup by time) is planned here, run by the owner in any thread, and installed here again. A failed write
-leaves no trace, or takes the log out of service.
-"""
+leaves no trace, or takes the log out of service."""
 
 import errno
 from bisect import bisect_right

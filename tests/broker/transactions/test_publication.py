@@ -10,7 +10,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.shards import shard as shard_module
 from headwater.broker.transactions import coordinator as transactions_module
 from headwater.broker.transactions.coordinator import TransactionMembership
-from headwater.broker.transactions.format import TransactionFormat
+from headwater.broker.transactions.log import TransactionFormat
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import TRANSACTIONS_TOPIC
 from headwater.coordination.transactions.commands import PublishResult, StagedWriter

@@ -105,6 +105,12 @@ def test_names_and_passwords_in_a_java_jaas_setting(module: str, mechanism: str)
     assert read_security(settings).credentials == Credentials(mechanism, "ann", "secret")
 
 
+def test_a_delegation_token_in_a_java_jaas_setting() -> None:
+    text = f'{SCRAM} required username="id" password="secret" tokenauth="true";'
+    settings = {**SASL, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": text}
+    assert read_security(settings).credentials == Credentials("SCRAM-SHA-512", "id", "secret", is_token=True)
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
@@ -137,7 +143,7 @@ def test_names_and_passwords_in_a_java_jaas_setting(module: str, mechanism: str)
         ({**SSL, "ssl.protocol": "SSLv3"}, "ssl.protocol is one of .* not 'SSLv3'"),
         ({"security.protocol": "SASL_SSL", **ANN}, "sasl.mechanism is missing: one of PLAIN"),
         ({**SASL, **ANN, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism is one of .* not 'GSSAPI'"),
-        ({**SASL, **ANN, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism is one of .* not 'OAUTHBEARER'"),
+        ({**SASL, **ANN, "sasl.mechanism": "OAUTHBEARER"}, "sasl.password has no use with sasl.mechanism=OAUTHBEARER"),
         ({**SASL, **ANN, "sasl.mechanisms": "PLAIN"}, "sasl.mechanism and sasl.mechanisms say the same"),
         ({**SASL, "sasl.username": "ann"}, "sasl.password is missing"),
         ({**SASL, "sasl.password": "secret"}, "sasl.username is missing"),
@@ -147,6 +153,14 @@ def test_names_and_passwords_in_a_java_jaas_setting(module: str, mechanism: str)
         (
             {**SASL, "sasl.jaas.config": "PlainLoginModule required password=secret tokenauth=true;"},
             "the option 'tokenauth' is not known",
+        ),
+        (
+            {
+                **SASL,
+                "sasl.mechanism": "SCRAM-SHA-256",
+                "sasl.jaas.config": f"{SCRAM} required username=ann password=secret tokenauth=maybe;",
+            },
+            "the option tokenauth is true or false",
         ),
         ({**SASL, "sasl.jaas.config": "PlainLoginModule required password=secret;"}, "the option username is missing"),
         ({**SASL, "sasl.username": "a\0b", "sasl.password": "secret"}, "the name .* cannot be sent"),

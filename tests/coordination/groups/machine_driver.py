@@ -11,7 +11,7 @@ from itertools import chain
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from headwater.broker.groups.format import GroupFormat
+from headwater.broker.groups.log import GroupFormat
 from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.decisions import Decision, Now, Ticket, Waiting, is_volatile

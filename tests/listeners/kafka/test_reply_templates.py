@@ -8,7 +8,6 @@ import pytest
 from headwater.broker.writes.append import Append
 from headwater.errors import ErrorCode
 from headwater.listeners.kafka import reply_templates
-from headwater.listeners.kafka.reply_frame import frame_parts, write_correlation_id
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.protocol.messages.records.produce import (
     PartitionProduceData,
@@ -18,6 +17,7 @@ from headwater.protocol.messages.records.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from headwater.protocol.wire.headers import reply_frame_parts, write_correlation_id
 from tests.support.kafka.raw_client import RawClient, batch_of
 
 VERSIONS = range(3, 14)
@@ -74,7 +74,9 @@ def test_a_filled_template_equals_the_reply_of_the_codec(version: int) -> None:
     ):
         frame = template.filled(appends)
         write_correlation_id(frame, 7)
-        (expected,) = frame_parts(respond(appends), version, 7, has_tagged_header=version >= FIRST_FLEXIBLE_VERSION)
+        (expected,) = reply_frame_parts(
+            respond(appends), version, 7, has_tagged_header=version >= FIRST_FLEXIBLE_VERSION
+        )
         assert frame == expected
 
 

@@ -6,6 +6,7 @@ must be created before the event and removed after it. So changes are made one a
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from headwater.broker.catalog.effective_config import access_limits
@@ -13,7 +14,6 @@ from headwater.broker.catalog.format import CatalogFormat, DamagedCatalog
 from headwater.broker.partition import Partition
 from headwater.broker.ports.metadata import MetadataLog
 from headwater.broker.shards.state_log import StateLog
-from headwater.broker.writes.write_queue import WriteQueue
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.config.topic import TopicConfig
@@ -21,6 +21,9 @@ from headwater.coordination.catalog.events import Event
 from headwater.coordination.catalog.machine import CatalogMachine
 from headwater.ids import TopicId, TopicName, TopicPartition
 from headwater.storage.data_directory import DataDirectory
+
+if TYPE_CHECKING:
+    from headwater.broker.writes.journal import Journal
 
 CATALOG = TopicPartition(TopicName("__headwater_catalog"), 0)
 CATALOG_ID = TopicId(UUID(int=2))
@@ -30,7 +33,7 @@ REPLAY_READ_BYTES = 4 << 20
 
 
 class LocalMetadata:
-    def __init__(self, data: DataDirectory, config: BrokerConfig, clock: Clock, journal: WriteQueue) -> None:
+    def __init__(self, data: DataDirectory, config: BrokerConfig, clock: Clock, journal: "Journal") -> None:
         self._clock = clock
         self.change_lock = asyncio.Lock()
         self.state = CatalogMachine(
@@ -64,7 +67,7 @@ class LocalMetadata:
             self.state.apply(event)
 
 
-def _open_catalog(data: DataDirectory, clock: Clock, journal: WriteQueue) -> Partition:
+def _open_catalog(data: DataDirectory, clock: Clock, journal: "Journal") -> Partition:
     now_ms = clock.now_ms()
     if data.is_new:
         (log,) = data.create_partitions([CATALOG], CATALOG_CONFIG, CATALOG_ID, now_ms)

@@ -1,15 +1,19 @@
-"""The log of a machine of groups. Offsets committed inside a transaction are stored like any transactional records.
+"""The log of a machine of groups: its events as the records of `__consumer_offsets`, byte for byte as in Kafka.
 
-They are ordinary records in transactional batches of their producer, and a control batch ends the transaction. So the
-partition tracks which transactions are open, and compaction keeps the offsets of open transactions, drops aborted
-offsets, and treats committed ones as plain commits.
+Older versions of the values are read as well, so that a partition which Kafka wrote can be taken over. Each kind of
+group has its records in a module of `formats`.
+
+Offsets committed inside a transaction are ordinary records in transactional batches of their producer, and a control
+batch ends the transaction. So the partition tracks which transactions are open, and compaction keeps the offsets of
+open transactions, drops aborted offsets, and treats committed ones as plain commits.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
-from headwater.broker.groups.format import GroupFormat
+from headwater.broker.groups.formats import classic, consumer, offsets
+from headwater.broker.groups.formats.record import Read, StoredRecord, Write
 from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
 from headwater.broker.writes.append import Append
@@ -20,12 +24,36 @@ from headwater.coordination.groups.offsets.events import (
     TransactionEnded,
     TransactionEvent,
 )
-from headwater.errors import ErrorCode, Refusal
+from headwater.errors import ErrorCode, HeadwaterError, ProtocolError, Refusal
 from headwater.ids import ProducerId
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader, Marker
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
+from headwater.protocol.stored.record import read_record_type
+
+_FORMATS: Final = (offsets, classic, consumer)
+_WRITERS: Final[Mapping[type, Write]] = {event: write for each in _FORMATS for event, write in each.WRITERS.items()}
+_READERS: Final[Mapping[int, Read]] = {number: read for each in _FORMATS for number, read in each.READERS.items()}
+
+
+class DamagedGroups(HeadwaterError):
+    """Groups are not loaded from records that cannot be read: an offset left out would look as if never committed."""
+
+
+class GroupFormat:
+    def encode(self, event: Event) -> StoredRecord:
+        """Raises KeyError for TransactionEnded, which is not a record but a control batch."""
+        return _WRITERS[type(event)](event)
+
+    def decode(self, key: bytes, value: bytes | None) -> Event | None:
+        try:
+            read = _READERS.get(read_record_type(key))
+            # None for other kinds of groups, for records that Kafka itself no longer reads, and for newer versions.
+            return None if read is None else read(key, value)
+        except ProtocolError as error:
+            # The checksum was right, so the record was written like this: an operator must find out by which program.
+            raise DamagedGroups(f"the group record {key[:80]!r} is not understood: {error}") from error
 
 
 class _Transactional(NamedTuple):

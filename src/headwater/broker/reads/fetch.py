@@ -112,7 +112,13 @@ class Fetch(Pending[list[PartitionRead]]):
         self._is_read_scheduled = False
         if self._timer is None:
             return
-        reads, enough = self._read()
+        try:
+            reads, enough = self._read()
+        except Exception as error:
+            # The caller is a timer, or a partition that has moved for others, too.
+            self.abandon()
+            self.fail(error)
+            return
         if not self._has_unverified and (enough or self._is_expired):
             self.abandon()
             self.resolve(reads)

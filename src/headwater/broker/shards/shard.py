@@ -204,6 +204,10 @@ class Shard(Generic[MachineT]):
         except HeadwaterError as error:
             self._send_when_durable([_DeferredReply(waiter, error.kept())])
             return pending
+        except Exception as error:
+            # A bug, and nothing is decided. The caller may be about to give commands of other clients.
+            pending.fail(error)
+            return pending
         if isinstance(decision.result, Waiting):
             self._waiting[ticket] = waiter
             self._carry_out(machine, decision)

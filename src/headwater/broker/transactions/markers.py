@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from headwater.broker.pending import Pending
+from headwater.broker.pending import Fault, Pending
 from headwater.coordination.transactions.commands import WriteMarkers
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicPartition
@@ -69,7 +69,14 @@ class MarkerWriter:
             logger.exception("a marker of %r cannot be written to %s", self._markers.transactional_id, where)
             self._attempt_done(where, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         else:
-            written.then(lambda error: self._attempt_done(where, error))
+            written.then(lambda outcome: self._written(where, outcome))
+
+    def _written(self, where: TopicPartition, outcome: HeadwaterError | Fault | None) -> None:
+        if isinstance(outcome, Fault):
+            id_ = self._markers.transactional_id
+            logger.error("a marker of %r cannot be written to %s", id_, where, exc_info=outcome.cause)
+            outcome = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(outcome))
+        self._attempt_done(where, outcome)
 
     def _attempt_done(self, where: TopicPartition | None = None, error: HeadwaterError | None = None) -> None:
         if where is not None and error is not None and error.code not in _NEEDLESS:

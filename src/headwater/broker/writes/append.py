@@ -4,7 +4,9 @@
 
 import logging
 from collections.abc import Callable
+from typing import cast
 
+from headwater.broker.pending import Fault
 from headwater.errors import HeadwaterError
 
 logger = logging.getLogger(__name__)
@@ -21,10 +23,11 @@ class Append:
         self.next_offset = -1
         self.log_append_time_ms = -1
         self.log_start_offset = -1
+        # A `Fault` where a bug kept the outcome from coming.
         self.error: HeadwaterError | None = None
 
-    def fail(self, error: HeadwaterError) -> None:
-        self.error = error.kept()
+    def fail(self, error: HeadwaterError | Fault) -> None:
+        self.error = cast("HeadwaterError", error.kept())
         self.base_offset = -1
         self.complete()
 

@@ -3,20 +3,23 @@
 import asyncio
 import queue
 import threading
+from typing import TYPE_CHECKING
 
-from headwater.broker.writes.flush_engine import Completed, Flush
 from headwater.storage.flush.flush_task import FlushTask
+
+if TYPE_CHECKING:
+    from headwater.broker.writes.journal import Completed, Flush
 
 
 class FlushThread:
-    def __init__(self, on_completed: Completed) -> None:
+    def __init__(self, on_completed: "Completed") -> None:
         self._on_completed = on_completed
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Flush | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="headwater-flush", daemon=True)
         self._thread.start()
 
-    def begin(self, flush: Flush) -> None:
+    def begin(self, flush: "Flush") -> None:
         self._queue.put(flush)
 
     def close(self) -> None:

@@ -6,11 +6,10 @@ fdatasync serves many producers."""
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from headwater.broker.measurements import Measurements
 from headwater.broker.partition import Partition
-from headwater.broker.writes.flush_engine import Flush, FlushEngine
 from headwater.broker.writes.flush_thread import FlushThread
 from headwater.broker.writes.kernel_engine import KernelEngine
 from headwater.broker.writes.reply_batch import ReplyBatch
@@ -24,6 +23,27 @@ class StagedWriter(Protocol):
     """Writes at the end of the turn: a partition, or a shard that collects events for its partition."""
 
     def write_staged(self, now_ms: int) -> None: ...
+
+
+class Flush(NamedTuple):
+    partition: Partition
+    task: FlushTask
+    begun_us: int
+
+
+# Called on the event loop with a flush that ended, and its error if it failed. May be called twice for one flush: the
+# kernel engine repeats a late flush in the thread, and both complete.
+Completed: TypeAlias = Callable[[Flush, Exception | None], None]
+
+
+class FlushEngine(Protocol):
+    """Runs flushes: in a thread, or in the kernel (`headwater.flush.engine`)."""
+
+    def begin(self, flush: Flush) -> None: ...
+
+    def close(self) -> None:
+        """Finish what was begun, then end."""
+        ...
 
 
 class Journal:

@@ -9,10 +9,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from headwater.broker.writes.flush_engine import Completed, Flush, FlushEngine
 from headwater.storage.disk import File
 
 if TYPE_CHECKING:
+    from headwater.broker.writes.journal import Completed, Flush, FlushEngine
     from headwater.storage.flush.kernel_sync import KernelSync
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ LATE_S = 0.1
 
 
 class KernelEngine:
-    def __init__(self, on_completed: Completed, thread: FlushEngine) -> None:
+    def __init__(self, on_completed: "Completed", thread: "FlushEngine") -> None:
         self._on_completed = on_completed
         self._thread = thread
         self._loop = asyncio.get_running_loop()
@@ -37,11 +37,11 @@ class KernelEngine:
         # The number of flushes that were submitted before the last check for late ones.
         self._count_checked = 0
 
-    def begin(self, flush: Flush) -> None:
+    def begin(self, flush: "Flush") -> None:
         if not self._submit(flush):
             self._thread.begin(flush)
 
-    def _submit(self, flush: Flush) -> bool:
+    def _submit(self, flush: "Flush") -> bool:
         """Whether the kernel has taken the flush."""
         file = flush.task.sole_file
         # A subclass of File (a test's faulty or recording disk) has a sync of its own.

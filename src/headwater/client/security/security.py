@@ -2,26 +2,35 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from headwater.client.security.sasl import Credentials
+    from headwater.client.connection import BrokerConnection
     from headwater.client.security.tls import Tls
 
-_PREFIXES = ("security.", "ssl.", "sasl.")
+# https.* is about the server that issues tokens.
+_PREFIXES = ("security.", "ssl.", "sasl.", "https.")
+
+
+class Authenticator(Protocol):
+    """Proves to a broker who the client is."""
+
+    def authenticate(self, connection: "BrokerConnection") -> None:
+        """Authenticate a new connection, before any other request is sent on it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
     tls: "Tls | None" = None
-    credentials: "Credentials | None" = None
+    credentials: Authenticator | None = None
 
 
 PLAINTEXT = Security()
 
 
 def about_security(settings: Mapping[str, str]) -> dict[str, str]:
-    """Select the security settings (`security.*`, `ssl.*`, `sasl.*`) among the settings of a Kafka client."""
+    """Select the security settings (`security.*`, `ssl.*`, `sasl.*`, `https.*`) among those of a Kafka client."""
     return {name: value for name, value in settings.items() if name.startswith(_PREFIXES)}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headwater.client.security.choices import choice, one_of, shown
-from headwater.client.security.sasl_settings import SASL, read_credentials
+from headwater.client.security.sasl_settings import SASL, SECRETS_OF_SASL, read_credentials
 from headwater.client.security.security import Security
 from headwater.config.declaration import nearest
 from headwater.errors import ConfigError
@@ -40,6 +40,8 @@ _TLS = frozenset(
         "ssl.enabled.protocols",
     }
 )
+# These hold a secret itself, not the name of a file: nobody should type them where others can read them.
+SECRETS = SECRETS_OF_SASL | {"ssl.key.password", "ssl.keystore.key"}
 _TLS_NAMES = ("TLS", "TLSv1.2", "TLSv1.3")
 
 

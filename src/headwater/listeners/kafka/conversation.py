@@ -1,7 +1,6 @@
 """One client that speaks Kafka's protocol: from a frame to its handler and back (decode, call, encode)."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property, partial
 from inspect import iscoroutine
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headwater.broker.broker import Broker
 from headwater.broker.measurements import NOT_TIMED, TIMED_EVERY, RequestMeasurement
-from headwater.broker.pending import Pending
+from headwater.broker.pending import Fault, Pending
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
 from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM, Handler, load_apis
@@ -17,21 +16,20 @@ from headwater.listeners.kafka.apis.cluster import api_versions
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.outcome import HangUp, NoReply, Reply
-from headwater.listeners.kafka.reply_frame import frame_parts, write_correlation_id
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.listeners.tcp.connection import Connection, Slot
 from headwater.listeners.tcp.request_memory import RequestMemory
 from headwater.protocol.wire.codec import Request, Response, reader_of
 from headwater.protocol.wire.error_scan import nonzero_errors
 from headwater.protocol.wire.framing import FrameReader
-from headwater.protocol.wire.headers import read_request_header
+from headwater.protocol.wire.headers import read_request_header, reply_frame_parts, write_correlation_id
 from headwater.security.principals import Principal
 
 if TYPE_CHECKING:
     from headwater.listeners.kafka.sasl.measurements import SaslMeasurements
     from headwater.listeners.kafka.sasl.session import SaslSession
 
-logger = logging.getLogger(__name__)
+_NO_ANSWERS = (HangUp, Fault)
 
 
 class ServedVersion(NamedTuple):
@@ -72,9 +70,8 @@ class KafkaServices:
     async def _guarded(self, reply: Coroutine[Any, Any, None], connection: Connection) -> None:
         try:
             await reply
-        except Exception:
-            logger.exception("a request of %s:%s failed, its connection is closed", *connection.peer[:2])
-            connection.close()
+        except Exception as error:
+            connection.fail(error.cause if isinstance(error, Fault) else error)
 
     def serve_version(self, key: int, version: int) -> ServedVersion:
         """Add a version of an API. Raises ProtocolError if it is not served."""
@@ -200,28 +197,28 @@ async def _reply_later(
     _reply(slot, served, began_us, correlation_id, await outcome)
 
 
-def _reply(slot: Slot, served: ServedVersion, began_us: int, correlation_id: int, reply: Reply) -> None:
-    if began_us:
-        served.measured.end(began_us)
-    if isinstance(reply, bytearray):
-        # A frame that the handler has filled in.
-        write_correlation_id(reply, correlation_id)
-        slot.fill([reply])
-        return
-    if isinstance(reply, NoReply):
-        slot.fill([])
-        return
-    if isinstance(reply, HangUp):
-        slot.hang_up(reply.reason)
-        return
-    errors = nonzero_errors(reply)
-    if errors:
-        served.measured.errors.update(errors)
+def _reply(slot: Slot, served: ServedVersion, began_us: int, correlation_id: int, reply: Reply | Fault) -> None:
+    """Raises nothing: the caller may be resolving the results of other clients, too."""
     try:
-        parts = frame_parts(reply, served.version, correlation_id, has_tagged_header=served.has_tagged_header)
-    except Exception:
-        # Do not raise: the caller may be resolving the results of other clients, too.
-        logger.exception("a %s cannot be encoded", type(reply).__name__)
-        slot.hang_up("its reply could not be made")
-        return
-    slot.fill(parts)
+        if began_us:
+            served.measured.end(began_us)
+        if isinstance(reply, bytearray):
+            # A frame that the handler has filled in.
+            write_correlation_id(reply, correlation_id)
+            slot.fill([reply])
+            return
+        if isinstance(reply, NoReply):
+            slot.fill([])
+            return
+        if isinstance(reply, _NO_ANSWERS):
+            if isinstance(reply, Fault):
+                slot.fail(reply.cause)
+            else:
+                slot.hang_up(reply.reason)
+            return
+        errors = nonzero_errors(reply)
+        if errors:
+            served.measured.errors.update(errors)
+        slot.fill(reply_frame_parts(reply, served.version, correlation_id, has_tagged_header=served.has_tagged_header))
+    except Exception as error:
+        slot.fail(error)

@@ -8,8 +8,8 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 from headwater.broker.writes.append import Append
-from headwater.listeners.kafka.reply_frame import frame_parts
 from headwater.protocol.messages.records.produce import ProduceResponse
+from headwater.protocol.wire.headers import reply_frame_parts
 
 # A version, then the names or ids of topics, each followed by the indexes of its partitions.
 Shape: TypeAlias = tuple[str | bytes | int, ...]
@@ -56,7 +56,7 @@ class ReplyTemplates:
             return
         if len(self._known) == SHAPES_MAX:
             self._known.clear()
-        (frame,) = frame_parts(response, version, 0, has_tagged_header=response.is_flexible(version))
+        (frame,) = reply_frame_parts(response, version, 0, has_tagged_header=response.is_flexible(version))
         encoded = bytes(frame)
         self._known[shape] = ReplyTemplate(encoded, [encoded.index(_NUMBERS.pack(mark, mark, mark)) for mark in marks])
 

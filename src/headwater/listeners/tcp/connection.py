@@ -5,6 +5,7 @@ Back-pressure instead of failure: while a reply cannot be sent, too many request
 is used up, the socket is not read.
 """
 
+import errno
 import logging
 import select
 from collections import deque
@@ -45,6 +46,9 @@ class Slot:
 
     def hang_up(self, reason: str) -> None:
         self._connection.hang_up(reason)
+
+    def fail(self, error: Exception) -> None:
+        self._connection.fail(error)
 
 
 class Frames(Protocol):
@@ -117,6 +121,7 @@ class Connection:
         "_quiet_since_ms",
         "_received_bytes",
         "_replies",
+        "_replies_failed",
         "_sent_bytes_seen",
         "_slots",
         "_slow_since_ms",
@@ -147,6 +152,7 @@ class Connection:
         self._poller = poller
         self._replies = replies
         self._received_bytes = measurements.received_bytes
+        self._replies_failed = measurements.replies_failed
         self._output = Output(transport, self.advance, self._broken)
         self._slots: deque[Slot] = deque()
         self._is_reading = False
@@ -219,9 +225,8 @@ class Connection:
                 is_caught_up = self._serve_frames()
         except ProtocolError as error:
             self.hang_up(str(error))
-        except Exception:
-            logger.exception("a request of %s:%s failed, its connection is closed", *self.peer[:2])
-            self.close()
+        except Exception as error:
+            self.fail(error)
         finally:
             self._is_advancing = False
         if self.is_closed:
@@ -247,8 +252,11 @@ class Connection:
         if not self._is_reading or self._is_draining:
             self.advance()
             return
-        # While the socket is read, every whole frame has been served: only replies are left to send.
-        self._send_replies()
+        try:
+            # While the socket is read, every whole frame has been served: only replies are left to send.
+            self._send_replies()
+        except Exception as error:
+            self.fail(error)
         if self._output.parts:
             self._pause()
 
@@ -297,9 +305,21 @@ class Connection:
         logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], reason)
         self.close()
 
-    def _broken(self, error: OSError) -> None:
-        logger.debug("connection of %s:%s broke: %s", *self.peer[:2], error)
+    def fail(self, error: Exception) -> None:
+        """A request is not answered, for a fault of ours. Close the connection: its client then tries again at once,
+        instead of waiting until its own time-out. Nobody else is affected."""
+        self._replies_failed.value += 1
+        message = "a request of %s:%s cannot be answered, its connection is closed"
+        logger.error(message, *self.peer[:2], exc_info=error)
         self.close()
+
+    def _broken(self, error: Exception) -> None:
+        if isinstance(error, OSError) and error.errno != errno.EIO:
+            logger.debug("connection of %s:%s broke: %s", *self.peer[:2], error)
+            self.close()
+        else:
+            # No socket fails so: it is the disk, or a bug.
+            self.fail(error)
 
     def relax(self) -> None:
         """Give back the memory of an empty buffer."""

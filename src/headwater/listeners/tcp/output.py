@@ -36,7 +36,7 @@ class Output:
     )
 
     def __init__(
-        self, transport: Transport, on_drained: Callable[[], None], on_broken: Callable[[OSError], None]
+        self, transport: Transport, on_drained: Callable[[], None], on_broken: Callable[[Exception], None]
     ) -> None:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
@@ -78,10 +78,10 @@ class Output:
         except (BlockingIOError, InterruptedError):
             self._waiting = True
             self._loop.add_writer(self._transport, self._writable)
-        except OSError as error:
+        except Exception as error:
             self._break(error)
 
-    def _break(self, error: OSError) -> None:
+    def _break(self, error: Exception) -> None:
         self.stop()
         self._on_broken(error)
 
@@ -145,7 +145,7 @@ class Output:
         self._was_warmed = False
         sent = self._transport.send_range(part.file, position, length)
         if sent == 0:
-            raise OSError("the file ends before the range that was promised")
+            raise EOFError(f"{part.file.path} ends before the range that was promised")
         self._advance(sent)
         return True
 
@@ -155,7 +155,7 @@ class Output:
         if self._stopped:
             return
         if (error := warmed.exception()) is not None:
-            self._break(error if isinstance(error, OSError) else OSError(str(error)))
+            self._break(error if isinstance(error, Exception) else RuntimeError(str(error)))
             return
         self._pump()
         if not self.parts and not self._stopped:

@@ -1,4 +1,5 @@
-"""Request and response headers, for broker and client: the bytes between a frame's length and the message.
+"""Request and response headers, for broker and client: the bytes between a frame's length and the message. And the
+whole frame of a reply.
 
 The header's version follows from the API's: flexible versions add tagged fields, except to the response of ApiVersions,
 which a client must be able to read before it knows the broker's versions.
@@ -6,9 +7,10 @@ which a client must be able to read before it knows the broker's versions.
 
 import struct
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headwater.errors import ProtocolError
+from headwater.protocol.wire.codec import encode_parts
 from headwater.protocol.wire.primitives import ReadableBuffer, read_unsigned_varint, skip_tagged_fields
 from headwater.protocol.wire.schema import ELEMENTS_MAX, Request, Response
 
@@ -16,6 +18,9 @@ API_VERSIONS_KEY = 18
 
 _REQUEST = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
+_REPLY_HEAD = struct.Struct(">ii")
+_CORRELATION_ID_POSITION = 4
+_write_int32 = struct.Struct(">i").pack_into
 
 
 class RequestHeader(NamedTuple):
@@ -87,6 +92,22 @@ def write_response_header(out: bytearray, response: type[Response], api_version:
     out += _CORRELATION_ID.pack(correlation_id)
     if response_header_version(response, api_version) == 1:
         out.append(0)
+
+
+def reply_frame_parts(
+    response: Response, api_version: int, correlation_id: int, *, has_tagged_header: bool
+) -> list[Any]:
+    """The frame of a reply in parts: records that are file ranges are parts of their own."""
+    out = bytearray(_REPLY_HEAD.pack(0, correlation_id))
+    if has_tagged_header:
+        out.append(0)
+    parts = encode_parts(response, api_version, out)
+    _write_int32(out, 0, sum(map(len, parts)) - _CORRELATION_ID_POSITION)
+    return parts
+
+
+def write_correlation_id(reply_frame: bytearray, correlation_id: int) -> None:
+    _write_int32(reply_frame, _CORRELATION_ID_POSITION, correlation_id)
 
 
 def _skip_tags(buffer: ReadableBuffer, position: int) -> int:

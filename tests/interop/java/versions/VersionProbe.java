@@ -3,9 +3,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -13,17 +15,19 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Tries what most programs do with the Java client, whatever its version: arguments are the bootstrap servers and a name
- * that is used for the topic, the group and the transactional id. Prints one line per step: its name, a tab, and `ok` or
- * what went wrong. Only API that every version since 2.8 has is used here.
+ * Tries what most programs do with the Java client, whatever its version: arguments are the bootstrap servers, a name
+ * that is used for the topic, the group and the transactional id, and the steps to try. Prints one line per step: its
+ * name, a tab, and `ok` or what went wrong. Only API that every version since 2.8 has is used here.
  */
 public final class VersionProbe {
     private static final int RECORDS = 100;
+    private static final List<String> CODECS = Arrays.asList("none", "gzip", "snappy", "lz4", "zstd");
     private static final Duration PATIENCE = Duration.ofSeconds(30);
 
     private final String servers;
@@ -73,12 +77,23 @@ public final class VersionProbe {
     }
 
     private Void produce() throws Exception {
-        try (KafkaProducer<String, String> producer = producer("acks", "all", "enable.idempotence", "true")) {
-            for (int number = 0; number < RECORDS; number++) {
-                producer.send(new ProducerRecord<>(name, number % 2, "key", "value-" + number)).get();
-            }
+        for (int codec = 0; codec < CODECS.size(); codec++) {
+            produce(CODECS.get(codec), codec);
         }
         return null;
+    }
+
+    private void produce(String codec, int first) throws Exception {
+        try (KafkaProducer<String, String> producer =
+                producer("acks", "all", "enable.idempotence", "true", "compression.type", codec)) {
+            List<Future<RecordMetadata>> sent = new ArrayList<>();
+            for (int number = first; number < RECORDS; number += CODECS.size()) {
+                sent.add(producer.send(new ProducerRecord<>(name, number % 2, "key", "value-" + number)));
+            }
+            for (Future<RecordMetadata> each : sent) {
+                each.get();
+            }
+        }
     }
 
     private KafkaConsumer<String, String> consumer(Object... pairs) {
@@ -97,6 +112,7 @@ public final class VersionProbe {
             }
         }
         check(values.size() == count, values.size() + " records were read instead of " + count);
+        check(new HashSet<>(values).size() == count, "a record was read twice");
         return values;
     }
 
@@ -112,15 +128,17 @@ public final class VersionProbe {
         return null;
     }
 
-    private Void group() throws Exception {
-        try (KafkaConsumer<String, String> consumer = consumer("group.id", name)) {
+    private Void group(String group, Object... pairs) throws Exception {
+        List<Object> settings = new ArrayList<>(Arrays.asList(pairs));
+        settings.addAll(Arrays.asList("group.id", group));
+        try (KafkaConsumer<String, String> consumer = consumer(settings.toArray())) {
             consumer.subscribe(Collections.singleton(name));
             read(consumer, RECORDS);
             consumer.commitSync();
         }
         try (Admin admin = Admin.create(settings())) {
             long committed = 0;
-            for (OffsetAndMetadata each : admin.listConsumerGroupOffsets(name).partitionsToOffsetAndMetadata().get().values()) {
+            for (OffsetAndMetadata each : admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().values()) {
                 committed += each.offset();
             }
             check(committed == RECORDS, committed + " records are committed");
@@ -154,13 +172,31 @@ public final class VersionProbe {
         return null;
     }
 
+    private Callable<Void> work(String step) {
+        switch (step) {
+            case "create":
+                return this::createTopic;
+            case "produce":
+                return this::produce;
+            case "consume":
+                return this::consume;
+            case "group":
+                return () -> group(name);
+            case "consumer-protocol":
+                return () -> group(name + "-2", "group.protocol", "consumer");
+            case "transaction":
+                return this::transaction;
+            case "delete":
+                return this::delete;
+            default:
+                throw new IllegalArgumentException(step);
+        }
+    }
+
     public static void main(String[] arguments) {
         VersionProbe probe = new VersionProbe(arguments[0], arguments[1]);
-        step("create", probe::createTopic);
-        step("produce", probe::produce);
-        step("consume", probe::consume);
-        step("group", probe::group);
-        step("transaction", probe::transaction);
-        step("delete", probe::delete);
+        for (int each = 2; each < arguments.length; each++) {
+            step(arguments[each], probe.work(arguments[each]));
+        }
     }
 }

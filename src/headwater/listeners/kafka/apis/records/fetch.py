@@ -6,7 +6,7 @@ epochs (KIP-595), v13 names topics by id, v15 moves the replica into a tag. Foll
 from collections.abc import Sequence
 from uuid import UUID
 
-from headwater.broker.pending import Pending
+from headwater.broker.pending import Fault, Pending
 from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicId
@@ -47,13 +47,24 @@ class _FetchReply(Pending[FetchResponse]):
             # Break the reference cycle: it would keep files of deleted topics open until the garbage collector runs.
             fetch.abandon()
 
-    def respond(self, reads: Sequence[PartitionRead]) -> None:
+    def respond(self, reads: Sequence[PartitionRead] | Fault) -> None:
+        if isinstance(reads, Fault):
+            self.fail(reads.cause)
+            return
+        try:
+            response = self._response(reads)
+        except Exception as error:
+            self.fail(error)
+            return
+        self.resolve(response)
+
+    def _response(self, reads: Sequence[PartitionRead]) -> FetchResponse:
         read = iter(reads)
         replies: list[tuple[SessionPartition, PartitionData]] = []
         for position, requested in enumerate(self._plan.partitions):
             data = self._answers.get(position) or _partition_data(requested.index, next(read))
             replies.append((requested, data))
-        self.resolve(_response(self._plan, replies))
+        return _response(self._plan, replies)
 
 
 def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[FetchResponse]:

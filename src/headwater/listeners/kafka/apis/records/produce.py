@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from headwater.broker.access.guard import Guard
-from headwater.broker.pending import Pending
+from headwater.broker.pending import Fault, Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -42,6 +42,8 @@ _TRANSACTIONAL = 16
 def _partition_response(index: int, append: Append) -> PartitionProduceResponse:
     error = append.error
     if error is not None:
+        if isinstance(error, Fault):
+            raise error.cause
         return PartitionProduceResponse(
             index=index,
             error_code=error.code,
@@ -93,7 +95,13 @@ class _ProduceReply(Pending[Reply]):
     def append_done(self, append: Append | None = None) -> None:  # noqa: ARG002 (which one makes no difference)
         self._outstanding -= 1
         if not self._outstanding:
-            response = self._answer() if self._request.acks else self._failure()
+            try:
+                response = self._answer() if self._request.acks else self._failure()
+            except Exception as error:
+                self._appends.clear()
+                # Only the client of this request is concerned, never the caller, who tells others their outcomes, too.
+                self.fail(error)
+                return
             # Each append refers back to this reply: without this the reference cycles would wait for the garbage
             # collector.
             self._appends.clear()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.broker.transactions.format import DamagedTransactions, TransactionFormat
+from headwater.broker.transactions.log import DamagedTransactions, TransactionFormat
 from headwater.coordination.transactions.events import (
     Event,
     TransactionForgotten,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.broker.groups.format import DamagedGroups, GroupFormat
+from headwater.broker.groups.log import DamagedGroups, GroupFormat
 from headwater.coordination.groups.classic.events import (
     ClassicGroupForgotten,
     GenerationStored,

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks import apache_kafka
 from benchmarks.ports import port_of, reserved_port
@@ -26,6 +26,7 @@ from headwater.protocol.wire.codec import Request, Response
 from headwater.security import scram
 from headwater.security.acl import Acl
 from headwater.security.scram import ScramClient
+from tests.interop.differential.built import built
 from tests.support.broker.processes import BrokerProcess, wait_until
 from tests.support.kafka.raw_client import RawClient
 
@@ -117,6 +118,10 @@ KEYS_OF_HEADWATER = 10_000
 
 def ask(client: RawClient, request: Request, version: int) -> Response:
     return client.ask(request, response_of(request.api_key), version)
+
+
+def ask_values(client: RawClient, api: str, version: int, **values: Any) -> Any:
+    return ask(client, built(requests_by_name()[api], values), version)
 
 
 @contextmanager

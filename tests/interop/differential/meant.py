@@ -7,16 +7,14 @@ from tests.interop.differential.comparison import Meant
 _AUDIT = "the audit log is a topic, and Kafka has none"
 _CREATED = "settings of our own, and Kafka's default for min.insync.replicas is one that its formatting has set"
 _TRANSACTION_STATES = "markers are on their way for a moment, in either"
-
 _QUORUM = "the log of our catalog is another one than Kafka's, and a single node has no listener of a controller"
-
 _LAST_OFFSET = "a group without members goes with its last offset; Kafka lists it until its next clean-up"
 _UNSERVED = "APIs of clusters, quotas, telemetry, share groups and streams groups are not served"
 _OWN = "APIs and settings of our own"
 _FEATURES = "features that a single node does not need, or whose groups are not served"
 _OTHER_GROUPS = "settings of share groups and streams groups, and of assignments in the background, are not known"
 _LOGGERS = "the levels of loggers are not read or changed over the wire"
-
+_REPLICAS = "only brokers fetch as replicas (CVE-2018-1288)"
 _NO_EPOCH = "every epoch below 0 stands for none, as in Kafka's fetches"
 _FAILS = "Kafka's code fails where a value has no meaning"
 _OVERFLOW = "Kafka's cursor overflows"
@@ -29,31 +27,17 @@ _NUMBERS = "a number that stands for nothing is refused; Kafka closes the connec
 
 # Of the comparison of ACLs.
 ACLS: Sequence[Meant] = (
-    Meant(
-        "Produce",
-        "*.partition_responses[0].*",
-        _PLAIN,
-        "*transactional id alone",
-    ),
-    Meant("Fetch", "*.partitions[0].*", "only brokers fetch as replicas (CVE-2018-1288)", "*as a replica"),
+    Meant("Produce", "*.partition_responses[0].*", _PLAIN, "*transactional id alone"),
+    Meant("Fetch", "*.partitions[0].*", _REPLICAS, "*as a replica"),
     Meant("Metadata", "topics[__headwater_audit*", _AUDIT),
     Meant("DescribeTopicPartitions", "topics[__headwater_audit*", _AUDIT),
     Meant("ListConfigResources", "config_resources[2/__headwater_audit]", _AUDIT),
     Meant("CreateTopics", "topics*.configs[headwater.*", _CREATED),
     Meant("CreateTopics", "topics*.configs[min.insync.replicas].config_source", _CREATED),
-    Meant("DescribeConfigs", "results[8/*", "the levels of loggers are not changed over the wire"),
-    Meant(
-        "ConsumerGroupHeartbeat",
-        "error_code",
-        _REJOINS,
-        "*of a stranger",
-    ),
+    Meant("DescribeConfigs", "results[8/*", _LOGGERS),
+    Meant("ConsumerGroupHeartbeat", "error_code", _REJOINS, "*of a stranger"),
     Meant("ConsumerGroupHeartbeat", "member_epoch", _EPOCHS),
-    Meant(
-        "ListGroups",
-        "groups[*.readers]",
-        _LAST_OFFSET,
-    ),
+    Meant("ListGroups", "groups[*.readers]", _LAST_OFFSET),
     Meant("ListTransactions", "*.transaction_state", _TRANSACTION_STATES, is_constant=False),
     Meant(
         "DescribeUserScramCredentials",
@@ -110,7 +94,7 @@ REQUESTS: Sequence[Meant] = (
     Meant("DescribeQuorum", "topics[__cluster_metadata].partitions[0].current_voters[].log_end_offset", _QUORUM),
     Meant("DescribeQuorum", "nodes[1].listeners[*", _QUORUM),
     Meant("Produce", "*", _PLAIN, "*transactional_id=*"),
-    Meant("Fetch", "*", "only brokers fetch as replicas (CVE-2018-1288)", "*replica_id=*"),
+    Meant("Fetch", "*", _REPLICAS, "*replica_id=*"),
     Meant("Fetch", "*.aborted_transactions", "there is nothing to tell beside an error", "*current_leader_epoch=*"),
     Meant("Fetch", "*", _FAILS, "*max_bytes=-*"),
     Meant("Fetch", "*", _FAILS, "*isolation_level=*"),

@@ -11,10 +11,9 @@ from uuid import UUID
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
-from headwater.protocol.wire.codec import Response
 from headwater.security.acl import Operation, Permission, ResourceType
-from tests.interop.differential.brokers import ask, requests_by_name
-from tests.interop.differential.built import Values, built
+from tests.interop.differential.brokers import ask_values, requests_by_name
+from tests.interop.differential.built import Values
 from tests.support.kafka.raw_client import NOW_MS, RawClient, batch_of
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -41,12 +40,7 @@ class World(NamedTuple):
         return f"{what}-{self.case}"
 
     def ask(self, api: str, version: int, **values: Any) -> Any:
-        return asked(self.client, api, version, **values)
-
-
-def asked(client: RawClient, api: str, version: int, **values: Any) -> Any:
-    answer: Response = ask(client, built(requests_by_name()[api], values), version)
-    return answer
+        return ask_values(self.client, api, version, **values)
 
 
 class Subject(NamedTuple):

@@ -9,12 +9,12 @@ import pytest
 
 from headwater.protocol.consumer_protocol import Subscription, write_subscription
 from headwater.protocol.wire.codec import Request
-from tests.interop.differential.brokers import Peer, ask, connected, requests_by_name, wait_for_topics
+from tests.interop.differential.brokers import Peer, ask, ask_values, connected, requests_by_name, wait_for_topics
 from tests.interop.differential.built import built
 from tests.interop.differential.comparison import Meant, Plain, differences, plain
 from tests.interop.differential.edges import edges
 from tests.interop.differential.meant import REQUESTS
-from tests.interop.differential.subjects import MEMBER_ID, RECORDS, SUBJECTS, TOPICS, Subject, World, asked
+from tests.interop.differential.subjects import MEMBER_ID, RECORDS, SUBJECTS, TOPICS, Subject, World
 from tests.support.broker.processes import wait_until
 from tests.support.kafka.raw_client import NOW_MS, RawClient, batch_of
 
@@ -52,7 +52,7 @@ class Side:
 
 def prepare(client: RawClient) -> World:
     new = [{"name": name, "num_partitions": count, "replication_factor": 1} for name, count in TOPICS.items()]
-    created = asked(client, "CreateTopics", 7, topics=new, timeout_ms=60_000)
+    created = ask_values(client, "CreateTopics", 7, topics=new, timeout_ms=60_000)
     assert {topic.error_code for topic in created.topics} == {0}
     wait_for_topics(client, list(TOPICS))
     records = batch_of(*[b"value"] * RECORDS, timestamp=NOW_MS)
@@ -61,19 +61,19 @@ def prepare(client: RawClient) -> World:
     for key_type, key in ((0, "readers"), (1, "ledger")):
         find = {"key_type": key_type, "coordinator_keys": [key]}
         wait_until(
-            lambda find=find: asked(client, "FindCoordinator", 6, **find).coordinators[0].error_code == 0,
+            lambda find=find: ask_values(client, "FindCoordinator", 6, **find).coordinators[0].error_code == 0,
             "there is no coordinator",
         )
     partitions = [{"partition_index": index, "committed_offset": 1} for index in (0, 1)]
     offsets = {"group_id": "readers", "topics": [{"name": "orders", "partitions": partitions}]}
 
     def is_committed() -> bool:
-        return asked(client, "OffsetCommit", 9, **offsets).topics[0].partitions[0].error_code == 0
+        return ask_values(client, "OffsetCommit", 9, **offsets).topics[0].partitions[0].error_code == 0
 
     wait_until(is_committed, "no offset can be committed")
 
     def is_begun() -> bool:
-        begun = asked(client, "InitProducerId", 5, transactional_id="ledger", transaction_timeout_ms=60_000)
+        begun = ask_values(client, "InitProducerId", 5, transactional_id="ledger", transaction_timeout_ms=60_000)
         return begun.error_code == 0
 
     wait_until(is_begun, "no producer id can be had")
@@ -84,12 +84,12 @@ def _join_modern(client: RawClient) -> int:
     """The epoch of the member, once it has its partitions: Kafka's coordinator may learn late of the topic."""
     member = {"group_id": "modern", "member_id": MEMBER_ID}
     subscribed = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": ["orders"], "topic_partitions": []}
-    answers = [asked(client, "ConsumerGroupHeartbeat", 1, **member, **subscribed, member_epoch=0)]
+    answers = [ask_values(client, "ConsumerGroupHeartbeat", 1, **member, **subscribed, member_epoch=0)]
 
     def is_assigned() -> bool:
         epoch = answers[-1].member_epoch
-        answers.append(asked(client, "ConsumerGroupHeartbeat", 1, **member, member_epoch=epoch))
-        (described,) = asked(client, "ConsumerGroupDescribe", 1, group_ids=["modern"]).groups
+        answers.append(ask_values(client, "ConsumerGroupHeartbeat", 1, **member, member_epoch=epoch))
+        (described,) = ask_values(client, "ConsumerGroupDescribe", 1, group_ids=["modern"]).groups
         return any(each.assignment.topic_partitions for each in described.members)
 
     wait_until(is_assigned, "the member gets no partitions")
@@ -105,12 +105,12 @@ def _join(client: RawClient) -> str:
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": write_subscription(Subscription([]))}],
     }
-    member_id = asked(client, "JoinGroup", 9, **join).member_id
-    joined = asked(client, "JoinGroup", 9, **join, member_id=member_id)
+    member_id = ask_values(client, "JoinGroup", 9, **join).member_id
+    joined = ask_values(client, "JoinGroup", 9, **join, member_id=member_id)
     assert (joined.error_code, joined.generation_id) == (0, 1)
     member = {"group_id": "members", "generation_id": 1, "member_id": member_id}
     protocol = {"protocol_type": "consumer", "protocol_name": "range"}
-    assert asked(client, "SyncGroup", 5, **member, **protocol).error_code == 0
+    assert ask_values(client, "SyncGroup", 5, **member, **protocol).error_code == 0
     return member_id
 
 
@@ -146,6 +146,10 @@ def cases(subject: Subject, version: int, worlds: Sequence[World], numbers: Iter
                 for values in made()
             ]
             yield Case(name, [built(request, values) for values in changed])
+
+
+def test_every_api_is_compared() -> None:
+    assert {subject.api for subjects in SUBJECTS.values() for subject in subjects} == requests_by_name().keys()
 
 
 @pytest.mark.parametrize("area", SUBJECTS)

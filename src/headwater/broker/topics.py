@@ -154,8 +154,8 @@ class Topics:
     ) -> None:
         """Let the topic grow to `partition_count` partitions."""
         check_not_internal(name)
+        self._metadata.state.check_grows(name, partition_count)
         added_count = partition_count - self.existing(name).partition_count
-        self._check_created_at_once(added_count)
         if assignments is not None:
             if len(assignments) != added_count:
                 raise Refusal(
@@ -163,6 +163,7 @@ class Topics:
                     f"{added_count} partitions are added, {len(assignments)} are assigned",
                 )
             self.check_nodes(assignments)
+        self._check_created_at_once(added_count)
         metadata = self._metadata
         async with metadata.change_lock:
             before = self.existing(name)

@@ -284,6 +284,10 @@ def _rules_and_users(own: Own) -> Iterator[Asked]:
     yield Asked("", "DescribeUserScramCredentials", 0, {"users": [{"name": own.client}]})
     absent = {"name": "nobody there", "mechanism": 1}
     yield Asked("", "AlterUserScramCredentials", 0, {"deletions": [absent]})
+    # Those of the clients before.
+    yield Asked("of all", "DescribeDelegationToken", 3, {"owners": None})
+    somebodys = [{"principal_type": "User", "principal_name": OTHER_OWNER}]
+    yield Asked("of one owner", "DescribeDelegationToken", 3, {"owners": somebodys})
     token = {"renewers": [], "max_lifetime_ms": 1_000_000}
     yield Asked("", "CreateDelegationToken", 3, token)
     owner = {"owner_principal_type": "User", "owner_principal_name": OTHER_OWNER}

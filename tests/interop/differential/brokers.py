@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks import apache_kafka
 from benchmarks.ports import port_of, reserved_port
@@ -26,6 +26,7 @@ from headwater.protocol.wire.codec import Request, Response
 from headwater.security import scram
 from headwater.security.acl import Acl
 from headwater.security.scram import ScramClient
+from tests.interop.differential.built import built
 from tests.support.broker.processes import BrokerProcess, wait_until
 from tests.support.kafka.raw_client import RawClient
 
@@ -49,6 +50,11 @@ SETTINGS: Mapping[str, str] = {
     "sasl.enabled.mechanisms": MECHANISM,
     "super.users": "User:ANONYMOUS",
     "delegation.token.secret.key": "a key for tests",
+    # Members that send no heartbeats stay for as long as the tests.
+    "group.consumer.max.session.timeout.ms": "600000",
+    "group.consumer.session.timeout.ms": "600000",
+    # Records of these tests are years old. Retention would delete them half a minute after the start.
+    "log.initial.task.delay.ms": "86400000",
 }
 _KAFKA_ALONE: Mapping[str, str] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -112,6 +118,10 @@ KEYS_OF_HEADWATER = 10_000
 
 def ask(client: RawClient, request: Request, version: int) -> Response:
     return client.ask(request, response_of(request.api_key), version)
+
+
+def ask_values(client: RawClient, api: str, version: int, **values: Any) -> Any:
+    return ask(client, built(requests_by_name()[api], values), version)
 
 
 @contextmanager
@@ -202,7 +212,7 @@ def create_acls(broker: Peer, acls: Sequence[Acl]) -> None:
 
         def are_known() -> bool:
             described = client.ask(everything, DescribeAclsResponse, 3).resources
-            return sum(len(resource.acls) for resource in described) == len(set(acls))
+            return sum(len(resource.acls) for resource in described) >= len(set(acls))
 
         wait_until(are_known, f"{broker.name} does not know its ACLs")
 

@@ -21,6 +21,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 # one is compared.
 _ONLY_WHETHER = frozenset(
     {
+        "base_offset",
         "cluster_id",
         "documentation",
         "expiry_timestamp",

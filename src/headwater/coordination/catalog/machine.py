@@ -85,7 +85,8 @@ class CatalogMachine:
     def decide_delete(self, name: str) -> Sequence[Event]:
         return [TopicDeleted(self.existing(name).name)]
 
-    def decide_add_partitions(self, name: str, partition_count: int) -> Sequence[Event]:
+    def check_grows(self, name: str, partition_count: int) -> Topic:
+        """Refuse a number of partitions that is not above that of the topic, which is returned."""
         topic = self.existing(name)
         if partition_count == topic.partition_count:
             raise Refusal(ErrorCode.INVALID_PARTITIONS, f"topic '{name}' already has {partition_count} partitions")
@@ -94,6 +95,10 @@ class CatalogMachine:
                 ErrorCode.INVALID_PARTITIONS,
                 f"topic '{name}' has {topic.partition_count} partitions, which cannot be reduced to {partition_count}",
             )
+        return topic
+
+    def decide_add_partitions(self, name: str, partition_count: int) -> Sequence[Event]:
+        topic = self.check_grows(name, partition_count)
         self._check_room(partition_count - topic.partition_count)
         return [Topic(topic.name, topic.id, partition_count, topic.overrides)]
 

@@ -27,6 +27,7 @@ from headwater.coordination.groups.consumer.commands import (
     MemberHeartbeat,
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
+from headwater.coordination.groups.consumer.heartbeat import check_heartbeat
 from headwater.coordination.groups.group import Group, GroupContext
 from headwater.coordination.groups.kinds import CLASSIC, KINDS, EventRule, GroupKind, event_rules
 from headwater.coordination.groups.migration.upgrade import decide_takeover
@@ -110,6 +111,7 @@ class GroupMachine:
         if isinstance(group, ConsumerGroup):
             return group.decide_member_heartbeat(heartbeat, now)
         if heartbeat.epoch != JOIN_EPOCH:
+            check_heartbeat(heartbeat, self._config)
             raise _unknown_member(group_id, heartbeat.member_id)
         # A group to decide on; the real one begins when its first event is applied.
         fresh = ConsumerGroup(group_id, *self._context._replace(deadlines=Deadlines()))
@@ -183,7 +185,7 @@ class GroupMachine:
 
     def committed(self, group_id: GroupId, query: OffsetQuery) -> Decision[Sequence[FoundOffset]]:
         group = self.groups.get(group_id)
-        if group is not None and query.member_id is not None:
+        if group is not None:
             group.check_fetch(query.member_id, query.epoch)
         partitions = query.partitions
         if partitions is None:

@@ -39,6 +39,13 @@ def check_named_once(resource: Named, times_named: int) -> None:
         raise Refusal(
             ErrorCode.INVALID_REQUEST, f"'{resource.resource_name[:40]}' is changed {times_named} times in the request"
         )
+    if resource.resource_type == ResourceType.TOPIC and not resource.resource_name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "topics have no common settings: the request must name a topic")
+
+
+def check_settings_named_once(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a setting is given twice in the request")
 
 
 def protected(resource: Named) -> Resource:

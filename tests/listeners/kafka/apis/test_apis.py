@@ -309,7 +309,28 @@ def test_the_cluster_is_one_broker(broker: Broker, client: RawClient, version: i
 )
 def test_endpoint_types_other_than_brokers_are_refused(client: RawClient, endpoint_type: int, code: ErrorCode) -> None:
     told = client.ask(DescribeClusterRequest(endpoint_type=endpoint_type), DescribeClusterResponse, 1)
-    assert (told.error_code, told.brokers) == (code, [])
+    assert (told.error_code, told.brokers, told.cluster_id) == (code, [], "")
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_a_partition_that_is_named_twice_is_not_looked_up(client: RawClient, topic: str, version: int) -> None:
+    twice = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 0, 9)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=twice)])
+    told = client.ask(request, ListOffsetsResponse, version).topics[0].partitions
+
+    assert [each.error_code for each in told] == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+def test_a_fetch_from_a_topic_without_a_name_is_answered_in_words_of_its_version(
+    client: RawClient, version: int
+) -> None:
+    data = client.fetch("", 0, version=version)
+    assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", range(1, 5))

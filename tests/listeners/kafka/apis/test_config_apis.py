@@ -217,6 +217,21 @@ def test_replacing_all_settings_unsets_those_not_named(client: RawClient, name: 
     assert setting(client, TOPIC, name, "segment.bytes").value == "2000000"
 
 
+def test_a_setting_that_is_given_twice_is_not_replaced(client: RawClient, topic: str) -> None:
+    before = describe(client, TOPIC, topic)
+    configs = [full.AlterableConfig(name="retention.ms", value=value) for value in ("1", "2")]
+    resource = full.AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=configs)
+    (told,) = client.ask(full.AlterConfigsRequest(resources=[resource]), full.AlterConfigsResponse, 2).responses
+
+    assert told.error_code == ErrorCode.INVALID_REQUEST
+    assert describe(client, TOPIC, topic) == before
+
+
+def test_all_topics_together_have_no_settings_to_change(client: RawClient) -> None:
+    assert change(client, TOPIC, "", ("retention.ms", SET, "1"))[0] is ErrorCode.INVALID_REQUEST
+    assert replace(client, TOPIC, "", {"retention.ms": "1"}) is ErrorCode.INVALID_REQUEST
+
+
 def test_a_change_takes_effect_at_once(client: RawClient, topic: str) -> None:
     batch = batch_of(bytes(2000))
     assert client.produce(topic, batch).error_code == 0

@@ -211,6 +211,19 @@ def test_topics_are_deleted_by_id(broker: Broker, client: RawClient, name: str) 
     assert not exists(broker, name)
 
 
+def test_a_topic_that_is_named_twice_or_not_at_all_is_not_deleted(broker: Broker, client: RawClient, name: str) -> None:
+    topic_id = client.create(name)
+    by_name, by_id = DeleteTopicState(name=name), DeleteTopicState(name=None, topic_id=topic_id)
+    states = [by_name, by_name, by_id, by_id, DeleteTopicState(name=None)]
+    request = DeleteTopicsRequest(topics=states, timeout_ms=1000)
+    told = client.ask(request, DeleteTopicsResponse, 6).responses
+    old = client.ask(DeleteTopicsRequest(topic_names=[name, name], timeout_ms=1000), DeleteTopicsResponse, 5).responses
+
+    assert [topic.error_code for topic in told] == [ErrorCode.INVALID_REQUEST] * 3
+    assert [(topic.name, topic.error_code) for topic in old] == [(name, ErrorCode.INVALID_REQUEST)]
+    assert exists(broker, name)
+
+
 def test_deletion_can_be_switched_off(name: str) -> None:
     with Broker({"delete.topic.enable": "false"}) as broker, RawClient(broker) as client:
         client.create(name)
@@ -231,6 +244,8 @@ def test_deletion_can_be_switched_off(name: str) -> None:
         (2, None, ErrorCode.INVALID_PARTITIONS),
         (1, None, ErrorCode.INVALID_PARTITIONS),
         (-1, None, ErrorCode.INVALID_PARTITIONS),
+        (1, [[1]], ErrorCode.INVALID_PARTITIONS),
+        (20_000, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (20_000, None, ErrorCode.POLICY_VIOLATION),
         (4, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (4, [[1], [2]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -263,10 +278,10 @@ def test_a_topic_grows_and_never_shrinks(
 def test_partitions_of_unknown_or_repeated_topics_are_not_added(client: RawClient, topic: str) -> None:
     topics = [CreatePartitionsTopic(name=one, count=5, assignments=None) for one in ("nobody", topic, topic)]
     results = client.ask(CreatePartitionsRequest(topics=topics, timeout_ms=0), CreatePartitionsResponse, 0).results
-    assert {one.name: one.error_code for one in results} == {
-        "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        topic: ErrorCode.INVALID_REQUEST,
-    }
+    assert [(one.name, one.error_code) for one in results] == [
+        ("nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (topic, ErrorCode.INVALID_REQUEST),
+    ]
 
 
 # -- DeleteRecords

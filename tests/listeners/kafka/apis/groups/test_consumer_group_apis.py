@@ -193,6 +193,12 @@ def test_a_heartbeat_of_an_unknown_member_is_refused(
     assert member_heartbeat(client, group, place, topics=[topic], owned={}).error_code == code
 
 
+def test_a_heartbeat_that_is_invalid_in_every_group_says_so_without_one(client: RawClient, group: str) -> None:
+    """Only a static member leaves for a while, which is what epoch -2 means."""
+    assert member_heartbeat(client, group, Place("somebody", -2)).error_code == ErrorCode.INVALID_REQUEST
+    assert member_heartbeat(client, group, Place("somebody", -3)).error_code == ErrorCode.INVALID_REQUEST
+
+
 @pytest.mark.parametrize("version", range(2))
 def test_a_member_with_a_wrong_epoch_is_fenced(client: RawClient, topic: str, group: str, version: int) -> None:
     place = consumer_member(client, group, topic)

@@ -261,6 +261,11 @@ def test_a_group_named_often_in_a_request_is_described_once(client: RawClient, g
     assert [each.group_id for each in described] == [group]
 
 
+def test_a_group_named_often_in_a_request_is_deleted_once(client: RawClient, group: str) -> None:
+    deleted = client.ask(DeleteGroupsRequest(groups_names=["nobody"] * 3), DeleteGroupsResponse, 2).results
+    assert [(each.group_id, each.error_code) for each in deleted] == [("nobody", ErrorCode.GROUP_ID_NOT_FOUND)]
+
+
 def test_a_group_name_beyond_the_limit_is_refused(client: RawClient, topic: str, group: str) -> None:
     find(client, group)
     assert commit(client, "g" * 1000, Place(), topic, 5) == 0

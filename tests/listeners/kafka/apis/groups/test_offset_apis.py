@@ -200,6 +200,7 @@ def test_a_member_with_a_stale_epoch_may_not_fetch_offsets(
     assert ask(None, -1) == (0, [8]), "an administrator may always ask"
     assert ask(place.member_id, place.generation + 1) == (ErrorCode.STALE_MEMBER_EPOCH, [])
     assert ask("somebody", place.generation) == (ErrorCode.UNKNOWN_MEMBER_ID, [])
+    assert ask(None, place.generation) == (ErrorCode.UNKNOWN_MEMBER_ID, []), "an epoch is that of a member"
 
 
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 10])

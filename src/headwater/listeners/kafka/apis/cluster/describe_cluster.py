@@ -29,7 +29,7 @@ def handle(request: DescribeClusterRequest, context: Context) -> DescribeCluster
         return DescribeClusterResponse(
             error_code=code,
             error_message=f"endpoint type {request.endpoint_type} is not served by a broker",
-            cluster_id=broker.cluster_id,
+            cluster_id="",
             brokers=[],
         )
     return DescribeClusterResponse(

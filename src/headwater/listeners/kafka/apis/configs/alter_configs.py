@@ -3,7 +3,13 @@ defaults. v2 is flexible."""
 
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
-from headwater.listeners.kafka.named_resources import change_of, check_named_once, once_each, protected
+from headwater.listeners.kafka.named_resources import (
+    change_of,
+    check_named_once,
+    check_settings_named_once,
+    once_each,
+    protected,
+)
 from headwater.protocol.messages.configs.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -30,6 +36,7 @@ async def _alter(
     resource_type, name = resource.resource_type, resource.resource_name
     try:
         check_named_once(resource, times_named)
+        check_settings_named_once([config.name for config in resource.configs])
         context.guard.check(Operation.ALTER_CONFIGS, protected(resource))
         values = {config.name: config.value for config in resource.configs}
         with change_of(

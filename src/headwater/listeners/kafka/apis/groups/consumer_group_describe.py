@@ -92,7 +92,8 @@ def _member(member: ConsumerMemberDescription, broker: Broker) -> Member:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topic_names),
-        subscribed_topic_regex=member.topic_regex,
+        # As in Kafka: null is for other kinds of groups.
+        subscribed_topic_regex=member.topic_regex or "",
         assignment=_assignment(member.assigned, broker),
         target_assignment=_assignment(member.target, broker),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,

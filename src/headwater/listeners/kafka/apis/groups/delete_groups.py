@@ -19,7 +19,7 @@ async def handle(request: DeleteGroupsRequest, context: Context) -> DeleteGroups
     delete = context.broker.delete_group
     outcomes = [
         (group_id, context.guard.denial(Operation.DELETE, group(group_id)) or delete(GroupId(group_id)))
-        for group_id in request.groups_names
+        for group_id in dict.fromkeys(request.groups_names)
     ]
     results: list[DeletableGroupResult] = []
     for group_id, outcome in outcomes:

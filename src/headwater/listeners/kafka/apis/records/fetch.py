@@ -99,7 +99,7 @@ def handle(request: FetchRequest, context: Context) -> FetchResponse | Pending[F
                     )
                     continue
         except HeadwaterError as error:
-            answers[position] = _failed(requested.index, error.code)
+            answers[position] = _failed(requested.index, _code(error, context.api_version))
             continue
         fetches.append(PartitionFetch(partition, requested.offset, requested.bytes_max))
     fetch = broker.fetch(
@@ -133,6 +133,13 @@ def _refuse_replica(request: FetchRequest) -> FetchResponse:
             for topic in request.topics
         ]
     )
+
+
+def _code(error: HeadwaterError, version: int) -> ErrorCode:
+    """A topic without a name looks like one that is named by its id."""
+    if error.code is ErrorCode.UNKNOWN_TOPIC_ID and version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return error.code
 
 
 def _failed(index: int, code: ErrorCode) -> PartitionData:

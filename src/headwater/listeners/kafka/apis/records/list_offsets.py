@@ -3,6 +3,7 @@
 v2 adds read_committed, v4 leader epochs, v6 is flexible, v7 adds the record with the latest timestamp, v8 and v9 the
 places of tiered storage (KIP-405), v10 a timeout, v11 the records that wait to be uploaded."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from headwater.broker.reads.offset_lookup import Place
@@ -31,12 +32,19 @@ READ_COMMITTED = 1
 
 async def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     committed_only = request.isolation_level == READ_COMMITTED
+    times_named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    await _look_up(topic.name, requested, context, committed_only=committed_only)
+                    await _look_up(
+                        topic.name,
+                        requested,
+                        context,
+                        is_repeated=times_named[topic.name, requested.partition_index] > 1,
+                        committed_only=committed_only,
+                    )
                     for requested in topic.partitions
                 ],
             )
@@ -46,11 +54,13 @@ async def handle(request: ListOffsetsRequest, context: Context) -> ListOffsetsRe
 
 
 async def _look_up(
-    topic: str, requested: ListOffsetsPartition, context: Context, *, committed_only: bool
+    topic: str, requested: ListOffsetsPartition, context: Context, *, is_repeated: bool, committed_only: bool
 ) -> ListOffsetsPartitionResponse:
     index = requested.partition_index
     try:
         context.guard.check(Operation.DESCRIBE, named(topic))
+        if is_repeated:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a partition is named twice in the request")
         if context.api_version < FIRST_VERSIONS.get(requested.timestamp, 0) or requested.timestamp < min(Place):
             raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {requested.timestamp} has no meaning here")
         found = await context.broker.look_up_offset(

@@ -24,7 +24,8 @@ async def handle(request: CreatePartitionsRequest, context: Context) -> CreatePa
     return CreatePartitionsResponse(
         results=[
             await _add(topic, count[topic.name], context, validate_only=request.validate_only)
-            for topic in request.topics
+            # A name that is given twice is refused once.
+            for topic in {topic.name: topic for topic in request.topics}.values()
         ]
     )
 

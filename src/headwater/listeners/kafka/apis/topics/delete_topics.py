@@ -2,6 +2,8 @@
 
 v4 is flexible, v5 adds error messages, v6 names topics by name or id."""
 
+from collections import Counter
+
 from headwater.broker.audit.event import EventType
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import NO_TOPIC_ID, TopicId
@@ -20,7 +22,11 @@ REQUEST = DeleteTopicsRequest
 
 async def handle(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     requested = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
-    return DeleteTopicsResponse(responses=[await _delete(topic, context) for topic in requested])
+    times_named = Counter((topic.name, topic.topic_id) for topic in requested)
+    once = {(topic.name, topic.topic_id): topic for topic in requested}
+    return DeleteTopicsResponse(
+        responses=[await _delete(topic, times_named[named_by], context) for named_by, topic in once.items()]
+    )
 
 
 def _check(name: str, context: Context) -> None:
@@ -32,10 +38,14 @@ def _check(name: str, context: Context) -> None:
         guard.check(Operation.DELETE, named(name))
 
 
-async def _delete(requested: DeleteTopicState, context: Context) -> DeletableTopicResult:
+async def _delete(requested: DeleteTopicState, times_named: int, context: Context) -> DeletableTopicResult:
     topics = context.broker.topics
     shown = requested.name
     try:
+        if times_named > 1:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named twice in the request")
+        if (requested.name is None) is (requested.topic_id == NO_TOPIC_ID):
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
         if requested.name is None:
             topic = topics.existing_by_id(TopicId(requested.topic_id))
             if context.guard.allows(Operation.DESCRIBE, named(topic.name), is_probe=True):
@@ -43,8 +53,6 @@ async def _delete(requested: DeleteTopicState, context: Context) -> DeletableTop
             _check(topic.name, context)
             with context.guard.change(EventType.TOPIC_DELETE, str(named(topic.name))):
                 topic = await topics.delete(topic.name)
-        elif requested.topic_id != NO_TOPIC_ID:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
         else:
             _check(requested.name, context)
             with context.guard.change(EventType.TOPIC_DELETE, str(named(requested.name))):

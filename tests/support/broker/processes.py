@@ -26,20 +26,18 @@ _ROOT = Path(__file__).parents[3]
 class BrokerProcess:
     """A broker that keeps its port and data directory over kills and restarts.
 
-    Settings that name `listeners` choose the ports instead; those in `file` are read again on SIGHUP."""
+    Settings that name `listeners` choose the ports instead."""
 
     def __init__(
         self,
         data_directory: Path,
         settings: Mapping[str, str] | None = None,
         more_listeners: Mapping[str, int] | None = None,
-        file: Path | None = None,
     ) -> None:
         """`more_listeners` are the names and ports of listeners beside the first, which is PLAINTEXT."""
         self._data_directory = data_directory
         self._settings = dict(settings or {})
         self._more_listeners = dict(more_listeners or {})
-        self._file = file
         # By the names of the listeners, as the broker tells them when it is ready.
         self.addresses: dict[str, str] = {}
         self._reserved = reserved_port()
@@ -79,8 +77,6 @@ class BrokerProcess:
         if "listeners" not in self._settings:
             more = [f"{name}://127.0.0.1:{port}" for name, port in self._more_listeners.items()]
             command += ["--kafka", ",".join([self.bootstrap_servers, *more])]
-        if self._file is not None:
-            command += ["--config", str(self._file)]
         environment = _environment()
         for name, value in self._settings.items():
             declared = find_overridable(BrokerConfig, name, "broker")

@@ -1,6 +1,6 @@
 """A broker in this process with one SASL listener, on a manual clock."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,12 +8,10 @@ import pytest
 from headwater.clock import ManualClock
 from headwater.testing import Broker
 from tests.support.broker.embedded_broker import NOW_MS
+from tests.support.security.connect import PASSWORD, Connect
 from tests.support.security.logins import MECHANISMS, SASL_PLAINTEXT, Login
 from tests.support.security.raw_sasl import RawSasl
 from tests.support.security.tokens import Issuer, claims
-
-PASSWORD = "tea"
-Connect = Callable[..., RawSasl]
 
 
 @pytest.fixture(scope="package")

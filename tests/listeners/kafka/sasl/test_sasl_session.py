@@ -10,10 +10,10 @@ from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest,
 from headwater.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest
 from headwater.security import oauth_bearer, plain
 from headwater.testing import Broker
-from tests.listeners.kafka.sasl.conftest import Connect
 from tests.support.broker.on_loop import eventually, on_loop, sweep
 from tests.support.kafka.raw_client import produce_request
 from tests.support.readiness import is_readable
+from tests.support.security.connect import Connect
 
 ILLEGAL, FAILED = ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.SASL_AUTHENTICATION_FAILED
 

@@ -228,3 +228,11 @@ def wait_for_topics(client: RawClient, names: Sequence[str]) -> None:
         return all(not topic.error_code and not any(p.error_code for p in topic.partitions) for topic in topics)
 
     wait_until(are_led, "topics have no leader")
+
+
+def settle(broker: Peer, name: str) -> None:
+    """Wait until all changes so far are seen by everybody. Kafka's broker learns of them in their order, a while after
+    its controller has answered, so a new topic is the last."""
+    with broker.administrator() as client:
+        client.create(name)
+        wait_for_topics(client, [name])

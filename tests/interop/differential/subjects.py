@@ -51,6 +51,8 @@ class Subject(NamedTuple):
     # Whether only the first and the last version are tried with changed fields.
     is_costly: bool = False
     first_version: int = 0
+    # Whether others may see what it changes, so that they have to wait until every part of Kafka knows.
+    changes_metadata: bool = False
     # Edges that Kafka leaves without an answer, because its code fails on them.
     unanswered: frozenset[str] = frozenset()
 
@@ -468,8 +470,8 @@ SUBJECTS: Mapping[str, list[Subject]] = {
     "topics": [
         Subject("Metadata", _metadata, frozenset({"topics"})),
         Subject("Metadata", _metadata_by_id, first_version=12),
-        Subject("CreateTopics", _create_topics, _TIMEOUT, is_costly=True),
-        Subject("CreateTopics", _create_topics_assigned, _TIMEOUT, is_costly=True),
+        Subject("CreateTopics", _create_topics, _TIMEOUT, is_costly=True, changes_metadata=True),
+        Subject("CreateTopics", _create_topics_assigned, _TIMEOUT, is_costly=True, changes_metadata=True),
         Subject("DeleteTopics", _delete_topics, _TIMEOUT),
         Subject("CreatePartitions", _create_partitions, frozenset({"timeout_ms", "validate_only"}), is_costly=True),
         Subject("DescribeTopicPartitions", _describe_topic_partitions),
@@ -509,13 +511,14 @@ SUBJECTS: Mapping[str, list[Subject]] = {
         Subject("DescribeTransactions", _describe_transactions),
     ],
     "security": [
-        Subject("CreateAcls", _create_acls),
+        Subject("CreateAcls", _create_acls, changes_metadata=True),
         Subject("DescribeAcls", _acl_filter),
-        Subject("DeleteAcls", _delete_acls),
-        Subject("AlterUserScramCredentials", _alter_credentials),
+        Subject("DeleteAcls", _delete_acls, changes_metadata=True),
+        Subject("AlterUserScramCredentials", _alter_credentials, changes_metadata=True),
         Subject("DescribeUserScramCredentials", _describe_credentials),
         Subject("SaslHandshake", lambda _: {"mechanism": "PLAIN"}),
         Subject("SaslAuthenticate", lambda _: {"auth_bytes": b"nobody"}),
+        # A client without a user gets no token.
         Subject("CreateDelegationToken", lambda _: {"renewers": [], "max_lifetime_ms": 1_000_000}),
         Subject("RenewDelegationToken", lambda _: {"hmac": b"unknown", "renew_period_ms": 1_000_000}),
         Subject("ExpireDelegationToken", lambda _: {"hmac": b"unknown", "expiry_time_period_ms": 1_000_000}),

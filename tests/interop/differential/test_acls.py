@@ -18,6 +18,7 @@ from tests.interop.differential.brokers import (
     create_acls,
     create_users,
     requests_by_name,
+    settle,
     wait_for_topics,
 )
 from tests.interop.differential.built import built
@@ -103,14 +104,6 @@ def answers(broker: Peer, owns: Mapping[str, Own]) -> Iterator[tuple[Case, Plain
                     raise AssertionError(f"{broker.name}, {name}: {asked.title}") from error
                 yield Case(name, asked), answer
         settle(broker, f"settled.{name}")
-
-
-def settle(broker: Peer, name: str) -> None:
-    """Wait until all changes so far are seen by everybody. Kafka's broker learns of them in their order, a while after
-    its controller has answered, so a new topic is the last."""
-    with broker.administrator() as client:
-        client.create(name)
-        wait_for_topics(client, [name])
 
 
 def test_kafka_and_headwater_answer_alike(kafka: Peer, headwater: Peer) -> None:

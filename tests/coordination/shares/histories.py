@@ -80,6 +80,7 @@ class ShareHistories(RuleBasedStateMachine):
             batches += [(base, last - 1, True), (last, last, False)] if is_gap(last) else [(base, last, True)]
         held_before = sum(record.holder is not None for record in records.values())
         taken = driver.acquire(member, *batches, records_max=records_max, is_strict=is_strict)
+        assert all(low <= high for low, high, _ in taken)
         for low, high, count in taken:
             for offset in range(low, high + 1):
                 record = records[offset]
@@ -107,7 +108,7 @@ class ShareHistories(RuleBasedStateMachine):
         except Refusal as refusal:
             code = refusal.code
         if code is not None:
-            assert code is ErrorCode.INVALID_RECORD_STATE
+            assert code in (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST)
             assert any(record.holder != member for _, record in asked) or any(map(is_gap, range(first, last + 1)))
             return
         for offset, record in asked:
@@ -132,7 +133,7 @@ class ShareHistories(RuleBasedStateMachine):
         self.driver.release_all(member)
         for record in self.model.records.values():
             if record.holder == member:
-                record.holder, record.count = None, record.count - 1
+                self.settle(record, RELEASE)
         self.remember()
 
     # -- time and faults

@@ -98,19 +98,24 @@ def give_out_what_is_held(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "_available", available)
 
 
-def return_without_giving_back_the_attempt(patch: pytest.MonkeyPatch) -> None:
+def give_back_the_attempt_of_a_member_that_leaves(patch: pytest.MonkeyPatch) -> None:
+    """A record that kills its members would be delivered for ever."""
     decide = SharePartition.decide_release_all
 
-    def counted(self: SharePartition, member_id: Any) -> Any:
-        decision = decide(self, member_id)
+    def uncounted(self: SharePartition, *arguments: Any) -> Any:
+        decision = decide(self, *arguments)
         return decision._replace(
             events=[
-                event._replace(ranges=[each._replace(delivery_count=each.delivery_count + 1) for each in event.ranges])  # pyright: ignore[reportAttributeAccessIssue]
+                event._replace(
+                    batches=[each._replace(delivery_count=each.delivery_count - 1) for each in event.batches]
+                )
+                if isinstance(event, ShareUpdated)
+                else event
                 for event in decision.events
             ]
         )
 
-    patch.setattr(SharePartition, "decide_release_all", counted)
+    patch.setattr(SharePartition, "decide_release_all", uncounted)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +128,7 @@ def return_without_giving_back_the_attempt(patch: pytest.MonkeyPatch) -> None:
         store_acquisitions_in_snapshots,
         lose_releases,
         give_out_what_is_held,
-        return_without_giving_back_the_attempt,
+        give_back_the_attempt_of_a_member_that_leaves,
     ],
     ids=lambda plant: plant.__name__,
 )

@@ -48,6 +48,13 @@ def test_a_batch_is_taken_whole_unless_the_member_wants_no_more_than_it_asked_fo
     assert Driver().acquire(ANN, (0, 9), (10, 19), (20, 29), records_max=11, is_strict=True) == [(0, 10, 1)]
 
 
+def test_a_strict_limit_that_is_reached_by_what_is_left_of_a_batch_ends_there() -> None:
+    driver = Driver()
+    driver.acquire(ANN, (0, 9), records_max=3, is_strict=True)
+    driver.acknowledge(ANN, (0, 2, RELEASE))
+    assert driver.acquire(ANN, (0, 9), records_max=3, is_strict=True) == [(0, 2, 2)]
+
+
 def test_the_limit_of_locks_ends_an_acquisition() -> None:
     driver = Driver(ShareLimits(locks_max=15))
     assert driver.acquire(ANN, (0, 9), (10, 19), (20, 29)) == [(0, 19, 1)]
@@ -78,8 +85,10 @@ def test_neighbours_with_different_delivery_counts_are_told_apart() -> None:
     driver = Driver()
     driver.acquire(ANN, (0, 9))
     driver.acknowledge(ANN, (0, 1, ACCEPT), (2, 4, RELEASE))
+    assert driver.acquire(BOB, (0, 9), (10, 12)) == [(2, 4, 2), (10, 12, 1)]
     driver.release_all(ANN)
-    assert driver.acquire(BOB, (0, 9), (10, 12)) == [(2, 4, 2), (5, 12, 1)]
+    driver.release_all(BOB)
+    assert driver.acquire(BOB, (0, 9), (10, 12)) == [(2, 4, 3), (5, 12, 2)]
 
 
 def test_after_the_limit_was_lowered_a_record_is_not_delivered_above_it() -> None:
@@ -131,12 +140,12 @@ def test_a_record_that_was_released_on_its_last_attempt_leaves_the_queue() -> No
     ("asked", "code"),
     [
         ([(0, 10, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
-        ([(20, 29, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
-        ([(0, 1 << 62, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
+        ([(20, 29, ACCEPT)], ErrorCode.INVALID_REQUEST),
+        ([(0, 1 << 62, ACCEPT)], ErrorCode.INVALID_REQUEST),
         ([(0, 1, ACCEPT), (10, 10, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
         ([(1, 0, ACCEPT)], ErrorCode.INVALID_REQUEST),
         ([(-1, 0, ACCEPT)], ErrorCode.INVALID_REQUEST),
-        ([(0, 2, ACCEPT), (2, 3, ACCEPT)], ErrorCode.INVALID_REQUEST),
+        ([(0, 2, ACCEPT), (2, 3, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
         ([(2, 3, ACCEPT), (0, 1, ACCEPT)], ErrorCode.INVALID_REQUEST),
         ([(0, 2, [ACCEPT, ACCEPT])], ErrorCode.INVALID_REQUEST),
         ([(0, 2, [])], ErrorCode.INVALID_REQUEST),
@@ -223,14 +232,16 @@ def test_the_last_lock_that_runs_out_takes_the_record_out_of_the_queue() -> None
     assert driver.share.runs.start == 10
 
 
-def test_a_member_that_leaves_gives_its_records_back_and_the_delivery_does_not_count() -> None:
-    driver = Driver()
+def test_a_member_that_leaves_gives_its_records_back_and_the_delivery_counts() -> None:
+    driver = Driver(ShareLimits(delivery_count_max=2))
     driver.acquire(ANN, (0, 4))
     driver.acquire(BOB, (5, 9))
-    stored = len(driver.log)
     driver.release_all(ANN)
-    assert len(driver.log) == stored, "the state before the acquisition is what is stored already"
-    assert driver.acquire(BOB, (0, 4), (5, 9)) == [(0, 4, 1)]
+    assert driver.acquire(BOB, (0, 4), (5, 9)) == [(0, 4, 2)]
+    driver.release_all(BOB)
+    assert driver.effects[-1] == RecordsAvailable(ORDERS, exhausted=5), "it was the last attempt"
+    driver.restart()
+    assert driver.acquire(ANN, (0, 4), (5, 9)) == [(5, 9, 2)]
 
 
 # -- the log

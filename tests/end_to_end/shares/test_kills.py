@@ -4,7 +4,7 @@ each record is accepted by exactly one member, none is held by two, and none is 
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -137,7 +137,7 @@ class _Lost(Exception):
 
 
 @contextmanager
-def workers(broker: BrokerProcess, topic_id: UUID, history: History) -> Iterator[None]:
+def workers(broker: BrokerProcess, topic_id: UUID, history: History) -> Generator[None]:
     stop = threading.Event()
     running = [Worker(broker, topic_id, history, number, stop) for number in range(MEMBERS)]
     for worker in running:

@@ -203,7 +203,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         for share_id in share_ids:
             self.submit(
                 share_id.coordinator_key,
-                lambda machine, _ticket, _now, share_id=share_id: machine.decide_release_all(share_id, member_id),
+                lambda machine, _ticket, now, share_id=share_id: machine.decide_release_all(share_id, member_id, now),
             )
 
     def log_start_moved(self, share_id: SharePartitionId, log_start_offset: int) -> None:

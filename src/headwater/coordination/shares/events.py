@@ -99,15 +99,6 @@ class Renewed(NamedTuple):
 
 
 @volatile
-class Returned(NamedTuple):
-    """Records that their member gave back unseen: this delivery does not count. Not stored, because the state before
-    the acquisition is what is stored already."""
-
-    id: SharePartitionId
-    ranges: Sequence[AcquiredRange]
-
-
-@volatile
 class LocksChecked(NamedTuple):
     """No lock ends before this time; None if there is no lock."""
 

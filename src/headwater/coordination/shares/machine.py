@@ -20,7 +20,6 @@ from headwater.coordination.shares.events import (
     Acquired,
     LocksChecked,
     Renewed,
-    Returned,
     ShareForgotten,
     ShareSnapshotStored,
     ShareUpdated,
@@ -76,9 +75,11 @@ class ShareMachine:
         share = self._existing(share_id)
         return share.decide_acknowledge(member_id, ranges, self._limits_of(share_id.group_id), now)
 
-    def decide_release_all(self, share_id: SharePartitionId, member_id: MemberId) -> Decision[None]:
+    def decide_release_all(self, share_id: SharePartitionId, member_id: MemberId, now: Now) -> Decision[None]:
         share = self.partitions.get(share_id)
-        return Decision((), None) if share is None else share.decide_release_all(member_id)
+        if share is None:
+            return Decision((), None)
+        return share.decide_release_all(member_id, self._limits_of(share_id.group_id), now)
 
     def decide_log_start(self, share_id: SharePartitionId, log_start_offset: int) -> Decision[None]:
         share = self.partitions.get(share_id)
@@ -136,7 +137,7 @@ class ShareMachine:
                 self._deadlines.cancel(share_id)
             case ShareUpdatesForgotten():
                 pass
-            case ShareUpdated() | Acquired() | Skipped() | Renewed() | Returned() | LocksChecked():
+            case ShareUpdated() | Acquired() | Skipped() | Renewed() | LocksChecked():
                 share = self.partitions.get(event.id)
                 # Without a snapshot, all that is left of it was deleted.
                 if share is not None:

@@ -20,7 +20,6 @@ from headwater.coordination.shares.events import (
     AcquiredRange,
     LocksChecked,
     Renewed,
-    Returned,
     ShareEvent,
     ShareSnapshotStored,
     ShareUpdated,
@@ -100,6 +99,9 @@ class SharePartition:
                     # The limit was lowered since the record was given back.
                     exhausted.append(StateBatch(first, last, DeliveryState.ARCHIVED, count))
                     continue
+                if command.is_strict and left <= 0:
+                    is_cut = True
+                    break
                 end = last
                 if first >= runs.end:
                     if room <= 0:
@@ -182,7 +184,7 @@ class SharePartition:
         if first > last:
             return []
         if last >= self.runs.end:
-            raise Refusal(ErrorCode.INVALID_RECORD_STATE, f"offset {last} was not acquired by any member")
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"offset {last} was never given to a member")
         held: list[Run] = []
         for run in self.runs.within(first, last):
             if kind is AcknowledgeType.GAP and run.is_final:
@@ -196,14 +198,18 @@ class SharePartition:
             held.append(Run(max(run.first, first), min(run.last, last), *run[2:]))
         return held
 
-    def decide_release_all(self, member_id: MemberId) -> Decision[None]:
-        """The member is gone, or ends its session: it has not seen what it holds."""
-        held = [
-            AcquiredRange(run.first, run.last, run.delivery_count) for run in self.runs if run.member_id == member_id
-        ]
+    def decide_release_all(self, member_id: MemberId, limits: ShareLimits, now: Now) -> Decision[None]:
+        """The member is gone, or ends its session. Its deliveries count: a record that kills its members must leave the
+        queue at some time."""
+        held = [run for run in self.runs if run.member_id == member_id]
         if not held:
             return Decision((), None)
-        return Decision([Returned(self.id, held)], None, effects=[RecordsAvailable(self.id)])
+        changes = [
+            StateBatch(run.first, run.last, _state_after_release(run, limits), run.delivery_count) for run in held
+        ]
+        exhausted = sum(each.last - each.first + 1 for each in changes if each.state.is_final)
+        effects = [RecordsAvailable(self.id, exhausted=exhausted)]
+        return Decision(self._decide_change(changes, limits, now), None, effects=effects)
 
     # -- time
 
@@ -332,9 +338,6 @@ class SharePartition:
             case Skipped(_, ranges):
                 for first, last in ranges:
                     self.runs.set(Run(first, last, DeliveryState.ARCHIVED, 0))
-            case Returned(_, ranges):
-                for first, last, count in ranges:
-                    self.runs.set(Run(first, last, DeliveryState.AVAILABLE, count - 1))
             case LocksChecked(_, next_deadline_ms):
                 self.next_deadline_ms = next_deadline_ms
             case _:

@@ -118,7 +118,7 @@ def test_acknowledgements_go_along_with_a_fetch(client: RawClient, member: Membe
     response = member.ask({0: batches((10, 30, ACCEPT))}, wait_ms=NOBODY_WAITS)
     ((partition,),) = (topic.partitions for topic in response.responses)
     assert partition.error_code == ErrorCode.NONE
-    assert partition.acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
+    assert partition.acknowledge_error_code == ErrorCode.INVALID_REQUEST, "nobody was given more than 20 records"
     assert offsets_of(client, member.group) == {(name, 0): (10, 10)}
 
 
@@ -231,7 +231,7 @@ def test_a_member_that_goes_away_gives_back_what_it_holds(
     gone = other(broker, member)
     assert gone.fetch() == [(0, 9, 1)]
     gone.client.socket.close()
-    assert member.fetch() == [(0, 9, 1)], "a delivery that it may not have seen does not count"
+    assert member.fetch() == [(0, 9, 2)]
 
 
 # -- sessions
@@ -241,10 +241,10 @@ def test_the_last_request_of_a_session_gives_back_what_is_held(client: RawClient
     produce(client, name)
     assert member.fetch() == [(0, 9, 1)]
     assert error_of(member.acknowledge((0, 3, ACCEPT), epoch=FINAL)) == ErrorCode.NONE
-    assert member.fetch() == [(4, 9, 1)]
+    assert member.fetch() == [(4, 9, 2)]
     response = member.ask({0: batches((4, 5, ACCEPT))}, epoch=FINAL)
     assert error_of(response) == ErrorCode.NONE
-    assert member.fetch() == [(6, 9, 1)]
+    assert member.fetch() == [(6, 9, 3)]
 
 
 @pytest.mark.parametrize(

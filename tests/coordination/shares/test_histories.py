@@ -8,14 +8,16 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from headwater.coordination.shares import share_partition
-from headwater.coordination.shares.events import LocksChecked, ShareSnapshotStored, ShareUpdated
+from headwater.coordination.shares.events import LocksChecked, Resumed, ShareSnapshotStored, ShareUpdated
 from headwater.coordination.shares.runs import Run
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import DeliveryState
-from tests.coordination.shares.histories import ShareHistories
+from tests.coordination.shares.histories import BackoffHistories, ShareHistories
 
 ShareHistories.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 TestShareHistories = ShareHistories.TestCase
+BackoffHistories.TestCase.settings = ShareHistories.TestCase.settings
+TestBackoffHistories = BackoffHistories.TestCase
 
 # No shrinking: that a bug is found is enough.
 SEARCH = settings(
@@ -116,6 +118,29 @@ def give_back_the_attempt_of_a_member_that_leaves(patch: pytest.MonkeyPatch) -> 
         )
 
     patch.setattr(SharePartition, "decide_release_all", uncounted)
+
+
+def let_nothing_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartition, "_deferred", lambda *_: iter(()))
+
+
+def let_records_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
+    decide_due = SharePartition.decide_due
+
+    def without(self: SharePartition, limits: Any, now: Any) -> Any:
+        decision = decide_due(self, limits, now)
+        return decision._replace(events=[each for each in decision.events if not isinstance(each, Resumed)])
+
+    patch.setattr(SharePartition, "decide_due", without)
+
+
+@pytest.mark.parametrize("plant", [let_nothing_wait, let_records_wait_for_ever], ids=lambda plant: plant.__name__)
+def test_a_planted_bug_of_waiting_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(BackoffHistories, settings=SEARCH)
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,62 @@ def test_a_member_that_leaves_gives_its_records_back_and_the_delivery_counts() -
     assert driver.acquire(ANN, (0, 4), (5, 9)) == [(5, 9, 2)]
 
 
+# -- retries with back-off
+
+BACKOFF = ShareLimits(lock_duration_ms=LOCK_MS, backoff_ms=1000, backoff_factor=3, backoff_max_ms=5000)
+
+
+def test_a_record_that_was_given_back_waits_the_longer_the_more_often_it_was_delivered() -> None:
+    driver = Driver(BACKOFF)
+    for count, wait_ms in ((1, 1000), (2, 3000), (3, 5000), (4, 5000)):
+        assert driver.acquire(ANN, (0, 0)) == [(0, 0, count)]
+        driver.acknowledge(ANN, (0, 0, RELEASE))
+        driver.effects.clear()
+        driver.advance(wait_ms - 1)
+        assert driver.acquire(BOB, (0, 0)) == []
+        driver.advance(1)
+        assert driver.effects == [RecordsAvailable(ORDERS)], "a fetch that waits is woken"
+    assert driver.machine.next_deadline_ms() is None
+
+
+def test_a_record_that_waits_does_not_hold_up_the_others() -> None:
+    driver = Driver(BACKOFF)
+    driver.acquire(ANN, (0, 9))
+    driver.acknowledge(ANN, (3, 4, RELEASE), (5, 9, ACCEPT))
+    assert driver.share.status().acquired_count == 3
+    assert driver.share.next_fetch_offset == 10
+    assert driver.acquire(BOB, (0, 9), (10, 12)) == [(10, 12, 1)]
+
+
+def test_a_lost_lock_makes_a_record_wait_too_and_locks_still_end() -> None:
+    driver = Driver(BACKOFF)
+    driver.acquire(ANN, (0, 1))
+    driver.advance(500)
+    driver.acquire(ANN, (2, 3))
+    driver.advance(LOCK_MS - 500)
+    assert driver.states() == {0: ("WAITING", 1), 1: ("WAITING", 1), 2: ("ACQUIRED", 1), 3: ("ACQUIRED", 1)}
+    driver.advance(500)
+    assert driver.states()[2] == ("WAITING", 1)
+    driver.advance(500)
+    assert driver.acquire(BOB, (0, 3)) == [(0, 1, 2)]
+
+
+def test_a_restart_ends_every_wait() -> None:
+    driver = Driver(BACKOFF)
+    driver.acquire(ANN, (0, 3))
+    driver.acknowledge(ANN, (0, 3, RELEASE))
+    driver.run(lambda: driver.machine.decide_snapshots(driver.now))
+    driver.restart(driver.log[-1:])
+    assert driver.acquire(BOB, (0, 3)) == [(0, 3, 2)]
+
+
+def test_a_waiting_record_cannot_be_acknowledged() -> None:
+    driver = Driver(BACKOFF)
+    driver.acquire(ANN, (0, 3))
+    driver.acknowledge(ANN, (0, 3, RELEASE))
+    assert refusal_of(driver, (0, 3, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
+
+
 # -- the log
 
 

@@ -108,6 +108,9 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             config.share_delivery_count_limit,
             config.share_partition_max_record_locks,
             self._config.live.current.share_coordinator_snapshot_update_records_per_snapshot,
+            config.headwater_share_retry_backoff_ms,
+            config.headwater_share_retry_backoff_factor,
+            config.headwater_share_retry_backoff_max_ms,
         )
 
     def is_committed_only(self, group_id: GroupId) -> bool:

@@ -99,8 +99,25 @@ class Renewed(NamedTuple):
 
 
 @volatile
+class Deferred(NamedTuple):
+    """Available records that are not to be acquired before this time."""
+
+    id: SharePartitionId
+    ranges: Sequence[AcquiredRange]
+    until_ms: int
+
+
+@volatile
+class Resumed(NamedTuple):
+    """Records that have waited long enough."""
+
+    id: SharePartitionId
+    ranges: Sequence[AcquiredRange]
+
+
+@volatile
 class LocksChecked(NamedTuple):
-    """No lock ends before this time; None if there is no lock."""
+    """No lock and no wait ends before this time; None if there is neither."""
 
     id: SharePartitionId
     next_deadline_ms: int | None

@@ -18,8 +18,10 @@ from headwater.coordination.shares.commands import (
 )
 from headwater.coordination.shares.events import (
     Acquired,
+    Deferred,
     LocksChecked,
     Renewed,
+    Resumed,
     ShareForgotten,
     ShareSnapshotStored,
     ShareUpdated,
@@ -137,7 +139,7 @@ class ShareMachine:
                 self._deadlines.cancel(share_id)
             case ShareUpdatesForgotten():
                 pass
-            case ShareUpdated() | Acquired() | Skipped() | Renewed() | LocksChecked():
+            case ShareUpdated() | Acquired() | Skipped() | Renewed() | Deferred() | Resumed() | LocksChecked():
                 share = self.partitions.get(event.id)
                 # Without a snapshot, all that is left of it was deleted.
                 if share is not None:

@@ -4,7 +4,7 @@ Pure: no clock, no I/O. `decide_*` returns events; `apply` is the only writer, l
 volatile: a restart ends it, and the record counts as delivered once less. All else is stored before a member is told.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.shares.commands import (
@@ -18,8 +18,10 @@ from headwater.coordination.shares.commands import (
 from headwater.coordination.shares.events import (
     Acquired,
     AcquiredRange,
+    Deferred,
     LocksChecked,
     Renewed,
+    Resumed,
     ShareEvent,
     ShareSnapshotStored,
     ShareUpdated,
@@ -48,7 +50,7 @@ class SharePartition:
         self.leader_epoch = first.leader_epoch
         self.updates_since_snapshot = 0
         self.runs = Runs(first.start_offset)
-        # No lock ends before this time; None if there is no lock.
+        # No lock and no wait ends before this time; None if there is neither.
         self.next_deadline_ms: int | None = None
         _put(self.runs, first.batches)
 
@@ -214,23 +216,30 @@ class SharePartition:
     # -- time
 
     def decide_due(self, limits: ShareLimits, now: Now) -> Decision[None]:
-        """The members of expired locks have lost their records."""
+        """The members of expired locks have lost their records, and records that waited long enough are available."""
         changes: list[StateBatch] = []
+        resumed: list[AcquiredRange] = []
         expired = exhausted = 0
         next_ms: int | None = None
         for run in self.runs:
-            if run.state is not DeliveryState.ACQUIRED:
+            if run.state is not DeliveryState.ACQUIRED and run.state is not DeliveryState.WAITING:
                 continue
             if run.deadline_ms > now.monotonic_ms:
                 next_ms = run.deadline_ms if next_ms is None else min(next_ms, run.deadline_ms)
+                continue
+            if run.state is DeliveryState.WAITING:
+                resumed.append(AcquiredRange(run.first, run.last, run.delivery_count))
                 continue
             state = _state_after_release(run, limits)
             expired += run.size
             exhausted += run.size if state is DeliveryState.ARCHIVED else 0
             changes.append(StateBatch(run.first, run.last, state, run.delivery_count))
-        events: list[object] = list(self._decide_change(changes, limits, now)) if changes else []
-        events.append(LocksChecked(self.id, next_ms))
-        effects = [RecordsAvailable(self.id, expired, exhausted)] if expired else []
+        events: list[object] = [LocksChecked(self.id, next_ms)]
+        if resumed:
+            events.append(Resumed(self.id, resumed))
+        if changes:
+            events += self._decide_change(changes, limits, now)
+        effects = [RecordsAvailable(self.id, expired, exhausted)] if expired or resumed else []
         return Decision(events, None, effects=effects)
 
     # -- administration
@@ -268,7 +277,7 @@ class SharePartition:
     def decide_snapshot(self, now: Now) -> ShareSnapshotStored:
         return self._snapshot(self.runs, now)
 
-    def _decide_change(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Sequence[ShareEvent]:
+    def _decide_change(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Sequence[object]:
         """`changes` are in the order of the log, and of offsets in no final state."""
         runs = self.runs
         start = self._start_after(changes)
@@ -276,12 +285,24 @@ class SharePartition:
         final_count = runs.final_count + finished - (start - runs.start)
         kept = [each for each in changes if each.last >= start]
         update = ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, start, final_count, kept)
-        if self.updates_since_snapshot + 1 < limits.updates_per_snapshot:
-            return [update]
-        after = runs.copy()
-        _put(after, changes)
-        after.advance(start)
-        return [update, self._snapshot(after, now)]
+        events: list[object] = [update]
+        if self.updates_since_snapshot + 1 >= limits.updates_per_snapshot:
+            after = runs.copy()
+            _put(after, changes)
+            after.advance(start)
+            events.append(self._snapshot(after, now))
+        if limits.backoff_ms:
+            events += self._deferred(changes, limits, now)
+        return events
+
+    def _deferred(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Iterator[Deferred]:
+        """Records that were given back wait, the longer the more often they were delivered."""
+        by_count: dict[int, list[AcquiredRange]] = {}
+        for first, last, state, count in changes:
+            if state is DeliveryState.AVAILABLE:
+                by_count.setdefault(count, []).append(AcquiredRange(first, last, count))
+        for count, ranges in by_count.items():
+            yield Deferred(self.id, ranges, now.monotonic_ms + limits.backoff_after(count))
 
     def _start_after(self, changes: Sequence[StateBatch]) -> int:
         """The start moves past everything that is done with."""
@@ -333,8 +354,14 @@ class SharePartition:
             case Acquired(_, member_id, ranges, deadline_ms) | Renewed(_, member_id, ranges, deadline_ms):
                 for first, last, count in ranges:
                     self.runs.set(Run(first, last, DeliveryState.ACQUIRED, count, member_id, deadline_ms))
-                if self.next_deadline_ms is None or deadline_ms < self.next_deadline_ms:
-                    self.next_deadline_ms = deadline_ms
+                self._expect(deadline_ms)
+            case Deferred(_, ranges, until_ms):
+                for first, last, count in ranges:
+                    self.runs.set(Run(first, last, DeliveryState.WAITING, count, NOBODY, until_ms))
+                self._expect(until_ms)
+            case Resumed(_, ranges):
+                for first, last, count in ranges:
+                    self.runs.set(Run(first, last, DeliveryState.AVAILABLE, count))
             case Skipped(_, ranges):
                 for first, last in ranges:
                     self.runs.set(Run(first, last, DeliveryState.ARCHIVED, 0))
@@ -342,6 +369,10 @@ class SharePartition:
                 self.next_deadline_ms = next_deadline_ms
             case _:
                 raise AssertionError(f"not an event of a share-partition: {event!r}")
+
+    def _expect(self, deadline_ms: int) -> None:
+        if self.next_deadline_ms is None or deadline_ms < self.next_deadline_ms:
+            self.next_deadline_ms = deadline_ms
 
 
 def _put(runs: Runs, batches: Sequence[StateBatch]) -> None:
@@ -362,6 +393,8 @@ def _stored(run: Run) -> StateBatch | None:
     if state is DeliveryState.ACQUIRED:
         # As it was before: a delivery counts once it has ended.
         state, count = DeliveryState.AVAILABLE, count - 1
+    elif state is DeliveryState.WAITING:
+        state = DeliveryState.AVAILABLE
     if state is DeliveryState.AVAILABLE and count == 0:
         return None
     return StateBatch(run.first, run.last, state, count)

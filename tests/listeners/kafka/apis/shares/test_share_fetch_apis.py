@@ -147,6 +147,19 @@ def test_a_lock_that_runs_out_gives_the_records_to_another_member(
     second.client.socket.close()
 
 
+def test_a_released_record_waits_if_the_group_wants_that(
+    broker: Broker, client: RawClient, name: str, topic_id: UUID
+) -> None:
+    group = new_group(client, headwater_share_retry_backoff_ms="300")
+    member = Member(client, group).join(name, topic_id)
+    produce(client, name)
+    assert member.fetch() == [(0, 9, 1)]
+    assert member.settle((0, 0, RELEASE), (1, 9, ACCEPT)) == ErrorCode.NONE
+    assert member.fetch(wait_ms=NOBODY_WAITS) == []
+    assert offsets_of(client, group) == {(name, 0): (0, 1)}
+    assert member.fetch() == [(0, 0, 2)], "a fetch waits for it"
+
+
 def test_a_renewed_lock_is_kept(client: RawClient, member: Member, name: str) -> None:
     produce(client, name)
     assert member.fetch() == [(0, 9, 1)]

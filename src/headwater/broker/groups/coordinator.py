@@ -170,6 +170,10 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         group = self._find(group_id)
         return group is not None and group.type is GroupType.SHARE and group.is_subscribed_to(topic)
 
+    def is_loading(self, group_id: GroupId) -> bool:
+        """Whether the machine of the group cannot answer now."""
+        return bool(self.shards) and self.shards[self.partition_of(group_id)].machine is None
+
     def is_share_group(self, group_id: GroupId) -> bool:
         group = self._find(group_id)
         return group is not None and group.type is GroupType.SHARE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
@@ -44,7 +44,8 @@ from headwater.coordination.shares.machine import ShareMachine
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import GroupId, MemberId, TopicId
+from headwater.ids import GroupId, MemberId, TopicId, TopicPartition
+from headwater.metrics import Metrics, Sample
 from headwater.storage.cleaning.garbage import Garbage
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         clock: Clock,
     ) -> None:
         self.measurements = ShareMeasurements()
+        self._catalog = catalog
         self._config = config
         self._groups = groups
         # The fetches that wait for records of a share-partition.
@@ -130,7 +132,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def begin(self, share_id: SharePartitionId, partition: Partition) -> None:
         """Have the group begin with a partition that is new to it. Fetches that wait for it are woken then."""
-        if share_id in self._beginning:
+        if share_id in self._beginning or self._groups.is_loading(share_id.group_id):
             return
         if not self._groups.has_share_reader(share_id.group_id, partition.id.topic):
             # Anybody could fill the log with state of groups that do not exist.
@@ -237,6 +239,39 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         for fetch in tuple(self._waiting.get(effect.id, ())):
             fetch.read_soon()
 
+    # -- measurements
+
+    def declare(self, metrics: Metrics) -> None:
+        self.measurements.declare(metrics)
+        metrics.declare(
+            "headwater_share_backlog",
+            "gauge",
+            "Records that a share group is not done with, by group and partition.",
+            lambda: self._samples(lambda status, partition: partition.high_watermark - _first_unfinished(status)),
+        )
+        metrics.declare(
+            "headwater_share_held",
+            "gauge",
+            "Records that members of a share group hold, by group and partition.",
+            lambda: self._samples(lambda status, _: status.acquired_count),
+        )
+
+    def _samples(self, value: Callable[[ShareStatus, Partition], int]) -> Iterator[Sample]:
+        for machine in self.machines():
+            for share in machine.partitions.values():
+                status = share.status()
+                topic = self._catalog.by_id.get(status.id.topic_id)
+                partition = (
+                    None if topic is None else self._partitions.find(TopicPartition(topic.name, status.id.partition))
+                )
+                if partition is not None:
+                    labels = (
+                        ("group", status.id.group_id),
+                        ("topic", partition.id.topic),
+                        ("partition", str(status.id.partition)),
+                    )
+                    yield Sample(labels, max(value(status, partition), 0))
+
     # -- administration
 
     async def statuses(self, group_id: GroupId) -> list[ShareStatus]:
@@ -299,3 +334,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             task.cancel()
         await asyncio.gather(*self._beginning.values(), return_exceptions=True)
         await super().stop()
+
+
+def _first_unfinished(status: ShareStatus) -> int:
+    """Where the group would be, if all that is done with came first."""
+    return status.start_offset + status.complete_count

@@ -125,6 +125,25 @@ def test_a_consumer_cannot_join_a_share_group_nor_the_other_way_round(
 # -- offsets and deletion
 
 
+def test_what_share_groups_do_is_measured(
+    broker: Broker, client: RawClient, group: str, member: Member, name: str
+) -> None:
+    def value(family: str, **labels: str) -> float:
+        (found,) = on_loop(broker, lambda: broker.node.broker.measurements.metrics.collect(family))
+        return sum(each.value for each in found.samples if labels.items() <= dict(each.labels).items())
+
+    accepted = value("headwater_share_acknowledgements_total", type="accepted")
+    delivered = value("headwater_share_deliveries_total")
+    client.produce(name, batch_of(b"a", b"b", b"c"))
+    assert member.fetch() == [(0, 2, 1)]
+    where = {"group": group, "topic": name, "partition": "0"}
+    assert (value("headwater_share_held", **where), value("headwater_share_backlog", **where)) == (3, 3)
+    assert member.settle((1, 2, ACCEPT)) == ErrorCode.NONE
+    assert (value("headwater_share_held", **where), value("headwater_share_backlog", **where)) == (1, 1)
+    assert value("headwater_share_deliveries_total") - delivered == 3
+    assert value("headwater_share_acknowledgements_total", type="accepted") - accepted == 2
+
+
 def test_how_far_a_group_is_and_what_is_left(client: RawClient, group: str, member: Member, name: str) -> None:
     assert offsets_of(client, group) == {}
     done_with(client, member, name)

@@ -31,6 +31,18 @@ ACLS: Sequence[Meant] = (
         "a member whose group is gone joins again; clients take Kafka's GROUP_ID_NOT_FOUND for fatal",
         "*of a stranger",
     ),
+    Meant(
+        "ShareGroupHeartbeat",
+        "error_code",
+        "a member whose group is gone joins again; clients take Kafka's GROUP_ID_NOT_FOUND for fatal",
+        "*of a stranger",
+    ),
+    Meant(
+        "AlterShareGroupOffsets",
+        "responses[*",
+        "Kafka tells the id of a topic, and so that it exists, to a client that may not read it",
+    ),
+    Meant("ShareGroupHeartbeat", "member_epoch", "epochs only have to grow; the first is 1 here, 2 in Kafka"),
     Meant("ConsumerGroupHeartbeat", "member_epoch", "epochs only have to grow; the first is 1 here, 2 in Kafka"),
     Meant(
         "ListGroups",

@@ -170,6 +170,18 @@ def test_a_group_without_members_begins_again_where_it_is_told(
     assert Member(client, group).join(name, topic_id).fetch() == [(4, 9, 1)]
 
 
+def test_a_group_that_does_not_exist_yet_may_be_told_where_to_begin(
+    client: RawClient, name: str, topic_id: UUID
+) -> None:
+    client.produce(name, batch_of(b"a", b"b", b"c"))
+    group = f"new-{uuid4().hex}"
+    altered = alter_offset(client, group, name, 1)
+    assert [each.error_code for topic in altered.responses for each in topic.partitions] == [0]
+    assert offsets_of(client, group) == {(name, 0): (1, 2)}
+    assert describe(client, group).group_state == "Empty"
+    assert Member(client, group).join(name, topic_id).fetch() == [(1, 2, 1)]
+
+
 def test_a_group_without_members_forgets_a_topic(client: RawClient, group: str, member: Member, name: str) -> None:
     done_with(client, member, name)
     assert error_of(delete_offsets(client, group, name)) == ErrorCode.NON_EMPTY_GROUP

@@ -81,9 +81,8 @@ def _topic(
 ) -> DescribeShareGroupOffsetsResponseTopic:
     denial = context.guard.denial(Operation.DESCRIBE, named(name))
     topic = context.broker.topics.find(name)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE
-    if denial is not None:
-        code = denial.code
+    # As in Kafka, no group has begun with a topic that does not exist.
+    code = ErrorCode.NONE if denial is None else denial.code
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=name,
         topic_id=NO_TOPIC_ID if topic is None or code else topic.id,

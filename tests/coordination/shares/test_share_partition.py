@@ -347,6 +347,39 @@ def test_a_snapshot_leaves_acquisitions_as_they_are() -> None:
     assert driver.states() == {**dict.fromkeys(range(4), ("AVAILABLE", 0)), 4: ("AVAILABLE", 1)}
 
 
+@pytest.mark.parametrize(
+    ("end_offset", "start", "states"),
+    [
+        (10, 2, {2: ("AVAILABLE", 0), 3: ("ARCHIVED", 1), **dict.fromkeys(range(4, 9), ("AVAILABLE", 0))}),
+        (4, 2, {2: ("AVAILABLE", 0), 3: ("ARCHIVED", 1)}),
+        (2, 2, {}),
+        (1, 1, {}),
+        (0, 0, {}),
+    ],
+)
+def test_what_was_acknowledged_of_records_that_the_log_lost_is_forgotten(
+    end_offset: int, start: int, states: dict[int, tuple[str, int]]
+) -> None:
+    driver = Driver()
+    driver.acquire(ANN, (0, 9))
+    driver.acknowledge(ANN, (0, 1, ACCEPT), (3, 3, REJECT), (9, 9, ACCEPT))
+    driver.restart()
+    before = driver.states()
+    driver.run(lambda: driver.machine.decide_leader_epoch(ORDERS, 1, end_offset, driver.now))
+    for _ in range(2):
+        assert driver.share.leader_epoch == 1
+        assert driver.share.runs.start == start
+        if end_offset == 10:
+            assert driver.states() == before
+        else:
+            known = {each: state for each, state in driver.states().items() if state != ("AVAILABLE", 0)}
+            assert known == {each: state for each, state in states.items() if state != ("AVAILABLE", 0)}
+            assert driver.share.runs.end <= end_offset
+        driver.restart()
+    driver.run(lambda: driver.machine.decide_leader_epoch(ORDERS, 1, 0, driver.now))
+    assert driver.share.runs.start == start, "the epoch is known"
+
+
 def test_an_administrator_moves_the_start_and_all_else_is_forgotten() -> None:
     driver = Driver(start_offset=50)
     driver.acquire(ANN, (50, 59))

@@ -218,6 +218,17 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             lambda machine, _ticket, _now: machine.decide_log_start(share_id, log_start_offset),
         )
 
+    def leader_epoch_moved(self, share: SharePartition, partition: Partition) -> None:
+        """The log may have lost records since the group acknowledged them: they were not on disk when power failed."""
+        share_id, leader_epoch = share.id, partition.leader_epoch
+        ended = partition.end_of_epoch(share.leader_epoch)
+        # A log that knows nothing of that epoch has only older records.
+        end_offset = ended.end_offset if ended.epoch >= 0 else partition.end_offset
+        self.submit(
+            share_id.coordinator_key,
+            lambda machine, _, now: machine.decide_leader_epoch(share_id, leader_epoch, end_offset, now),
+        )
+
     # -- waiting fetches
 
     def wait_for(self, share_ids: Iterable[SharePartitionId], fetch: ShareFetch) -> None:

@@ -87,6 +87,12 @@ class ShareMachine:
         share = self.partitions.get(share_id)
         return Decision(() if share is None else share.decide_log_start(log_start_offset), None)
 
+    def decide_leader_epoch(
+        self, share_id: SharePartitionId, leader_epoch: int, end_offset: int, now: Now
+    ) -> Decision[None]:
+        share = self.partitions.get(share_id)
+        return Decision(() if share is None else share.decide_leader_epoch(leader_epoch, end_offset, now), None)
+
     # -- administration
 
     def decide_restart(

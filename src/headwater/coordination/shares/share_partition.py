@@ -260,6 +260,19 @@ class SharePartition:
             )
         ]
 
+    def decide_leader_epoch(self, leader_epoch: int, end_offset: int, now: Now) -> Sequence[ShareEvent]:
+        """The log has a new leader epoch; of the one that is known, it has the records before `end_offset`. What was
+        acknowledged behind it was lost with the tail of the log, and other records have these offsets now."""
+        runs = self.runs
+        if leader_epoch == self.leader_epoch:
+            return ()
+        if runs.end <= end_offset:
+            return [ShareUpdated(self.id, self.snapshot_epoch, leader_epoch, runs.start, runs.final_count, ())]
+        kept = Runs(min(runs.start, end_offset))
+        for run in runs.within(runs.start, end_offset - 1):
+            kept.set(Run(run.first, min(run.last, end_offset - 1), *run[2:]))
+        return [self._snapshot(kept, now)._replace(state_epoch=self.state_epoch + 1, leader_epoch=leader_epoch)]
+
     def decide_restart(self, start_offset: int, now: Now) -> ShareSnapshotStored:
         """Begin again at an offset: everything else is forgotten."""
         return ShareSnapshotStored(

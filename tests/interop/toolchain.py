@@ -7,6 +7,7 @@ terminal.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,13 @@ def _find(tool: str, hint: str) -> str:
 
 def kcat() -> str:
     return _find("kcat", "`apt-get install kcat` brings it")
+
+
+def librdkafka_version(kcat: str) -> tuple[int, ...]:
+    """That of the library in kcat."""
+    done = subprocess.run([kcat, "-V"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
+    found = re.search(r"librdkafka (\d+)\.(\d+)\.(\d+)", done.stdout + done.stderr)
+    return tuple(map(int, found.groups())) if found is not None else (0,)
 
 
 def java_client(classes: Path) -> Sequence[str]:
@@ -102,6 +110,11 @@ def tool(name: str) -> Sequence[str]:
     """The command that runs one of Kafka's own tools."""
     class_path = _class_path(_JAVA / "dump-log" / "pom.xml")
     return [_find_java(), *OPTIONS, "-cp", class_path, f"org.apache.kafka.tools.{name}"]
+
+
+def server_tool(name: str) -> Sequence[str]:
+    """The command that runs one of Kafka's own tools that stand beside its server, by the name of its class."""
+    return [*kafka_server(), name]
 
 
 def rewrite(topic: str) -> Sequence[str]:

@@ -64,6 +64,7 @@ def test_the_client_reads_why_its_token_is_refused_before_the_exchange_fails() -
     challenge = server.respond(encode("other"))
     assert isinstance(challenge, Challenge)
     assert error_status(challenge.data) == "invalid_token"
+    assert challenge.failure == Failure("the token has expired (exp)"), "the client may never come back"
     # Not even a good token helps now.
     for answer in (b"\1", encode(TOKEN)):
         assert server.respond(answer) == Failure("the token has expired (exp)")

@@ -15,10 +15,20 @@ OAUTHBEARER = "OAUTHBEARER"
 MECHANISMS = (SCRAM_SHA_256, SCRAM_SHA_512, PLAIN, OAUTHBEARER)
 
 
+class Failure(NamedTuple):
+    """`reason` is for the broker's log. The client learns only that its credentials are invalid."""
+
+    reason: str
+    # The name that the client gave itself, if it came that far.
+    user: str = ""
+
+
 class Challenge(NamedTuple):
     """The exchange continues: the client gets these bytes and answers them."""
 
     data: bytes
+    # The exchange has failed already. These bytes tell the client so, and whatever it answers, it is refused.
+    failure: Failure | None = None
 
 
 class Success(NamedTuple):
@@ -29,14 +39,6 @@ class Success(NamedTuple):
     expires_ms: int | None = None
     # By a delegation token: such a client may not ask for further tokens.
     is_by_token: bool = False
-
-
-class Failure(NamedTuple):
-    """`reason` is for the broker's log. The client learns only that its credentials are invalid."""
-
-    reason: str
-    # The name that the client gave itself, if it came that far.
-    user: str = ""
 
 
 class Work(NamedTuple):

@@ -58,7 +58,7 @@ class OAuthBearerServer:
 
     def respond(self, message: bytes) -> Step:
         if self._failure is not None:
-            # The RFC's end of a refusal: the client has read the error that it was told.
+            # The client has read the error that it was told (RFC 7628, 3.2.3).
             return self._failure
         try:
             authorization, token = _decode(message)
@@ -68,7 +68,7 @@ class OAuthBearerServer:
             valid = self._validate(token)
         except InvalidToken as error:
             self._failure = Failure(str(error))
-            return Challenge(b'{"status":"invalid_token"}')
+            return Challenge(b'{"status":"invalid_token"}', self._failure)
         # CVE-2017-12610: nobody acts for somebody else.
         if authorization not in ("", valid.principal):
             return Failure("the client asks to act for another user", valid.principal)

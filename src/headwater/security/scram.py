@@ -182,7 +182,7 @@ class ScramServer:
             raise ScramFailed("the client's final message does not fit its first one")
         # CVE-2024-56128.
         if not hmac.compare_digest(nonce, self._nonce):
-            raise ScramFailed("the client's final message has another nonce")
+            raise ScramFailed("the client's final message has another nonce (as librdkafka before 2.6.1 sends)")
         assert self._messages is not None, "the client's final message answers our first one"
         signed = b",".join((*self._messages, without_proof))
         signature = hmac.digest(account.keys.stored_key, signed, self._digest)

@@ -12,6 +12,8 @@ _OBJECT_IDENTIFIER = 0x06
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 _VERSION = 0xA0
 _LENGTH_BYTES_MAX = 4
+# To compute and print longer ones would take the square of their length, and Python refuses numbers of 4,300 digits.
+_OID_BYTES_MAX = 100
 
 
 class MalformedCertificate(ValueError):
@@ -77,6 +79,8 @@ def _read_attribute(element: _Element) -> Attribute:
 def _read_oid(content: bytes) -> str:
     if not content or content[-1] & 0x80:
         raise MalformedCertificate("an object identifier is cut off")
+    if len(content) > _OID_BYTES_MAX:
+        raise MalformedCertificate(f"an object identifier has more than {_OID_BYTES_MAX} bytes")
     arcs: list[int] = []
     arc = 0
     for byte in content:

@@ -37,6 +37,14 @@ class WatchedBroker:
     def bootstrap_servers(self) -> str:
         return self._process.bootstrap_servers
 
+    def address(self, listener: str) -> str:
+        """That of a further listener."""
+        return self._process.addresses[f"kafka.{listener}"]
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
     def memory_bytes(self) -> int:
         return self._status("VmRSS")
 

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.interop.exchange import BEGINNING, Acks, At, Compression, FromTime, Position, Record, Replicas, Start
@@ -26,8 +26,11 @@ def can_write(record: Record) -> bool:
 
 
 class Kcat:
-    def __init__(self, path: str, bootstrap_servers: str) -> None:
+    def __init__(self, path: str, bootstrap_servers: str, settings: Mapping[str, str] = {}) -> None:
+        """`settings` are librdkafka's."""
         self._command = [path, "-q", "-b", bootstrap_servers]
+        for name, value in settings.items():
+            self._command += ["-X", f"{name}={value}"]
 
     def _run(self, *arguments: str | bytes, stdin: bytes = b"") -> bytes:
         command = [*self._command, *arguments]

@@ -37,6 +37,7 @@ type command struct {
 	Count        int
 	Offset       int64
 	Time         *int64
+	Login        login
 }
 
 type answer map[string]any
@@ -61,6 +62,8 @@ func main() {
 		"offset":          asAdmin(offset),
 		"produce":         produce,
 		"consume":         consume,
+		"connect":         connect,
+		"exchange":        exchange,
 		"floodStart":      startFlood,
 		"floodStop":       stopFlood,
 	}

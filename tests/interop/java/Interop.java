@@ -58,6 +58,10 @@ public final class Interop {
         actions.put("alterShareGroupOffset", Shares::alterOffset);
         actions.put("deleteShareGroupOffsets", Shares::deleteOffsets);
         actions.put("deleteShareGroup", Shares::delete);
+        actions.put("connect", Secured::connect);
+        actions.put("exchange", Secured::exchange);
+        actions.put("createToken", Secured::createToken);
+        actions.put("expireToken", Secured::expireToken);
         Flood flood = new Flood();
         actions.put("floodStart", flood::start);
         actions.put("floodStop", flood::stop);
@@ -72,7 +76,11 @@ public final class Interop {
         } catch (Exception thrown) {
             Throwable cause = thrown instanceof ExecutionException ? thrown.getCause() : thrown;
             String error = Errors.forException(cause).name();
-            return JSON.createObjectNode().put("error", error).put("message", cause.toString());
+            StringBuilder causes = new StringBuilder(cause.toString());
+            for (Throwable deeper = cause.getCause(); deeper != null; deeper = deeper.getCause()) {
+                causes.append(": ").append(deeper);
+            }
+            return JSON.createObjectNode().put("error", error).put("message", causes.toString());
         }
     }
 

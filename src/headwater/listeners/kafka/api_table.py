@@ -87,6 +87,7 @@ APIS = (
     Api(45, "AlterPartitionReassignments", 0, 1, 0, "replicas.alter_partition_reassignments", ADMIN),
     Api(46, "ListPartitionReassignments", 0, 0, 0, "replicas.list_partition_reassignments", ADMIN),
     Api(47, "OffsetDelete", 0, 0, 1, "groups.offset_delete", ADMIN),
+    Api(48, "DescribeClientQuotas", 0, 1, 1, "configs.describe_client_quotas", ADMIN),
     Api(50, "DescribeUserScramCredentials", 0, 0, 0, "security.describe_user_scram_credentials", ADMIN),
     Api(51, "AlterUserScramCredentials", 0, 0, 0, "security.alter_user_scram_credentials", ADMIN),
     Api(55, "DescribeQuorum", 0, 2, 0, "replicas.describe_quorum", ADMIN),

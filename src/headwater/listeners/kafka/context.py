@@ -11,6 +11,7 @@ from headwater.listeners.kafka.share_sessions import ConnectionLink, ShareSessio
 from headwater.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from headwater.broker.writes.check_threads import RequestBytes
     from headwater.listeners.kafka.sasl.session import SaslSession
 
 
@@ -28,6 +29,8 @@ class Context(NamedTuple):
     guard: Guard
     # The name of the listener that the client is connected to: it decides which broker addresses responses contain.
     listener: str
+    # Holds the memory in which the client's requests lie.
+    request_bytes: "RequestBytes"
     # The connection, for what ends with it.
     link: ConnectionLink
     # What the connection has proved; None on a listener without SASL.

@@ -201,6 +201,7 @@ class KafkaConversation:
             self._connection.peer_host,
             self._guard,
             self._listener,
+            self._connection,
             self._link,
             self._session,
         )

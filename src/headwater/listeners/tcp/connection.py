@@ -16,6 +16,7 @@ from headwater.broker.measurements import Measurements
 from headwater.broker.writes.reply_batch import ReplyBatch
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
+from headwater.listeners.tcp.failure_log import FailureLog
 from headwater.listeners.tcp.output import Output, Part
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.request_memory import RequestMemory
@@ -110,7 +111,9 @@ class Connection:
         "_conversation",
         "_frame_count_seen",
         "_frames",
+        "_hold_count",
         "_is_advancing",
+        "_is_blocked",
         "_is_draining",
         "_is_reading",
         "_memory",
@@ -128,6 +131,7 @@ class Connection:
         "_swept_ms",
         "_transport",
         "_was_active",
+        "failures",
         "is_closed",
         "peer",
         "peer_host",
@@ -142,12 +146,14 @@ class Connection:
         poller: Poller,
         replies: ReplyBatch,
         measurements: Measurements,
+        failures: FailureLog,
         on_closed: Callable[["Connection"], None],
         now_ms: int,
     ) -> None:
         self._transport = transport
         self._config = config
         self._memory = memory
+        self.failures = failures
         self._on_closed = on_closed
         self._poller = poller
         self._replies = replies
@@ -158,6 +164,9 @@ class Connection:
         self._is_reading = False
         self._is_advancing = False
         self._is_draining = False
+        self._hold_count = 0
+        # Draining or held: no further request is served.
+        self._is_blocked = False
         self._was_active = True
         self._quiet_since_ms = now_ms
         self._sent_bytes_seen = 0
@@ -265,7 +274,7 @@ class Connection:
         return (
             not self._output.parts
             and len(self._slots) < self._conversation.requests_max
-            and not self._is_draining
+            and not self._is_blocked
             and not self.is_closed
         )
 
@@ -297,12 +306,29 @@ class Connection:
             self._poller.ignore(self._transport)
 
     def _resume(self) -> None:
-        if not (self._is_reading or self.is_closed or self._is_draining):
+        if not (self._is_reading or self.is_closed or self._is_blocked):
             self._is_reading = True
             self._poller.watch(self._transport, self._readable)
 
+    def hold(self) -> None:
+        """Leave the bytes of the request that is being served where they are, and serve no further one, until
+        `release`. Their memory counts as taken, even if the client leaves."""
+        self._hold_count += 1
+        self._is_blocked = True
+
+    def release(self) -> None:
+        self._hold_count -= 1
+        if self._hold_count:
+            return
+        self._is_blocked = self._is_draining
+        if self.is_closed:
+            self._frames.close()
+        else:
+            self.advance()
+
     def hang_up(self, reason: str) -> None:
-        logger.warning("closing the connection of %s:%s: %s", *self.peer[:2], reason)
+        message = "closing the connection of %s:%s: %s"
+        self.failures.warn(logger, "connections that were closed", message, *self.peer[:2], reason)
         self.close()
 
     def fail(self, error: Exception) -> None:
@@ -323,7 +349,8 @@ class Connection:
 
     def relax(self) -> None:
         """Give back the memory of an empty buffer."""
-        self._frames.relax()
+        if not self._hold_count:
+            self._frames.relax()
 
     def use_config(self, config: BrokerConfig) -> None:
         self._config = config
@@ -400,7 +427,7 @@ class Connection:
 
     def drain(self) -> None:
         """Take no more requests, answer those under way, then close."""
-        self._is_draining = True
+        self._is_draining = self._is_blocked = True
         self._pause()
         if self.is_idle:
             self.close()
@@ -415,7 +442,8 @@ class Connection:
             if slot.abandon is not None:
                 slot.abandon()
         self._slots.clear()
-        self._frames.close()
+        if not self._hold_count:
+            self._frames.close()
         self._transport.close()
         self._conversation.end()
         self._on_closed(self)

@@ -13,6 +13,7 @@ from headwater.broker.broker import Broker
 from headwater.config.broker import BrokerConfig
 from headwater.config.listeners import ListenerAddress
 from headwater.listeners.tcp.connection import Connection, Converse
+from headwater.listeners.tcp.failure_log import FailureLog
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.request_memory import RequestMemory
 from headwater.listeners.tcp.transport import PlainTransport, Transport
@@ -30,8 +31,10 @@ class ConnectionPool:
     def __init__(self, broker: Broker) -> None:
         self.config = broker.config
         self.memory = RequestMemory(self.config.queued_max_request_bytes, self._reclaim)
+        self.failures = FailureLog()
         self._live_config = broker.live_config
         self._clock = broker.clock
+        self._audit = broker.access.audit
         self._replies = broker.journal.replies
         self._measurements = measurements = broker.measurements
         self._connections: set[Connection] = set()
@@ -73,7 +76,7 @@ class ConnectionPool:
         from headwater.listeners.tcp.tls.live_context import LiveContext  # noqa: PLC0415
 
         live = LiveContext(self._live_config, address, self._clock)
-        handshakes = Handshakes(address.name, live, self._poller, self._clock)
+        handshakes = Handshakes(address, live, self._poller, self._clock, self.failures, self._audit)
         if not self._handshakes:
             self._declare_tls_metrics()
         self._handshakes.append(handshakes)
@@ -116,6 +119,7 @@ class ConnectionPool:
                 self._poller,
                 self._replies,
                 self._measurements,
+                self.failures,
                 self._closed,
                 self._clock.monotonic_ms(),
             )
@@ -128,7 +132,8 @@ class ConnectionPool:
         self._no_connections.clear()
 
     def _refuse(self, accepted: socket.socket, host: str, count: int, setting: str) -> None:
-        logger.warning("refusing a connection from %s: there are %d already (%s)", host, count, setting)
+        message = "refusing a connection from %s: there are %d already (%s)"
+        self.failures.warn(logger, "refused connections", message, host, count, setting)
         self._measurements.connections_refused.value += 1
         accepted.close()
 
@@ -157,6 +162,7 @@ class ConnectionPool:
             handshakes.sweep(now_ms)
         for sweep in self._on_sweep:
             sweep(now_ms)
+        self.failures.sweep()
 
     def on_sweep(self, sweep: Callable[[int], None]) -> None:
         """Call `sweep` with the time, about once a second."""
@@ -191,6 +197,7 @@ class ConnectionPool:
             self._sweeping.cancel()
         for connection in tuple(self._connections):
             connection.close()
+        self.failures.sweep()
         self._poller.close()
 
     def _declare_tls_metrics(self) -> None:

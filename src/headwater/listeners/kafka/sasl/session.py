@@ -7,6 +7,7 @@ same connection (KIP-368), with the same mechanism and the same principal.
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from headwater.broker.audit.event import EventType, Result
@@ -17,6 +18,9 @@ from headwater.security.mechanisms import Challenge, Exchange, Failure, Success,
 from headwater.security.principals import USER, Principal
 
 logger = logging.getLogger(__name__)
+
+# Names of real users are shorter; a stranger chooses this one.
+_LOGGED_NAME_LENGTH_MAX = 64
 
 
 class Gate(Protocol):
@@ -39,9 +43,11 @@ class Answer(NamedTuple):
 
 class SaslSession:
     __slots__ = (
+        "_closed",
         "_connection",
         "_exchange",
         "_gate",
+        "_has_failed",
         "_is_first",
         "_listener",
         "_mechanism",
@@ -58,6 +64,10 @@ class SaslSession:
         # Of the handshake.
         self._mechanism = ""
         self._exchange: Exchange | None = None
+        # Whether the exchange has failed, although it goes on until the client has been told.
+        self._has_failed = False
+        # Set when the connection closes; only a session that waits has one.
+        self._closed: asyncio.Event | None = None
         # The mechanism and principal of the first authentication, which later ones must repeat.
         self._proven: tuple[str, Principal] | None = None
         # Whether the client sends the messages of the mechanism as such, without a header (SaslHandshake v0).
@@ -71,12 +81,17 @@ class SaslSession:
         if self._proven is not None and (is_bare or not (self.has_expired or self._listener.is_limited(self))):
             # As in Kafka: a session without an end cannot be renewed.
             return ErrorCode.ILLEGAL_SASL_STATE, []
+        if self._exchange is not None:
+            # As in Kafka: an exchange that has begun ends, and a failure of it counts.
+            self._connection.drain()
+            return ErrorCode.ILLEGAL_SASL_STATE, []
         begin = mechanisms.get(mechanism)
         if begin is None:
             self._connection.drain()
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM, list(mechanisms)
         self._mechanism = mechanism
         self._exchange = begin()
+        self._has_failed = False
         self.takes_bare_messages = is_bare
         return ErrorCode.NONE, list(mechanisms)
 
@@ -101,7 +116,9 @@ class SaslSession:
         if isinstance(step, Work):
             step = await self._listener.authentication.finish(step)
         match step:
-            case Challenge(data):
+            case Challenge(data, failure):
+                if failure is not None:
+                    await self._fail(failure)
                 self._exchange = exchange
                 return Answer(data=data)
             case Success():
@@ -119,7 +136,8 @@ class SaslSession:
             return Answer()
         listener = self._listener
         listener.measurements.authentications[self._mechanism, True] += 1
-        self._record(EventType.AUTHENTICATION_SUCCESS, str(success.principal), Result.SUCCESS)
+        by = "delegation token" if success.is_by_token else None
+        self._record(EventType.AUTHENTICATION_SUCCESS, str(success.principal), Result.SUCCESS, by=by)
         lifetime_ms = self._lifetime_ms(success)
         listener.limit(self, lifetime_ms)
         self._proven = self._mechanism, success.principal
@@ -138,31 +156,45 @@ class SaslSession:
         return min(lifetimes_ms, default=None)
 
     async def _refuse(self, failure: Failure, told: str | None = None) -> Answer:
-        """The client learns only that its credentials are invalid, and not at once: that slows down guessing."""
-        self._listener.measurements.authentications[self._mechanism, False] += 1
-        self._record(EventType.AUTHENTICATION_FAILURE, f"{USER}:{failure.user}", Result.FAILURE, failure.reason)
-        connection = self._connection
-        logger.warning(
-            "authentication of %r at %s:%s with %s failed: %s",
-            failure.user,
-            *connection.peer[:2],
-            self._mechanism,
-            failure.reason,
-        )
-        connection.drain()
-        await asyncio.sleep(self._listener.config.connection_failed_authentication_delay_ms / 1000)
+        """The client learns only that its credentials are invalid."""
+        self._connection.drain()
+        if not self._has_failed:
+            await self._fail(failure)
         if told is None:
             during = "authentication" if self._proven is None else "re-authentication"
             told = f"Authentication failed during {during} due to invalid credentials with SASL mechanism"
             told += f" {self._mechanism}"
         return Answer(ErrorCode.SASL_AUTHENTICATION_FAILED, told)
 
-    def _record(self, event_type: EventType, principal: str, result: Result, reason: str | None = None) -> None:
+    async def _fail(self, failure: Failure) -> None:
+        """Count the failure, and wait, which slows down guessing."""
+        self._has_failed = True
+        self._listener.measurements.authentications[self._mechanism, False] += 1
+        self._record(EventType.AUTHENTICATION_FAILURE, f"{USER}:{failure.user}", Result.FAILURE, failure.reason)
+        self._connection.failures.warn(
+            logger,
+            "failed authentications",
+            "authentication of %r at %s:%s with %s failed: %s",
+            failure.user[:_LOGGED_NAME_LENGTH_MAX],
+            *self._connection.peer[:2],
+            self._mechanism,
+            failure.reason,
+        )
+        self._closed = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._listener.config.connection_failed_authentication_delay_ms / 1000):
+                await self._closed.wait()
+
+    def _record(
+        self, event_type: EventType, principal: str, result: Result, reason: str | None = None, *, by: str | None = None
+    ) -> None:
         audit = self._listener.audit
         if audit is not None:
             details = {"mechanism": self._mechanism, "listener": self._listener.name}
             if reason is not None:
                 details["reason"] = reason
+            if by is not None:
+                details["by"] = by
             audit.record(event_type, principal, self._connection.peer_host, "", result, details)
 
     def expire(self) -> None:
@@ -175,5 +207,7 @@ class SaslSession:
 
     def end(self) -> None:
         """The connection has closed."""
+        if self._closed is not None:
+            self._closed.set()
         self._listener.release(self._connection)
         self._listener.limit(self, None)

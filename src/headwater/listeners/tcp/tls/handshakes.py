@@ -11,30 +11,37 @@ import ssl
 from collections import Counter, deque
 from collections.abc import Callable
 from socket import MSG_PEEK, socket
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from headwater.broker.audit.event import EventType, Result
 from headwater.clock import Clock
+from headwater.config.listeners import ListenerAddress
+from headwater.listeners.tcp.failure_log import FailureLog
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.tls.live_context import LiveContext
 from headwater.listeners.tcp.tls.server_context import reason_of
 from headwater.listeners.tcp.tls.transport import PIECE_BYTES, TlsTransport
 from headwater.printable import printable
+from headwater.security.acl import FIELD_LENGTH_MAX
 from headwater.security.distinguished_names import rfc2253_name
-from headwater.security.principals import ANONYMOUS, Principal, user
+from headwater.security.principals import ANONYMOUS, USER, Principal, user
 from headwater.security.x509 import MalformedCertificate, read_certificate
+
+if TYPE_CHECKING:
+    from headwater.broker.audit.audit_log import AuditLog
 
 logger = logging.getLogger(__name__)
 
 # The first byte of all that TLS sends before it encrypts (RFC 8446, 5.1).
 _HANDSHAKE_RECORD = 0x16
-# Between two sweeps. A stranger could otherwise fill the disk with them.
-_LOGGED_FAILURES_MAX = 20
-
 OK = "ok"
 # Why handshakes fail, as metrics count it.
 PLAINTEXT, CLOSED, LATE, OVERTAKEN = "plaintext", "closed", "timeout", "overtaken"
 CERTIFICATE, NO_CERTIFICATE, PRINCIPAL = "certificate", "no_certificate", "principal"
 REFUSED_BY_CLIENT, MISMATCH, MALFORMED = "refused_by_client", "mismatch", "malformed"
+
+# The client did not prove who it is; all other failures are no attempt of that.
+_AUTHENTICATION_FAILURES = frozenset({CERTIFICATE, NO_CERTIFICATE, PRINCIPAL})
 
 _CODES = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": NO_CERTIFICATE,
@@ -73,19 +80,30 @@ class _Client:
 
 
 class Handshakes:
-    def __init__(self, listener: str, live: LiveContext, poller: Poller, clock: Clock) -> None:
-        self.listener = listener
+    def __init__(
+        self,
+        address: ListenerAddress,
+        live: LiveContext,
+        poller: Poller,
+        clock: Clock,
+        failures: FailureLog,
+        audit: "AuditLog | None",
+    ) -> None:
+        self.listener = address.name
+        # Where clients authenticate by SASL, that decides who they are.
+        self._is_certificate_identity = not address.protocol.is_sasl
+        self._audit = audit
         self.live = live
         self.outcomes: Counter[str] = Counter()
         self._poller = poller
         self._clock = clock
+        self._failures = failures
         self._loop = asyncio.get_running_loop()
         self._scratch = memoryview(bytearray(PIECE_BYTES))
         # In the order in which they came.
         self._clients: dict[_Client, None] = {}
         # Those whose sockets are ready.
         self._ready: deque[_Client] = deque()
-        self._logged_failures = 0
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -103,13 +121,6 @@ class Handshakes:
         """Called about once a second."""
         self.live.check_files()
         self.live.warn_of_expiry()
-        if self._logged_failures > _LOGGED_FAILURES_MAX:
-            logger.warning(
-                "%d more TLS handshakes failed (listener %s)",
-                self._logged_failures - _LOGGED_FAILURES_MAX,
-                self.listener,
-            )
-        self._logged_failures = 0
         timeout_ms = self.live.config.headwater_tls_handshake_timeout_ms
         for client in tuple(self._clients):
             if now_ms - client.since_ms < timeout_ms:
@@ -150,8 +161,13 @@ class Handshakes:
             self._fail(client, refused.code, str(refused))
         except OSError as error:
             self._fail(client, *_diagnosis(error))
+        except Exception:
+            logger.exception("the TLS handshake of %s:%s failed", *client.peer[:2])
+            self._fail(client, MALFORMED, "this is a bug of the broker")
         else:
             self.outcomes[OK] += 1
+            if self._is_certificate_identity and transport.principal is not ANONYMOUS:
+                self._record(client, EventType.AUTHENTICATION_SUCCESS, str(transport.principal))
             self._end(client, transport)
 
     def _transport_of(self, client: _Client) -> TlsTransport:
@@ -180,14 +196,35 @@ class Handshakes:
         name = self.live.current.mapping.name_of(subject)
         if not name:
             raise _Refused(PRINCIPAL, f"ssl.principal.mapping.rules have no name for {printable(subject)[:500]!r}")
-        return user(name)
+        principal = user(name)
+        if len(str(principal)) > FIELD_LENGTH_MAX:
+            raise _Refused(
+                PRINCIPAL,
+                f"its name has {len(name)} characters, more than an ACL can name: ssl.principal.mapping.rules can "
+                f"shorten {printable(name)[:100]!r}",
+            )
+        return principal
 
     def _fail(self, client: _Client, code: str, problem: str) -> None:
         self.outcomes[code] += 1
-        self._logged_failures += 1
-        if self._logged_failures <= _LOGGED_FAILURES_MAX:
-            logger.warning("no TLS with %s:%s (listener %s): %s", *client.peer[:2], self.listener, problem)
+        if code in _AUTHENTICATION_FAILURES:
+            self._record(client, EventType.AUTHENTICATION_FAILURE, f"{USER}:", problem)
+        self._failures.warn(
+            logger,
+            "failed TLS handshakes",
+            "no TLS with %s:%s (listener %s): %s",
+            *client.peer[:2],
+            self.listener,
+            problem,
+        )
         self._end(client, None)
+
+    def _record(self, client: _Client, event_type: EventType, principal: str, reason: str | None = None) -> None:
+        if self._audit is None:
+            return
+        details = {"mechanism": "TLS", "listener": self.listener} | ({} if reason is None else {"reason": reason})
+        result = Result.SUCCESS if reason is None else Result.FAILURE
+        self._audit.record(event_type, principal, client.peer[0], "", result, details)
 
     def _end(self, client: _Client, transport: TlsTransport | None) -> None:
         del self._clients[client]

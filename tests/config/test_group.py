@@ -135,7 +135,7 @@ def test_a_contradictory_or_out_of_range_setting_is_refused_by_name(values: dict
 
 def test_a_groups_defaults_are_those_of_kafka() -> None:
     described = {entry.name: entry.value for entry in describe({}, BrokerConfig())}
-    assert {name: value for name, value in described.items() if not name.startswith("share.")} == {
+    assert {name: value for name, value in described.items() if name.startswith("consumer.")} == {
         SESSION: "45000",
         HEARTBEAT: "5000",
     }

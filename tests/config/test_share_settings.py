@@ -60,6 +60,11 @@ def test_broker_settings_and_defaults_are_kafkas_and_a_few_of_our_own() -> None:
 def test_a_groups_defaults_are_those_of_kafka() -> None:
     described = {entry.name: entry.value for entry in describe({}, BrokerConfig())}
     assert {name: value for name, value in described.items() if name.startswith("share.")} == GROUP_DEFAULTS
+    assert {name: value for name, value in described.items() if name.startswith("headwater.")} == {
+        "headwater.share.retry.backoff.ms": "0",
+        "headwater.share.retry.backoff.factor": "2.0",
+        "headwater.share.retry.backoff.max.ms": "60000",
+    }
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,13 @@ def test_two_members_share_the_work_and_one_takes_over() -> None:
     ]
 
 
+def test_two_members_work_on_one_queue() -> None:
+    with Broker() as broker:
+        output = run(str(EXAMPLES / "work_queue.py"), broker.bootstrap_servers)
+
+    assert output == "59 jobs are done, 6 of them at the second attempt, 1 was hopeless\n"
+
+
 def test_the_example_test_passes() -> None:
     output = run("-m", "pytest", "-p", "no:cacheprovider", "-q", str(EXAMPLES / "test_with_headwater.py"))
 

@@ -39,6 +39,18 @@ from headwater.coordination.groups.offsets.events import (
     TransactionalOffsetCommitted,
     TransactionEnded,
 )
+from headwater.coordination.groups.share.events import (
+    ShareCurrentForgotten,
+    ShareCurrentStored,
+    ShareGroupForgotten,
+    ShareGroupStored,
+    ShareMemberForgotten,
+    ShareMemberStored,
+    ShareTargetEpochForgotten,
+    ShareTargetEpochStored,
+    ShareTargetForgotten,
+    ShareTargetStored,
+)
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, TopicId, TopicName
 from headwater.protocol.batches.batch import build
 from headwater.protocol.batches.records import Record
@@ -265,6 +277,53 @@ RECORDS: Sequence[tuple[Event, Printed]] = [
         ),
     ),
     (RegexForgotten(GROUP, "t.*"), (("16", {"groupId": GROUP, "regularExpression": "t.*"}), None)),
+    (
+        ShareMemberStored(GROUP, MEMBER, "rack", "client", "/10.0.0.1", frozenset({TOPIC, OTHER})),
+        (
+            ("10", MEMBER_KEY),
+            (
+                "0",
+                {
+                    "rackId": "rack",
+                    "clientId": "client",
+                    "clientHost": "/10.0.0.1",
+                    "subscribedTopicNames": [OTHER, TOPIC],
+                },
+            ),
+        ),
+    ),
+    (ShareMemberForgotten(GROUP, MEMBER), (("10", MEMBER_KEY), None)),
+    (ShareGroupStored(GROUP, 7, -5), (("11", GROUP_KEY), ("0", {"epoch": 7, "metadataHash": -5}))),
+    (ShareGroupForgotten(GROUP), (("11", GROUP_KEY), None)),
+    (
+        ShareTargetEpochStored(GROUP, 10, 1_700_000_000_000),
+        (("12", GROUP_KEY), ("0", {"assignmentEpoch": 10, "assignmentTimestamp": 1_700_000_000_000})),
+    ),
+    (ShareTargetEpochForgotten(GROUP), (("12", GROUP_KEY), None)),
+    (
+        ShareTargetStored(GROUP, MEMBER, {TOPIC_ID: frozenset({2, 0})}),
+        (
+            ("13", MEMBER_KEY),
+            ("0", {"topicPartitions": [{"topicId": kafka_uuid(TOPIC_ID), "partitions": [0, 2]}]}),
+        ),
+    ),
+    (ShareTargetForgotten(GROUP, MEMBER), (("13", MEMBER_KEY), None)),
+    (
+        ShareCurrentStored(GROUP, MEMBER, 9, 8, {TOPIC_ID: frozenset({0, 5})}),
+        (
+            ("14", MEMBER_KEY),
+            (
+                "0",
+                {
+                    "memberEpoch": 9,
+                    "previousMemberEpoch": 8,
+                    "state": 1,
+                    "assignedPartitions": [{"topicId": kafka_uuid(TOPIC_ID), "partitions": [0, 5]}],
+                },
+            ),
+        ),
+    ),
+    (ShareCurrentForgotten(GROUP, MEMBER), (("14", MEMBER_KEY), None)),
 ]
 EVENTS = [event for event, _ in RECORDS]
 

@@ -1,17 +1,25 @@
 """The Java client's share consumers with our broker, and the same steps with Apache Kafka's."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import pytest
 
 from tests.interop.clients.program import Program
 from tests.interop.clients.share_consumer import ShareAdmin, ShareConsumer
 from tests.interop.exchange import Refused
+from tests.interop.kafka_server import KafkaServer
+from tests.interop.share_steps import SCRIPTS, outcomes
 from tests.support.broker.processes import BrokerProcess
 from tests.support.kafka.raw_client import RawClient, batch_of
 from tests.support.kafka.raw_shares import configure, new_group
 
 pytestmark = pytest.mark.interop
+
+
+class KafkaAddress(NamedTuple):
+    bootstrap_servers: str
+
 
 # How long nothing may come before a test takes it that nothing will.
 QUIET_MS = 1500
@@ -158,3 +166,9 @@ def test_settings_of_a_group_are_followed_at_once(
     consumer = open_consumer(share_acknowledgement_mode="explicit")
     assert [each.deliveries for each in consumer.poll(4, say="RELEASE").records] == [1, 1, 2, 2]
     assert consumer.poll(1, say="RELEASE", timeout_ms=QUIET_MS).records == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_members_are_answered_as_by_apache_kafka(broker: BrokerProcess, apache_kafka: KafkaServer, script: str) -> None:
+    kafka = KafkaAddress(apache_kafka.bootstrap_servers())
+    assert outcomes(broker, script) == outcomes(kafka, script)

@@ -135,7 +135,7 @@ class Broker:
             self.journal,
             self.clock,
         )
-        shares.measurements.declare(self.measurements.metrics)
+        shares.declare(self.measurements.metrics)
         return shares
 
     async def _forget_shares(self, _: TopicName) -> None:

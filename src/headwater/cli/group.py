@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
 
 STATES = ("Empty", "Assigning", "Reconciling", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
-TYPES = ("classic", "consumer")
+TYPES = ("classic", "consumer", "share")
 
 
 @click.group()
 def group() -> None:
-    """List, describe, reset and delete consumer groups.
+    """List, describe, reset and delete consumer groups and share groups.
 
     A group is a name under which several consumers share the partitions of topics, and under which the broker keeps how
     far they came: the committed offsets. Groups come into being when a consumer joins them (`headwater consume TOPIC
-    --group NAME`).
+    --group NAME`). Consumers of a share group share the records of each partition instead, one by one.
     """
 
 
@@ -78,19 +78,24 @@ def describe(name: str, format: str, bootstrap: str) -> None:
     offset (the next one to read), the end of the partition, the lag between the two, and the member that has the
     partition now. A dash stands where there is none.
 
+    A share group has, instead, the offset before which everything is done with, the backlog (what is not done with:
+    records to come, to come again, or held by members), and the number of members that read the partition.
+
     \b
     Examples:
       headwater group describe billing
       headwater group describe billing --format json
     """
-    from headwater.cli.rows.group_rows import partition_rows, summary
+    from headwater.cli.rows.group_rows import partition_rows, share_partition_rows, summary
     from headwater.client.groups.admin import GroupAdmin
 
     with connect(bootstrap) as cluster:
         described = GroupAdmin(cluster).describe_group(name)
-        partitions = partition_rows(cluster, described)
-    lags = [row["lag"] for row in partitions if isinstance(row["lag"], int)]
-    whole = {**summary(described), "members": len(described.members), "lag": sum(lags)}
+        is_share = described.type == "share"
+        partitions = (share_partition_rows if is_share else partition_rows)(cluster, described)
+    behind = "backlog" if is_share else "lag"
+    lags = [lag for row in partitions if isinstance(lag := row[behind], int)]
+    whole = {**summary(described), "members": len(described.members), behind: sum(lags)}
     if format != "table":
         show([{**whole, "partitions": partitions}], format)
         return
@@ -99,7 +104,7 @@ def describe(name: str, format: str, bootstrap: str) -> None:
     if partitions:
         show(partitions, format)
     else:
-        click.echo("no partition is assigned, and no offset is committed")
+        click.echo("no partition is assigned, and " + ("none was begun with" if is_share else "no offset is committed"))
 
 
 @group.command()
@@ -142,21 +147,32 @@ def members(name: str, format: str, bootstrap: str) -> None:
 def offsets(name: str, format: str, bootstrap: str) -> None:
     """Show the offsets that GROUP has committed, with their metadata, the ends of the partitions and the lags.
 
+    Of a share group, show the offsets before which everything is done with, and the backlogs.
+
     \b
     Examples:
       headwater group offsets billing
       headwater group offsets billing --format json
     """
-    from headwater.cli.rows.group_rows import lag, offsets_at
+    from headwater.cli.rows.group_rows import lag, offsets_at, share_partition_rows
+    from headwater.client.errors import UnknownGroup
     from headwater.client.groups.admin import GroupAdmin
     from headwater.client.offsets import LATEST
 
     with connect(bootstrap) as cluster:
         admin = GroupAdmin(cluster)
-        committed = admin.committed(name)
+        try:
+            committed = admin.committed(name)
+        except UnknownGroup:
+            committed = {}
         if not committed:
             # A missing group has no offsets, either. Describing it raises the error.
-            admin.describe_group(name)
+            described = admin.describe_group(name)
+            if described.type == "share":
+                show(
+                    share_partition_rows(cluster, described), format, ("topic", "partition", "start", "end", "backlog")
+                )
+                return
         ends = offsets_at(cluster, committed, LATEST)
     if not committed and format == "table":
         click.echo(f"group {name!r} has committed no offsets")
@@ -235,6 +251,7 @@ def _show_summary(whole: Mapping[str, object]) -> None:
             f"group {whole['group']}  type {whole['type']}  state {whole['state']}  "
             f"protocol {whole['protocol'] or '-'}  assignor {whole['assignor'] or '-'}{epoch}  "
             f"coordinator {whole['coordinator']} at {whole['coordinator_address']}  "
-            f"members {whole['members']}  lag {whole['lag']}"
+            f"members {whole['members']}  "
+            + (f"backlog {whole['backlog']}" if "backlog" in whole else f"lag {whole['lag']}")
         )
     )

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 from headwater.config.declaration import (
     BOOLEAN,
+    DOUBLE,
+    INT,
     STRING,
     ConfigEntry,
     ConfigSource,
@@ -81,6 +83,31 @@ class GroupConfig(Settings):
         "share.renew.acknowledge.enable",
         True,
         "Whether members of a share group may hold records for longer than share.record.lock.duration.ms.",
+    )
+    headwater_share_retry_backoff_ms: int = setting(
+        INT,
+        "headwater.share.retry.backoff.ms",
+        0,
+        "How long a record that a member of a share group gave back, or lost, waits for its second delivery; 0 is not "
+        "at all.",
+        minimum=0,
+        maximum=86_400_000,
+    )
+    headwater_share_retry_backoff_factor: float = setting(
+        DOUBLE,
+        "headwater.share.retry.backoff.factor",
+        2.0,
+        "How many times longer each further wait of a record is than the one before.",
+        minimum=1,
+        maximum=100,
+    )
+    headwater_share_retry_backoff_max_ms: int = setting(
+        INT,
+        "headwater.share.retry.backoff.max.ms",
+        60_000,
+        "The longest that a record waits between two deliveries.",
+        minimum=0,
+        maximum=86_400_000,
     )
 
     @classmethod

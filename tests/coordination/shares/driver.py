@@ -83,7 +83,7 @@ class Driver:
         return self.run(lambda: self.machine.decide_acknowledge(ORDERS, member_id, ranges, self.now))
 
     def release_all(self, member_id: MemberId) -> None:
-        self.run(lambda: self.machine.decide_release_all(ORDERS, member_id))
+        self.run(lambda: self.machine.decide_release_all(ORDERS, member_id, self.now))
 
     def advance(self, milliseconds: int) -> None:
         self.monotonic_ms += milliseconds

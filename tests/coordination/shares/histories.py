@@ -30,10 +30,13 @@ class Record:
     count: int = 0
     holder: MemberId | None = None
     deadline_ms: int = 0
+    # Not to be delivered before this time.
+    available_ms: int = 0
     # How it was done with.
     fate: str | None = None
 
     def after_restart(self) -> "Record":
+        """Nobody holds it, and it waits for nothing."""
         return Record(self.count - (self.holder is not None), fate=self.fate)
 
 
@@ -53,9 +56,11 @@ class Model:
 
 
 class ShareHistories(RuleBasedStateMachine):
+    limits = LIMITS
+
     def __init__(self) -> None:
         super().__init__()
-        self.driver = Driver(LIMITS)
+        self.driver = Driver(self.limits)
         self.model = Model()
         # What each length of the log stands for; of these, the first has been confirmed to members.
         self.stored = [(len(self.driver.log), self.model.after_restart())]
@@ -80,11 +85,13 @@ class ShareHistories(RuleBasedStateMachine):
             batches += [(base, last - 1, True), (last, last, False)] if is_gap(last) else [(base, last, True)]
         held_before = sum(record.holder is not None for record in records.values())
         taken = driver.acquire(member, *batches, records_max=records_max, is_strict=is_strict)
+        assert all(low <= high for low, high, _ in taken)
         for low, high, count in taken:
             for offset in range(low, high + 1):
                 record = records[offset]
                 assert record.fate is None, f"{offset} was done with"
                 assert record.holder is None, f"{offset} is held by {record.holder}"
+                assert record.available_ms <= driver.monotonic_ms, f"{offset} has to wait"
                 assert count == record.count + 1 <= LIMITS.delivery_count_max
                 record.count, record.holder = count, member
                 record.deadline_ms = driver.monotonic_ms + LOCK_MS
@@ -92,7 +99,11 @@ class ShareHistories(RuleBasedStateMachine):
         # The end of a batch that had begun may exceed the limits; a restart does not take that back.
         assert size <= records_max + (0 if is_strict else BATCH)
         assert held_before + size <= LIMITS.locks_max + BATCH
-        free = [offset for offset, record in records.items() if record.fate is None and record.holder is None]
+        free = [
+            offset
+            for offset, record in records.items()
+            if record.fate is None and record.holder is None and record.available_ms <= driver.monotonic_ms
+        ]
         assert size or not free or not driver.share.has_room(LIMITS.locks_max), "something could have been given"
         self.remember()
 
@@ -107,7 +118,7 @@ class ShareHistories(RuleBasedStateMachine):
         except Refusal as refusal:
             code = refusal.code
         if code is not None:
-            assert code is ErrorCode.INVALID_RECORD_STATE
+            assert code in (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST)
             assert any(record.holder != member for _, record in asked) or any(map(is_gap, range(first, last + 1)))
             return
         for offset, record in asked:
@@ -126,13 +137,15 @@ class ShareHistories(RuleBasedStateMachine):
             record.fate = kind.name
         elif record.count >= LIMITS.delivery_count_max:
             record.fate = "exhausted"
+        elif self.limits.backoff_ms:
+            record.available_ms = self.driver.monotonic_ms + self.limits.backoff_after(record.count)
 
     @rule(member=MEMBERS)
     def leave(self, member: MemberId) -> None:
         self.driver.release_all(member)
         for record in self.model.records.values():
             if record.holder == member:
-                record.holder, record.count = None, record.count - 1
+                self.settle(record, RELEASE)
         self.remember()
 
     # -- time and faults
@@ -174,7 +187,9 @@ class ShareHistories(RuleBasedStateMachine):
         start = self.driver.share.runs.start
         for offset, record in self.model.records.items():
             found, count = states.get(offset, ("ARCHIVED" if offset < start else "AVAILABLE", 0))
-            expected = "final" if record.fate else "AVAILABLE" if record.holder is None else "ACQUIRED"
+            waits = record.available_ms > self.driver.monotonic_ms
+            free = "WAITING" if waits else "AVAILABLE"
+            expected = "final" if record.fate else free if record.holder is None else "ACQUIRED"
             assert ("final" if found in ("ARCHIVED", "ACKNOWLEDGED") else found) == expected, offset
             assert expected == "final" or count == record.count
 
@@ -188,6 +203,7 @@ class ShareHistories(RuleBasedStateMachine):
         for record in self.model.records.values():
             if record.holder is not None:
                 self.settle(record, RELEASE)
+        self.driver.advance(self.limits.backoff_max_ms)
         good = MemberId("good")
         for _ in range(END):
             before = {offset: record.count for offset, record in self.model.records.items()}
@@ -201,3 +217,9 @@ class ShareHistories(RuleBasedStateMachine):
         assert all(record.fate for record in self.model.records.values())
         self.driver.restart()
         assert self.driver.machine.partitions[ORDERS].runs.unfinished_count <= BATCHES, "only gaps may be left"
+
+
+class BackoffHistories(ShareHistories):
+    """Records that are given back wait."""
+
+    limits = LIMITS._replace(backoff_ms=LOCK_MS // 2, delivery_count_max=2)

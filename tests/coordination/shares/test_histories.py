@@ -8,14 +8,16 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from headwater.coordination.shares import share_partition
-from headwater.coordination.shares.events import LocksChecked, ShareSnapshotStored, ShareUpdated
+from headwater.coordination.shares.events import LocksChecked, Resumed, ShareSnapshotStored, ShareUpdated
 from headwater.coordination.shares.runs import Run
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import DeliveryState
-from tests.coordination.shares.histories import ShareHistories
+from tests.coordination.shares.histories import BackoffHistories, ShareHistories
 
 ShareHistories.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 TestShareHistories = ShareHistories.TestCase
+BackoffHistories.TestCase.settings = ShareHistories.TestCase.settings
+TestBackoffHistories = BackoffHistories.TestCase
 
 # No shrinking: that a bug is found is enough.
 SEARCH = settings(
@@ -98,19 +100,47 @@ def give_out_what_is_held(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "_available", available)
 
 
-def return_without_giving_back_the_attempt(patch: pytest.MonkeyPatch) -> None:
+def give_back_the_attempt_of_a_member_that_leaves(patch: pytest.MonkeyPatch) -> None:
+    """A record that kills its members would be delivered for ever."""
     decide = SharePartition.decide_release_all
 
-    def counted(self: SharePartition, member_id: Any) -> Any:
-        decision = decide(self, member_id)
+    def uncounted(self: SharePartition, *arguments: Any) -> Any:
+        decision = decide(self, *arguments)
         return decision._replace(
             events=[
-                event._replace(ranges=[each._replace(delivery_count=each.delivery_count + 1) for each in event.ranges])  # pyright: ignore[reportAttributeAccessIssue]
+                event._replace(
+                    batches=[each._replace(delivery_count=each.delivery_count - 1) for each in event.batches]
+                )
+                if isinstance(event, ShareUpdated)
+                else event
                 for event in decision.events
             ]
         )
 
-    patch.setattr(SharePartition, "decide_release_all", counted)
+    patch.setattr(SharePartition, "decide_release_all", uncounted)
+
+
+def let_nothing_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartition, "_deferred", lambda *_: iter(()))
+
+
+def let_records_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
+    decide_due = SharePartition.decide_due
+
+    def without(self: SharePartition, limits: Any, now: Any) -> Any:
+        decision = decide_due(self, limits, now)
+        return decision._replace(events=[each for each in decision.events if not isinstance(each, Resumed)])
+
+    patch.setattr(SharePartition, "decide_due", without)
+
+
+@pytest.mark.parametrize("plant", [let_nothing_wait, let_records_wait_for_ever], ids=lambda plant: plant.__name__)
+def test_a_planted_bug_of_waiting_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(BackoffHistories, settings=SEARCH)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +153,7 @@ def return_without_giving_back_the_attempt(patch: pytest.MonkeyPatch) -> None:
         store_acquisitions_in_snapshots,
         lose_releases,
         give_out_what_is_held,
-        return_without_giving_back_the_attempt,
+        give_back_the_attempt_of_a_member_that_leaves,
     ],
     ids=lambda plant: plant.__name__,
 )

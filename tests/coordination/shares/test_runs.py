@@ -59,6 +59,7 @@ def check(runs: Runs, table: dict[int, tuple[object, ...]], start: int) -> None:
     assert runs.first_available() == min(free, default=runs.end)
     assert runs.final_count == sum(run.size for run in listed if run.state in FINAL_STATES)
     assert runs.acquired_count == sum(run.size for run in listed if run.state is ACQUIRED)
+    assert runs.waiting_count == sum(run.size for run in listed if run.state is DeliveryState.WAITING)
     for offset in range(start - 1, runs.end + 1):
         run = runs.at(offset)
         assert (None if run is None else shown(run)) == table.get(offset)

@@ -48,6 +48,13 @@ def test_a_batch_is_taken_whole_unless_the_member_wants_no_more_than_it_asked_fo
     assert Driver().acquire(ANN, (0, 9), (10, 19), (20, 29), records_max=11, is_strict=True) == [(0, 10, 1)]
 
 
+def test_a_strict_limit_that_is_reached_by_what_is_left_of_a_batch_ends_there() -> None:
+    driver = Driver()
+    driver.acquire(ANN, (0, 9), records_max=3, is_strict=True)
+    driver.acknowledge(ANN, (0, 2, RELEASE))
+    assert driver.acquire(ANN, (0, 9), records_max=3, is_strict=True) == [(0, 2, 2)]
+
+
 def test_the_limit_of_locks_ends_an_acquisition() -> None:
     driver = Driver(ShareLimits(locks_max=15))
     assert driver.acquire(ANN, (0, 9), (10, 19), (20, 29)) == [(0, 19, 1)]
@@ -78,8 +85,10 @@ def test_neighbours_with_different_delivery_counts_are_told_apart() -> None:
     driver = Driver()
     driver.acquire(ANN, (0, 9))
     driver.acknowledge(ANN, (0, 1, ACCEPT), (2, 4, RELEASE))
+    assert driver.acquire(BOB, (0, 9), (10, 12)) == [(2, 4, 2), (10, 12, 1)]
     driver.release_all(ANN)
-    assert driver.acquire(BOB, (0, 9), (10, 12)) == [(2, 4, 2), (5, 12, 1)]
+    driver.release_all(BOB)
+    assert driver.acquire(BOB, (0, 9), (10, 12)) == [(2, 4, 3), (5, 12, 2)]
 
 
 def test_after_the_limit_was_lowered_a_record_is_not_delivered_above_it() -> None:
@@ -131,12 +140,12 @@ def test_a_record_that_was_released_on_its_last_attempt_leaves_the_queue() -> No
     ("asked", "code"),
     [
         ([(0, 10, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
-        ([(20, 29, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
-        ([(0, 1 << 62, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
+        ([(20, 29, ACCEPT)], ErrorCode.INVALID_REQUEST),
+        ([(0, 1 << 62, ACCEPT)], ErrorCode.INVALID_REQUEST),
         ([(0, 1, ACCEPT), (10, 10, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
         ([(1, 0, ACCEPT)], ErrorCode.INVALID_REQUEST),
         ([(-1, 0, ACCEPT)], ErrorCode.INVALID_REQUEST),
-        ([(0, 2, ACCEPT), (2, 3, ACCEPT)], ErrorCode.INVALID_REQUEST),
+        ([(0, 2, ACCEPT), (2, 3, ACCEPT)], ErrorCode.INVALID_RECORD_STATE),
         ([(2, 3, ACCEPT), (0, 1, ACCEPT)], ErrorCode.INVALID_REQUEST),
         ([(0, 2, [ACCEPT, ACCEPT])], ErrorCode.INVALID_REQUEST),
         ([(0, 2, [])], ErrorCode.INVALID_REQUEST),
@@ -223,14 +232,72 @@ def test_the_last_lock_that_runs_out_takes_the_record_out_of_the_queue() -> None
     assert driver.share.runs.start == 10
 
 
-def test_a_member_that_leaves_gives_its_records_back_and_the_delivery_does_not_count() -> None:
-    driver = Driver()
+def test_a_member_that_leaves_gives_its_records_back_and_the_delivery_counts() -> None:
+    driver = Driver(ShareLimits(delivery_count_max=2))
     driver.acquire(ANN, (0, 4))
     driver.acquire(BOB, (5, 9))
-    stored = len(driver.log)
     driver.release_all(ANN)
-    assert len(driver.log) == stored, "the state before the acquisition is what is stored already"
-    assert driver.acquire(BOB, (0, 4), (5, 9)) == [(0, 4, 1)]
+    assert driver.acquire(BOB, (0, 4), (5, 9)) == [(0, 4, 2)]
+    driver.release_all(BOB)
+    assert driver.effects[-1] == RecordsAvailable(ORDERS, exhausted=5), "it was the last attempt"
+    driver.restart()
+    assert driver.acquire(ANN, (0, 4), (5, 9)) == [(5, 9, 2)]
+
+
+# -- retries with back-off
+
+BACKOFF = ShareLimits(lock_duration_ms=LOCK_MS, backoff_ms=1000, backoff_factor=3, backoff_max_ms=5000)
+
+
+def test_a_record_that_was_given_back_waits_the_longer_the_more_often_it_was_delivered() -> None:
+    driver = Driver(BACKOFF)
+    for count, wait_ms in ((1, 1000), (2, 3000), (3, 5000), (4, 5000)):
+        assert driver.acquire(ANN, (0, 0)) == [(0, 0, count)]
+        driver.acknowledge(ANN, (0, 0, RELEASE))
+        driver.effects.clear()
+        driver.advance(wait_ms - 1)
+        assert driver.acquire(BOB, (0, 0)) == []
+        driver.advance(1)
+        assert driver.effects == [RecordsAvailable(ORDERS)], "a fetch that waits is woken"
+    assert driver.machine.next_deadline_ms() is None
+
+
+def test_a_record_that_waits_does_not_hold_up_the_others() -> None:
+    driver = Driver(BACKOFF)
+    driver.acquire(ANN, (0, 9))
+    driver.acknowledge(ANN, (3, 4, RELEASE), (5, 9, ACCEPT))
+    assert driver.share.status().acquired_count == 3
+    assert driver.share.next_fetch_offset == 10
+    assert driver.acquire(BOB, (0, 9), (10, 12)) == [(10, 12, 1)]
+
+
+def test_a_lost_lock_makes_a_record_wait_too_and_locks_still_end() -> None:
+    driver = Driver(BACKOFF)
+    driver.acquire(ANN, (0, 1))
+    driver.advance(500)
+    driver.acquire(ANN, (2, 3))
+    driver.advance(LOCK_MS - 500)
+    assert driver.states() == {0: ("WAITING", 1), 1: ("WAITING", 1), 2: ("ACQUIRED", 1), 3: ("ACQUIRED", 1)}
+    driver.advance(500)
+    assert driver.states()[2] == ("WAITING", 1)
+    driver.advance(500)
+    assert driver.acquire(BOB, (0, 3)) == [(0, 1, 2)]
+
+
+def test_a_restart_ends_every_wait() -> None:
+    driver = Driver(BACKOFF)
+    driver.acquire(ANN, (0, 3))
+    driver.acknowledge(ANN, (0, 3, RELEASE))
+    driver.run(lambda: driver.machine.decide_snapshots(driver.now))
+    driver.restart(driver.log[-1:])
+    assert driver.acquire(BOB, (0, 3)) == [(0, 3, 2)]
+
+
+def test_a_waiting_record_cannot_be_acknowledged() -> None:
+    driver = Driver(BACKOFF)
+    driver.acquire(ANN, (0, 3))
+    driver.acknowledge(ANN, (0, 3, RELEASE))
+    assert refusal_of(driver, (0, 3, ACCEPT)) is ErrorCode.INVALID_RECORD_STATE
 
 
 # -- the log
@@ -278,6 +345,39 @@ def test_a_snapshot_leaves_acquisitions_as_they_are() -> None:
     assert driver.states()[4] == ("ACQUIRED", 2)
     driver.restart(driver.log[-1:])
     assert driver.states() == {**dict.fromkeys(range(4), ("AVAILABLE", 0)), 4: ("AVAILABLE", 1)}
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "start", "states"),
+    [
+        (10, 2, {2: ("AVAILABLE", 0), 3: ("ARCHIVED", 1), **dict.fromkeys(range(4, 9), ("AVAILABLE", 0))}),
+        (4, 2, {2: ("AVAILABLE", 0), 3: ("ARCHIVED", 1)}),
+        (2, 2, {}),
+        (1, 1, {}),
+        (0, 0, {}),
+    ],
+)
+def test_what_was_acknowledged_of_records_that_the_log_lost_is_forgotten(
+    end_offset: int, start: int, states: dict[int, tuple[str, int]]
+) -> None:
+    driver = Driver()
+    driver.acquire(ANN, (0, 9))
+    driver.acknowledge(ANN, (0, 1, ACCEPT), (3, 3, REJECT), (9, 9, ACCEPT))
+    driver.restart()
+    before = driver.states()
+    driver.run(lambda: driver.machine.decide_leader_epoch(ORDERS, 1, end_offset, driver.now))
+    for _ in range(2):
+        assert driver.share.leader_epoch == 1
+        assert driver.share.runs.start == start
+        if end_offset == 10:
+            assert driver.states() == before
+        else:
+            known = {each: state for each, state in driver.states().items() if state != ("AVAILABLE", 0)}
+            assert known == {each: state for each, state in states.items() if state != ("AVAILABLE", 0)}
+            assert driver.share.runs.end <= end_offset
+        driver.restart()
+    driver.run(lambda: driver.machine.decide_leader_epoch(ORDERS, 1, 0, driver.now))
+    assert driver.share.runs.start == start, "the epoch is known"
 
 
 def test_an_administrator_moves_the_start_and_all_else_is_forgotten() -> None:

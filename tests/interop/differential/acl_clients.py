@@ -39,7 +39,7 @@ class Own(NamedTuple):
 TOPICS = ("orders", "grown", "changed", "doomed", "doomed-by-id")
 TOPICS_ABSENT = ("new", "new-2", "auto", "missing")
 GROUPS = ("readers", "gone")
-GROUPS_ABSENT = ("joined", "modern", "nowhere")
+GROUPS_ABSENT = ("joined", "modern", "share", "nowhere")
 TRANSACTIONAL_IDS = ("ledger", "nowhere")
 
 _NAMES: Mapping[ResourceType, Sequence[str]] = {

@@ -43,6 +43,7 @@ def requests(own: Own) -> Iterator[Asked]:
     yield from _reads(own)
     yield from _listings(own)
     yield from _groups(own)
+    yield from _share_groups(own)
     yield from _writes(own)
     yield from _transactions(own)
     yield from _administration(own)
@@ -156,6 +157,28 @@ def _groups(own: Own) -> Iterator[Asked]:
     deleted.append({"name": missing, "partitions": [{"partition_index": 0}]})
     yield Asked("", "OffsetDelete", 0, {"group_id": readers, "topics": deleted})
     yield Asked("", "DeleteGroups", 2, {"groups_names": [own.named("gone"), nowhere]})
+
+
+def _share_groups(own: Own) -> Iterator[Asked]:
+    """Of groups that do not exist: whether a client may ask is decided first."""
+    orders, missing = _both(own)
+    share, nowhere, member = own.named("share"), own.named("nowhere"), "AAAAAAAAAAAAAAAAAAAABw"
+    beat = {"group_id": own.named("nowhere"), "member_id": member, "member_epoch": 1}
+    yield Asked("of a stranger", "ShareGroupHeartbeat", 1, beat)
+    first = {"group_id": share, "member_epoch": 0, "subscribed_topic_names": [missing]}
+    yield Asked("of a topic", "ShareGroupHeartbeat", 1, {**beat, **first})
+    described = {"group_ids": [nowhere], "include_authorized_operations": True}
+    yield Asked("", "ShareGroupDescribe", 1, described)
+    session = {"group_id": nowhere, "member_id": member, "share_session_epoch": 1}
+    fetch = {**session, "max_wait_ms": 0, "min_bytes": 0, "max_records": 1, "batch_size": 1}
+    yield Asked("without a session", "ShareFetch", 2, fetch)
+    yield Asked("without a session", "ShareAcknowledge", 2, session)
+    topics = [{"topic_name": name, "partitions": [0]} for name in (orders, missing)]
+    yield Asked("", "DescribeShareGroupOffsets", 1, {"groups": [{"group_id": nowhere, "topics": topics}]})
+    altered = [{"topic_name": orders, "partitions": [{"partition_index": 0, "start_offset": 0}]}]
+    yield Asked("", "AlterShareGroupOffsets", 0, {"group_id": nowhere, "topics": altered})
+    deleted = [{"topic_name": orders}, {"topic_name": missing}]
+    yield Asked("", "DeleteShareGroupOffsets", 0, {"group_id": nowhere, "topics": deleted})
 
 
 def _writes(own: Own) -> Iterator[Asked]:

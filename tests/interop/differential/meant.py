@@ -36,6 +36,13 @@ ACLS: Sequence[Meant] = (
     Meant("CreateTopics", "topics*.configs[min.insync.replicas].config_source", _CREATED),
     Meant("DescribeConfigs", "results[8/*", _LOGGERS),
     Meant("ConsumerGroupHeartbeat", "error_code", _REJOINS, "*of a stranger"),
+    Meant("ShareGroupHeartbeat", "error_code", _REJOINS, "*of a stranger"),
+    Meant(
+        "AlterShareGroupOffsets",
+        "responses[*",
+        "Kafka tells the id of a topic, and so that it exists, to a client that may not read it",
+    ),
+    Meant("ShareGroupHeartbeat", "member_epoch", _EPOCHS),
     Meant("ConsumerGroupHeartbeat", "member_epoch", _EPOCHS),
     Meant("ListGroups", "groups[*.readers]", _LAST_OFFSET),
     Meant("ListTransactions", "*.transaction_state", _TRANSACTION_STATES, is_constant=False),

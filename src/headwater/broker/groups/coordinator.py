@@ -165,10 +165,18 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         """Refuses unless there is such a share group, without members."""
         return self._query(group_id, lambda machine: machine.share_group(group_id).check_empty())
 
+    def restart_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Refuses a share group with members; begins one that does not exist."""
+        return self._submit(group_id, lambda machine, _ticket, _now: machine.decide_restart_share_group(group_id))
+
     def has_share_reader(self, group_id: GroupId, topic: TopicName) -> bool:
         """Whether it is a share group with a member that subscribes to the topic."""
         group = self._find(group_id)
         return group is not None and group.type is GroupType.SHARE and group.is_subscribed_to(topic)
+
+    def is_loading(self, group_id: GroupId) -> bool:
+        """Whether the machine of the group cannot answer now."""
+        return bool(self.shards) and self.shards[self.partition_of(group_id)].machine is None
 
     def is_share_group(self, group_id: GroupId) -> bool:
         group = self._find(group_id)

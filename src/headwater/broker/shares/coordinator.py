@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
@@ -44,7 +44,8 @@ from headwater.coordination.shares.machine import ShareMachine
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import GroupId, MemberId, TopicId
+from headwater.ids import GroupId, MemberId, TopicId, TopicPartition
+from headwater.metrics import Metrics, Sample
 from headwater.storage.cleaning.garbage import Garbage
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         clock: Clock,
     ) -> None:
         self.measurements = ShareMeasurements()
+        self._catalog = catalog
         self._config = config
         self._groups = groups
         # The fetches that wait for records of a share-partition.
@@ -108,6 +110,9 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             config.share_delivery_count_limit,
             config.share_partition_max_record_locks,
             self._config.live.current.share_coordinator_snapshot_update_records_per_snapshot,
+            config.headwater_share_retry_backoff_ms,
+            config.headwater_share_retry_backoff_factor,
+            config.headwater_share_retry_backoff_max_ms,
         )
 
     def is_committed_only(self, group_id: GroupId) -> bool:
@@ -127,7 +132,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def begin(self, share_id: SharePartitionId, partition: Partition) -> None:
         """Have the group begin with a partition that is new to it. Fetches that wait for it are woken then."""
-        if share_id in self._beginning:
+        if share_id in self._beginning or self._groups.is_loading(share_id.group_id):
             return
         if not self._groups.has_share_reader(share_id.group_id, partition.id.topic):
             # Anybody could fill the log with state of groups that do not exist.
@@ -203,7 +208,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         for share_id in share_ids:
             self.submit(
                 share_id.coordinator_key,
-                lambda machine, _ticket, _now, share_id=share_id: machine.decide_release_all(share_id, member_id),
+                lambda machine, _ticket, now, share_id=share_id: machine.decide_release_all(share_id, member_id, now),
             )
 
     def log_start_moved(self, share_id: SharePartitionId, log_start_offset: int) -> None:
@@ -211,6 +216,17 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         self.submit(
             share_id.coordinator_key,
             lambda machine, _ticket, _now: machine.decide_log_start(share_id, log_start_offset),
+        )
+
+    def leader_epoch_moved(self, share: SharePartition, partition: Partition) -> None:
+        """The log may have lost records since the group acknowledged them: they were not on disk when power failed."""
+        share_id, leader_epoch = share.id, partition.leader_epoch
+        ended = partition.end_of_epoch(share.leader_epoch)
+        # A log that knows nothing of that epoch has only older records.
+        end_offset = ended.end_offset if ended.epoch >= 0 else partition.end_offset
+        self.submit(
+            share_id.coordinator_key,
+            lambda machine, _, now: machine.decide_leader_epoch(share_id, leader_epoch, end_offset, now),
         )
 
     # -- waiting fetches
@@ -233,6 +249,39 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         self.measurements.exhausted.value += effect.exhausted
         for fetch in tuple(self._waiting.get(effect.id, ())):
             fetch.read_soon()
+
+    # -- measurements
+
+    def declare(self, metrics: Metrics) -> None:
+        self.measurements.declare(metrics)
+        metrics.declare(
+            "headwater_share_backlog",
+            "gauge",
+            "Records that a share group is not done with, by group and partition.",
+            lambda: self._samples(lambda status, partition: partition.high_watermark - _first_unfinished(status)),
+        )
+        metrics.declare(
+            "headwater_share_held",
+            "gauge",
+            "Records that members of a share group hold, by group and partition.",
+            lambda: self._samples(lambda status, _: status.acquired_count),
+        )
+
+    def _samples(self, value: Callable[[ShareStatus, Partition], int]) -> Iterator[Sample]:
+        for machine in self.machines():
+            for share in machine.partitions.values():
+                status = share.status()
+                topic = self._catalog.by_id.get(status.id.topic_id)
+                partition = (
+                    None if topic is None else self._partitions.find(TopicPartition(topic.name, status.id.partition))
+                )
+                if partition is not None:
+                    labels = (
+                        ("group", status.id.group_id),
+                        ("topic", partition.id.topic),
+                        ("partition", str(status.id.partition)),
+                    )
+                    yield Sample(labels, max(value(status, partition), 0))
 
     # -- administration
 
@@ -296,3 +345,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             task.cancel()
         await asyncio.gather(*self._beginning.values(), return_exceptions=True)
         await super().stop()
+
+
+def _first_unfinished(status: ShareStatus) -> int:
+    """Where the group would be, if all that is done with came first."""
+    return status.start_offset + status.complete_count

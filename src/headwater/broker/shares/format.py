@@ -19,7 +19,9 @@ from headwater.protocol.stored.record import read_key, read_record_type, read_va
 
 # What Kafka 4.3 writes.
 _VERSION: Final = 0
-_STATES: Final = {state.value: state for state in DeliveryState if state is not DeliveryState.ACQUIRED}
+_STATES: Final = {
+    state.value: state for state in (DeliveryState.AVAILABLE, DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
+}
 
 
 class DamagedShares(HeadwaterError):

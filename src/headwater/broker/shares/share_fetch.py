@@ -178,6 +178,10 @@ class ShareFetch(Pending[list[ShareRead]]):
             if share is None:
                 self._coordinator.begin(share_id, partition)
                 return None
+            if partition.leader_epoch != share.leader_epoch:
+                self._coordinator.leader_epoch_moved(share, partition)
+                # It may have begun anew.
+                share = self._coordinator.find(share_id) or share
             if partition.start_offset > share.runs.start:
                 self._coordinator.log_start_moved(share_id, partition.start_offset)
             if not share.has_room(self._coordinator.limits_of(share_id.group_id).locks_max):

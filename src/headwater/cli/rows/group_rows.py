@@ -68,6 +68,31 @@ def partition_rows(cluster: "Cluster", described: "GroupDescription") -> list[di
     return rows
 
 
+def share_partition_rows(cluster: "Cluster", described: "GroupDescription") -> list[dict[str, object]]:
+    """One row for each partition that the share group has begun with or that is assigned to a member."""
+    from headwater.client.groups.admin import GroupAdmin
+    from headwater.client.offsets import LATEST
+
+    offsets = GroupAdmin(cluster).share_offsets(described.group_id)
+    readers: dict[TopicPartition, int] = {}
+    for member in described.members:
+        for partition in member.assigned:
+            readers[partition] = readers.get(partition, 0) + 1
+    partitions = sorted(offsets.keys() | readers.keys())
+    ends = offsets_at(cluster, partitions, LATEST)
+    return [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "start": offsets[partition].start if partition in offsets else None,
+            "end": ends.get(partition),
+            "backlog": offsets[partition].backlog if partition in offsets else None,
+            "members": readers.get(partition, 0),
+        }
+        for partition in partitions
+    ]
+
+
 def member_row(member: "MemberDescription") -> dict[str, object]:
     return {
         "member": member.member_id,

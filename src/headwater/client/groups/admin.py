@@ -1,5 +1,4 @@
-"""Administration of groups. Groups of both protocols, classic and consumer, have the same description, although
-different APIs tell it."""
+"""Administration of groups. Groups of all kinds have the same description, although different APIs tell it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -10,6 +9,7 @@ from headwater.client.cluster import Cluster
 from headwater.client.coordinator import CoordinatorNode, GroupCoordinator
 from headwater.client.errors import UnknownGroup, UnsupportedApi, check, only
 from headwater.client.groups.group_offsets import CommittedOffset, commit_offsets, delete_offsets, fetch_offsets
+from headwater.client.groups.share_groups import SHARE, ShareOffset, describe_share_group, share_offsets
 from headwater.endpoint import Endpoint
 from headwater.errors import ProtocolError
 from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
@@ -22,6 +22,7 @@ from headwater.protocol.messages.groups.consumer_group_describe import (
 from headwater.protocol.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from headwater.protocol.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from headwater.protocol.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from headwater.protocol.messages.shares import share_group_describe
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -41,8 +42,8 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """`protocol` is classic or consumer; a consumer group may have members of both. In the classic protocol a member
-    has no epoch, and its target assignment is its assignment."""
+    """`protocol` is classic, consumer or share; a consumer group may have members of the first two. In the classic
+    protocol a member has no epoch. Its target assignment is its assignment, as in a share group."""
 
     member_id: MemberId
     instance_id: str | None
@@ -98,8 +99,15 @@ class GroupAdmin:
         try:
             return _describe_consumer(coordinator)
         except (UnknownGroup, UnsupportedApi):
-            # The group speaks the classic protocol or does not exist.
+            pass
+        try:
             return _describe_classic(coordinator)
+        except UnknownGroup as unknown:
+            # A share group, or none at all.
+            try:
+                return _describe_share(coordinator)
+            except (UnknownGroup, UnsupportedApi):
+                raise unknown from None
 
     def delete_group(self, group_id: str) -> None:
         """Delete a group without members, together with its committed offsets."""
@@ -111,6 +119,10 @@ class GroupAdmin:
         coordinator.ask(DeleteGroupsRequest(groups_names=[group_id]), DeleteGroupsResponse, read)
 
     # -- offsets
+
+    def share_offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
+        """Return how far a share group is in the partitions that it has begun with."""
+        return share_offsets(GroupCoordinator(self._cluster, group_id))
 
     def committed(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
@@ -213,6 +225,40 @@ def _classic_member(member: describe_groups.DescribedGroupMember, protocol_type:
         CLASSIC,
         None,
         tuple(sorted(topics)),
+        None,
+        assigned,
+        assigned,
+    )
+
+
+# -- share groups
+
+
+def _describe_share(coordinator: GroupCoordinator) -> GroupDescription:
+    group = describe_share_group(coordinator)
+    return GroupDescription(
+        coordinator.group_id,
+        SHARE,
+        group.group_state,
+        SHARE,
+        group.assignor_name,
+        group.group_epoch,
+        group.assignment_epoch,
+        coordinator.node,
+        tuple(_share_member(member) for member in group.members),
+    )
+
+
+def _share_member(member: share_group_describe.Member) -> MemberDescription:
+    assigned = _partitions((topic.topic_name, topic.partitions) for topic in member.assignment.topic_partitions)
+    return MemberDescription(
+        MemberId(member.member_id),
+        None,
+        member.client_id,
+        member.client_host,
+        SHARE,
+        member.member_epoch,
+        tuple(sorted(member.subscribed_topic_names)),
         None,
         assigned,
         assigned,

@@ -28,6 +28,7 @@ from headwater.coordination.groups.consumer.commands import (
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.consumer.heartbeat import check_heartbeat
+from headwater.coordination.groups.consumer.subscriptions import NO_METADATA_HASH
 from headwater.coordination.groups.group import Group, GroupContext
 from headwater.coordination.groups.kinds import CLASSIC, KINDS, EventRule, GroupKind, event_rules
 from headwater.coordination.groups.migration.upgrade import decide_takeover
@@ -41,6 +42,7 @@ from headwater.coordination.groups.offsets.events import (
 from headwater.coordination.groups.offsets.offsets import Offsets
 from headwater.coordination.groups.share.commands import JOIN_EPOCH as SHARE_JOIN_EPOCH
 from headwater.coordination.groups.share.commands import ShareAnswer, ShareDescription, ShareHeartbeat
+from headwater.coordination.groups.share.events import ShareGroupStored
 from headwater.coordination.groups.share.group import ShareGroup
 from headwater.coordination.groups.share.group import check_heartbeat as check_share_heartbeat
 from headwater.coordination.groups.terms import NO_MEMBER, DeadlineKey, GroupListing, GroupState, TopicImage
@@ -135,6 +137,15 @@ class GroupMachine:
         # A group to decide on; the real one begins when its first event is applied.
         fresh = ShareGroup(group_id, *self._context._replace(deadlines=Deadlines()))
         return fresh.decide_share_heartbeat(heartbeat, now)
+
+    def decide_restart_share_group(self, group_id: GroupId) -> Decision[None]:
+        """Refuses a share group with members, whose offsets nobody may move. One that does not exist begins, as in
+        Kafka: an administrator decides where it starts before its first member comes."""
+        if group_id in self.groups:
+            self.share_group(group_id).check_empty()
+            return Decision((), None)
+        self._check_room()
+        return Decision([ShareGroupStored(group_id, 0, NO_METADATA_HASH)], None)
 
     def share_group(self, group_id: GroupId) -> ShareGroup:
         return self._of_kind(group_id, ShareGroup)

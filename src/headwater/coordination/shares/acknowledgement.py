@@ -12,15 +12,17 @@ _TYPES = {each.value: each for each in AcknowledgeType}
 def ranges_of(acknowledgements: Sequence[Acknowledgement], *, allows_renewal: bool) -> list[AcknowledgedRange]:
     """The ranges in the order of the log. Refuses what no share-partition could accept."""
     ranges: list[AcknowledgedRange] = []
-    next_offset = 0
+    previous = -1
     for first, last, types in acknowledgements:
         if first > last:
             raise _invalid(f"the offsets {first} to {last} are no range")
-        if first < next_offset:
-            raise _invalid(f"offset {first} is acknowledged twice, or is negative, or out of order")
+        if first < max(previous, 0):
+            raise _invalid(f"offset {first} is negative, or out of order")
+        if first == previous:
+            raise Refusal(ErrorCode.INVALID_RECORD_STATE, f"offset {first} is acknowledged twice")
         if len(types) not in (1, last - first + 1):
             raise _invalid(f"{len(types)} types for the offsets {first} to {last}: there must be one, or one for each")
-        next_offset = last + 1
+        previous = last
         ranges += _split(first, last, [_type(each) for each in types])
     if not allows_renewal and any(each.type is AcknowledgeType.RENEW for each in ranges):
         raise _invalid("the request does not say that it renews acquisitions, or share.renew.acknowledge.enable is off")

@@ -99,9 +99,17 @@ class Renewed(NamedTuple):
 
 
 @volatile
-class Returned(NamedTuple):
-    """Records that their member gave back unseen: this delivery does not count. Not stored, because the state before
-    the acquisition is what is stored already."""
+class Deferred(NamedTuple):
+    """Available records that are not to be acquired before this time."""
+
+    id: SharePartitionId
+    ranges: Sequence[AcquiredRange]
+    until_ms: int
+
+
+@volatile
+class Resumed(NamedTuple):
+    """Records that have waited long enough."""
 
     id: SharePartitionId
     ranges: Sequence[AcquiredRange]
@@ -109,7 +117,7 @@ class Returned(NamedTuple):
 
 @volatile
 class LocksChecked(NamedTuple):
-    """No lock ends before this time; None if there is no lock."""
+    """No lock and no wait ends before this time; None if there is neither."""
 
     id: SharePartitionId
     next_deadline_ms: int | None

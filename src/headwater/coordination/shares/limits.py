@@ -12,3 +12,12 @@ class ShareLimits(NamedTuple):
     locks_max: int = 2000
     # After how many updates the whole state is written (share.coordinator.snapshot.update.records.per.snapshot).
     updates_per_snapshot: int = 500
+    # How long a record that was given back waits for its second delivery; each further wait is so many times longer, up
+    # to a maximum (headwater.share.retry.backoff.*). 0: not at all.
+    backoff_ms: int = 0
+    backoff_factor: float = 2.0
+    backoff_max_ms: int = 60_000
+
+    def backoff_after(self, delivery_count: int) -> int:
+        # The exponent is bounded, because a float is: 25 deliveries are the most that may be set.
+        return min(int(self.backoff_ms * self.backoff_factor ** min(delivery_count - 1, 100)), self.backoff_max_ms)

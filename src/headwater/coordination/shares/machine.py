@@ -18,9 +18,10 @@ from headwater.coordination.shares.commands import (
 )
 from headwater.coordination.shares.events import (
     Acquired,
+    Deferred,
     LocksChecked,
     Renewed,
-    Returned,
+    Resumed,
     ShareForgotten,
     ShareSnapshotStored,
     ShareUpdated,
@@ -76,13 +77,21 @@ class ShareMachine:
         share = self._existing(share_id)
         return share.decide_acknowledge(member_id, ranges, self._limits_of(share_id.group_id), now)
 
-    def decide_release_all(self, share_id: SharePartitionId, member_id: MemberId) -> Decision[None]:
+    def decide_release_all(self, share_id: SharePartitionId, member_id: MemberId, now: Now) -> Decision[None]:
         share = self.partitions.get(share_id)
-        return Decision((), None) if share is None else share.decide_release_all(member_id)
+        if share is None:
+            return Decision((), None)
+        return share.decide_release_all(member_id, self._limits_of(share_id.group_id), now)
 
     def decide_log_start(self, share_id: SharePartitionId, log_start_offset: int) -> Decision[None]:
         share = self.partitions.get(share_id)
         return Decision(() if share is None else share.decide_log_start(log_start_offset), None)
+
+    def decide_leader_epoch(
+        self, share_id: SharePartitionId, leader_epoch: int, end_offset: int, now: Now
+    ) -> Decision[None]:
+        share = self.partitions.get(share_id)
+        return Decision(() if share is None else share.decide_leader_epoch(leader_epoch, end_offset, now), None)
 
     # -- administration
 
@@ -136,7 +145,7 @@ class ShareMachine:
                 self._deadlines.cancel(share_id)
             case ShareUpdatesForgotten():
                 pass
-            case ShareUpdated() | Acquired() | Skipped() | Renewed() | Returned() | LocksChecked():
+            case ShareUpdated() | Acquired() | Skipped() | Renewed() | Deferred() | Resumed() | LocksChecked():
                 share = self.partitions.get(event.id)
                 # Without a snapshot, all that is left of it was deleted.
                 if share is not None:

@@ -10,6 +10,7 @@ from headwater.ids import MemberId
 NOBODY = MemberId("")
 
 _AVAILABLE, _ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
+_WAITING = DeliveryState.WAITING
 _ACKNOWLEDGED, _ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 
 
@@ -18,7 +19,7 @@ class Run(NamedTuple):
     last: int
     state: DeliveryState
     delivery_count: int
-    # Who holds it and until when, on the monotonic clock, if it is acquired.
+    # Who holds it and until when, on the monotonic clock, if it is acquired; if it waits, for how long.
     member_id: MemberId = NOBODY
     deadline_ms: int = 0
 
@@ -38,12 +39,22 @@ class Runs:
     otherwise pile up as many runs behind it as there are changes between accepted and rejected ones.
     """
 
-    __slots__ = ("_available_from", "_firsts", "_runs", "available_count", "end", "final_count", "start")
+    __slots__ = (
+        "_available_from",
+        "_firsts",
+        "_runs",
+        "available_count",
+        "end",
+        "final_count",
+        "start",
+        "waiting_count",
+    )
 
     def __init__(self, start: int) -> None:
         self.start = self.end = start
         self.available_count = 0
         self.final_count = 0
+        self.waiting_count = 0
         self._firsts: list[int] = []
         self._runs: list[Run] = []
         # No offset before this one is available.
@@ -62,7 +73,7 @@ class Runs:
 
     @property
     def acquired_count(self) -> int:
-        return self.unfinished_count - self.available_count
+        return self.unfinished_count - self.available_count - self.waiting_count
 
     def copy(self) -> "Runs":
         same = Runs(self.start)
@@ -124,7 +135,7 @@ class Runs:
             self._firsts.clear()
             self._runs.clear()
             self.start = self.end = self._available_from = start
-            self.available_count = self.final_count = 0
+            self.available_count = self.final_count = self.waiting_count = 0
             return
         number = bisect_right(self._firsts, start) - 1
         for run in self._runs[:number]:
@@ -186,6 +197,8 @@ class Runs:
             self.available_count += sign * run.size
             if sign > 0 and run.first < self._available_from:
                 self._available_from = run.first
+        elif run.state is _WAITING:
+            self.waiting_count += sign * run.size
         elif run.state is not _ACQUIRED:
             self.final_count += sign * run.size
 

@@ -4,7 +4,7 @@ Pure: no clock, no I/O. `decide_*` returns events; `apply` is the only writer, l
 volatile: a restart ends it, and the record counts as delivered once less. All else is stored before a member is told.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.shares.commands import (
@@ -18,9 +18,10 @@ from headwater.coordination.shares.commands import (
 from headwater.coordination.shares.events import (
     Acquired,
     AcquiredRange,
+    Deferred,
     LocksChecked,
     Renewed,
-    Returned,
+    Resumed,
     ShareEvent,
     ShareSnapshotStored,
     ShareUpdated,
@@ -49,7 +50,7 @@ class SharePartition:
         self.leader_epoch = first.leader_epoch
         self.updates_since_snapshot = 0
         self.runs = Runs(first.start_offset)
-        # No lock ends before this time; None if there is no lock.
+        # No lock and no wait ends before this time; None if there is neither.
         self.next_deadline_ms: int | None = None
         _put(self.runs, first.batches)
 
@@ -100,6 +101,9 @@ class SharePartition:
                     # The limit was lowered since the record was given back.
                     exhausted.append(StateBatch(first, last, DeliveryState.ARCHIVED, count))
                     continue
+                if command.is_strict and left <= 0:
+                    is_cut = True
+                    break
                 end = last
                 if first >= runs.end:
                     if room <= 0:
@@ -182,7 +186,7 @@ class SharePartition:
         if first > last:
             return []
         if last >= self.runs.end:
-            raise Refusal(ErrorCode.INVALID_RECORD_STATE, f"offset {last} was not acquired by any member")
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"offset {last} was never given to a member")
         held: list[Run] = []
         for run in self.runs.within(first, last):
             if kind is AcknowledgeType.GAP and run.is_final:
@@ -196,35 +200,46 @@ class SharePartition:
             held.append(Run(max(run.first, first), min(run.last, last), *run[2:]))
         return held
 
-    def decide_release_all(self, member_id: MemberId) -> Decision[None]:
-        """The member is gone, or ends its session: it has not seen what it holds."""
-        held = [
-            AcquiredRange(run.first, run.last, run.delivery_count) for run in self.runs if run.member_id == member_id
-        ]
+    def decide_release_all(self, member_id: MemberId, limits: ShareLimits, now: Now) -> Decision[None]:
+        """The member is gone, or ends its session. Its deliveries count: a record that kills its members must leave the
+        queue at some time."""
+        held = [run for run in self.runs if run.member_id == member_id]
         if not held:
             return Decision((), None)
-        return Decision([Returned(self.id, held)], None, effects=[RecordsAvailable(self.id)])
+        changes = [
+            StateBatch(run.first, run.last, _state_after_release(run, limits), run.delivery_count) for run in held
+        ]
+        exhausted = sum(each.last - each.first + 1 for each in changes if each.state.is_final)
+        effects = [RecordsAvailable(self.id, exhausted=exhausted)]
+        return Decision(self._decide_change(changes, limits, now), None, effects=effects)
 
     # -- time
 
     def decide_due(self, limits: ShareLimits, now: Now) -> Decision[None]:
-        """The members of expired locks have lost their records."""
+        """The members of expired locks have lost their records, and records that waited long enough are available."""
         changes: list[StateBatch] = []
+        resumed: list[AcquiredRange] = []
         expired = exhausted = 0
         next_ms: int | None = None
         for run in self.runs:
-            if run.state is not DeliveryState.ACQUIRED:
+            if run.state is not DeliveryState.ACQUIRED and run.state is not DeliveryState.WAITING:
                 continue
             if run.deadline_ms > now.monotonic_ms:
                 next_ms = run.deadline_ms if next_ms is None else min(next_ms, run.deadline_ms)
+                continue
+            if run.state is DeliveryState.WAITING:
+                resumed.append(AcquiredRange(run.first, run.last, run.delivery_count))
                 continue
             state = _state_after_release(run, limits)
             expired += run.size
             exhausted += run.size if state is DeliveryState.ARCHIVED else 0
             changes.append(StateBatch(run.first, run.last, state, run.delivery_count))
-        events: list[object] = list(self._decide_change(changes, limits, now)) if changes else []
-        events.append(LocksChecked(self.id, next_ms))
-        effects = [RecordsAvailable(self.id, expired, exhausted)] if expired else []
+        events: list[object] = [LocksChecked(self.id, next_ms)]
+        if resumed:
+            events.append(Resumed(self.id, resumed))
+        if changes:
+            events += self._decide_change(changes, limits, now)
+        effects = [RecordsAvailable(self.id, expired, exhausted)] if expired or resumed else []
         return Decision(events, None, effects=effects)
 
     # -- administration
@@ -245,6 +260,19 @@ class SharePartition:
             )
         ]
 
+    def decide_leader_epoch(self, leader_epoch: int, end_offset: int, now: Now) -> Sequence[ShareEvent]:
+        """The log has a new leader epoch; of the one that is known, it has the records before `end_offset`. What was
+        acknowledged behind it was lost with the tail of the log, and other records have these offsets now."""
+        runs = self.runs
+        if leader_epoch == self.leader_epoch:
+            return ()
+        if runs.end <= end_offset:
+            return [ShareUpdated(self.id, self.snapshot_epoch, leader_epoch, runs.start, runs.final_count, ())]
+        kept = Runs(min(runs.start, end_offset))
+        for run in runs.within(runs.start, end_offset - 1):
+            kept.set(Run(run.first, min(run.last, end_offset - 1), *run[2:]))
+        return [self._snapshot(kept, now)._replace(state_epoch=self.state_epoch + 1, leader_epoch=leader_epoch)]
+
     def decide_restart(self, start_offset: int, now: Now) -> ShareSnapshotStored:
         """Begin again at an offset: everything else is forgotten."""
         return ShareSnapshotStored(
@@ -262,7 +290,7 @@ class SharePartition:
     def decide_snapshot(self, now: Now) -> ShareSnapshotStored:
         return self._snapshot(self.runs, now)
 
-    def _decide_change(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Sequence[ShareEvent]:
+    def _decide_change(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Sequence[object]:
         """`changes` are in the order of the log, and of offsets in no final state."""
         runs = self.runs
         start = self._start_after(changes)
@@ -270,12 +298,24 @@ class SharePartition:
         final_count = runs.final_count + finished - (start - runs.start)
         kept = [each for each in changes if each.last >= start]
         update = ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, start, final_count, kept)
-        if self.updates_since_snapshot + 1 < limits.updates_per_snapshot:
-            return [update]
-        after = runs.copy()
-        _put(after, changes)
-        after.advance(start)
-        return [update, self._snapshot(after, now)]
+        events: list[object] = [update]
+        if self.updates_since_snapshot + 1 >= limits.updates_per_snapshot:
+            after = runs.copy()
+            _put(after, changes)
+            after.advance(start)
+            events.append(self._snapshot(after, now))
+        if limits.backoff_ms:
+            events += self._deferred(changes, limits, now)
+        return events
+
+    def _deferred(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Iterator[Deferred]:
+        """Records that were given back wait, the longer the more often they were delivered."""
+        by_count: dict[int, list[AcquiredRange]] = {}
+        for first, last, state, count in changes:
+            if state is DeliveryState.AVAILABLE:
+                by_count.setdefault(count, []).append(AcquiredRange(first, last, count))
+        for count, ranges in by_count.items():
+            yield Deferred(self.id, ranges, now.monotonic_ms + limits.backoff_after(count))
 
     def _start_after(self, changes: Sequence[StateBatch]) -> int:
         """The start moves past everything that is done with."""
@@ -327,18 +367,25 @@ class SharePartition:
             case Acquired(_, member_id, ranges, deadline_ms) | Renewed(_, member_id, ranges, deadline_ms):
                 for first, last, count in ranges:
                     self.runs.set(Run(first, last, DeliveryState.ACQUIRED, count, member_id, deadline_ms))
-                if self.next_deadline_ms is None or deadline_ms < self.next_deadline_ms:
-                    self.next_deadline_ms = deadline_ms
+                self._expect(deadline_ms)
+            case Deferred(_, ranges, until_ms):
+                for first, last, count in ranges:
+                    self.runs.set(Run(first, last, DeliveryState.WAITING, count, NOBODY, until_ms))
+                self._expect(until_ms)
+            case Resumed(_, ranges):
+                for first, last, count in ranges:
+                    self.runs.set(Run(first, last, DeliveryState.AVAILABLE, count))
             case Skipped(_, ranges):
                 for first, last in ranges:
                     self.runs.set(Run(first, last, DeliveryState.ARCHIVED, 0))
-            case Returned(_, ranges):
-                for first, last, count in ranges:
-                    self.runs.set(Run(first, last, DeliveryState.AVAILABLE, count - 1))
             case LocksChecked(_, next_deadline_ms):
                 self.next_deadline_ms = next_deadline_ms
             case _:
                 raise AssertionError(f"not an event of a share-partition: {event!r}")
+
+    def _expect(self, deadline_ms: int) -> None:
+        if self.next_deadline_ms is None or deadline_ms < self.next_deadline_ms:
+            self.next_deadline_ms = deadline_ms
 
 
 def _put(runs: Runs, batches: Sequence[StateBatch]) -> None:
@@ -359,6 +406,8 @@ def _stored(run: Run) -> StateBatch | None:
     if state is DeliveryState.ACQUIRED:
         # As it was before: a delivery counts once it has ended.
         state, count = DeliveryState.AVAILABLE, count - 1
+    elif state is DeliveryState.WAITING:
+        state = DeliveryState.AVAILABLE
     if state is DeliveryState.AVAILABLE and count == 0:
         return None
     return StateBatch(run.first, run.last, state, count)

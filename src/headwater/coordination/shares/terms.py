@@ -22,8 +22,10 @@ class SharePartitionId(NamedTuple):
 
 
 class DeliveryState(IntEnum):
-    """The states of a record, by Kafka's numbers. ACQUIRED is never stored: a restart ends every acquisition."""
+    """The states of a record, by Kafka's numbers. ACQUIRED and WAITING are never stored: a restart ends both."""
 
+    # Available in a while (retry with back-off). Kafka has no such state.
+    WAITING = -1
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2

@@ -116,6 +116,8 @@ class ShareSessions:
             self._partition_count -= len(session.partitions)
 
     def _end_all(self, link: ConnectionLink) -> None:
+        # Break the reference cycle.
+        link.on_end = None
         for session in [each for each in self._sessions.values() if each.link is link]:
             self.end(session)
 

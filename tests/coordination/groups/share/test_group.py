@@ -155,6 +155,17 @@ def test_an_empty_group_is_kept_until_it_is_deleted() -> None:
     assert driver.machine.groups == {}
 
 
+def test_an_administrator_may_begin_a_group_before_its_first_member_comes() -> None:
+    driver = Driver()
+    driver.run(lambda: driver.machine.decide_restart_share_group(GROUP))
+    assert driver.machine.listings() == [GroupListing(GROUP, "share", GroupState.EMPTY, GroupType.SHARE)]
+    driver.restart()
+    driver.run(lambda: driver.machine.decide_restart_share_group(GROUP))
+    assert driver.beat("ann", 0, "orders").epoch == 1
+    code = refusal_of(lambda: driver.machine.decide_restart_share_group(GROUP))
+    assert code is ErrorCode.NON_EMPTY_GROUP
+
+
 @pytest.mark.parametrize(
     ("epoch", "code"),
     [(3, ErrorCode.FENCED_MEMBER_EPOCH), (-2, ErrorCode.INVALID_REQUEST)],

@@ -8,6 +8,7 @@ import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
+import org.apache.kafka.coordinator.share.ShareCoordinatorRecordSerde;
 import org.apache.kafka.coordinator.transaction.TransactionCoordinatorRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
@@ -31,6 +32,7 @@ public final class Rewrite {
         return switch (topic) {
             case "__consumer_offsets" -> new GroupCoordinatorRecordSerde();
             case "__transaction_state" -> new TransactionCoordinatorRecordSerde();
+            case "__share_group_state" -> new ShareCoordinatorRecordSerde();
             default -> throw new IllegalArgumentException(topic);
         };
     }

@@ -268,7 +268,7 @@ DEFAULT, STATIC = ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER
 
 def test_settings_of_an_unknown_group_are_described(client: RawClient, name: str) -> None:
     told = {one.name: one for one in describe(client, GROUP, name, include_documentation=True).configs}
-    of_consumers = {key: one.value for key, one in told.items() if not key.startswith("share.")}
+    of_consumers = {key: one.value for key, one in told.items() if key.startswith("consumer.")}
     assert of_consumers == {SESSION: "45000", HEARTBEAT: "200"}
     assert (told[SESSION].config_source, told[HEARTBEAT].config_source) == (DEFAULT, STATIC), "tests have quick groups"
     assert {told[name].config_type for name in of_consumers} == {SettingType.INT}

@@ -292,7 +292,7 @@ class ShareGroup:
 
 def check_heartbeat(heartbeat: ShareHeartbeat, config: GroupDefaults) -> None:
     """Refuses requests that are invalid for every group."""
-    if not heartbeat.member_id:
+    if not heartbeat.member_id.strip():
         raise _invalid("the member id must not be empty")
     if heartbeat.rack_id == "":
         raise _invalid("the rack id must not be empty")

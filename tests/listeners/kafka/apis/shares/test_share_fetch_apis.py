@@ -118,7 +118,7 @@ def test_acknowledgements_go_along_with_a_fetch(client: RawClient, member: Membe
     response = member.ask({0: batches((10, 30, ACCEPT))}, wait_ms=NOBODY_WAITS)
     ((partition,),) = (topic.partitions for topic in response.responses)
     assert partition.error_code == ErrorCode.NONE
-    assert partition.acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
+    assert partition.acknowledge_error_code == ErrorCode.INVALID_REQUEST, "nobody was given more than 20 records"
     assert offsets_of(client, member.group) == {(name, 0): (10, 10)}
 
 
@@ -145,6 +145,19 @@ def test_a_lock_that_runs_out_gives_the_records_to_another_member(
     assert member.settle((0, 9, ACCEPT)) == ErrorCode.INVALID_RECORD_STATE
     assert second.settle((0, 9, ACCEPT)) == ErrorCode.NONE
     second.client.socket.close()
+
+
+def test_a_released_record_waits_if_the_group_wants_that(
+    broker: Broker, client: RawClient, name: str, topic_id: UUID
+) -> None:
+    group = new_group(client, headwater_share_retry_backoff_ms="300")
+    member = Member(client, group).join(name, topic_id)
+    produce(client, name)
+    assert member.fetch() == [(0, 9, 1)]
+    assert member.settle((0, 0, RELEASE), (1, 9, ACCEPT)) == ErrorCode.NONE
+    assert member.fetch(wait_ms=NOBODY_WAITS) == []
+    assert offsets_of(client, group) == {(name, 0): (0, 1)}
+    assert member.fetch() == [(0, 0, 2)], "a fetch waits for it"
 
 
 def test_a_renewed_lock_is_kept(client: RawClient, member: Member, name: str) -> None:
@@ -231,7 +244,7 @@ def test_a_member_that_goes_away_gives_back_what_it_holds(
     gone = other(broker, member)
     assert gone.fetch() == [(0, 9, 1)]
     gone.client.socket.close()
-    assert member.fetch() == [(0, 9, 1)], "a delivery that it may not have seen does not count"
+    assert member.fetch() == [(0, 9, 2)]
 
 
 # -- sessions
@@ -241,10 +254,10 @@ def test_the_last_request_of_a_session_gives_back_what_is_held(client: RawClient
     produce(client, name)
     assert member.fetch() == [(0, 9, 1)]
     assert error_of(member.acknowledge((0, 3, ACCEPT), epoch=FINAL)) == ErrorCode.NONE
-    assert member.fetch() == [(4, 9, 1)]
+    assert member.fetch() == [(4, 9, 2)]
     response = member.ask({0: batches((4, 5, ACCEPT))}, epoch=FINAL)
     assert error_of(response) == ErrorCode.NONE
-    assert member.fetch() == [(6, 9, 1)]
+    assert member.fetch() == [(6, 9, 3)]
 
 
 @pytest.mark.parametrize(

@@ -125,12 +125,31 @@ def test_a_consumer_cannot_join_a_share_group_nor_the_other_way_round(
 # -- offsets and deletion
 
 
+def test_what_share_groups_do_is_measured(
+    broker: Broker, client: RawClient, group: str, member: Member, name: str
+) -> None:
+    def value(family: str, **labels: str) -> float:
+        (found,) = on_loop(broker, lambda: broker.node.broker.measurements.metrics.collect(family))
+        return sum(each.value for each in found.samples if labels.items() <= dict(each.labels).items())
+
+    accepted = value("headwater_share_acknowledgements_total", type="accepted")
+    delivered = value("headwater_share_deliveries_total")
+    client.produce(name, batch_of(b"a", b"b", b"c"))
+    assert member.fetch() == [(0, 2, 1)]
+    where = {"group": group, "topic": name, "partition": "0"}
+    assert (value("headwater_share_held", **where), value("headwater_share_backlog", **where)) == (3, 3)
+    assert member.settle((1, 2, ACCEPT)) == ErrorCode.NONE
+    assert (value("headwater_share_held", **where), value("headwater_share_backlog", **where)) == (1, 1)
+    assert value("headwater_share_deliveries_total") - delivered == 3
+    assert value("headwater_share_acknowledgements_total", type="accepted") - accepted == 2
+
+
 def test_how_far_a_group_is_and_what_is_left(client: RawClient, group: str, member: Member, name: str) -> None:
     assert offsets_of(client, group) == {}
     done_with(client, member, name)
     client.produce(name, batch_of(b"a", b"b", b"c"))
     assert offsets_of(client, group) == {(name, 0): (10, 3)}
-    assert describe_offsets(client, f"none-{uuid4().hex}").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert describe_offsets(client, f"none-{uuid4().hex}").topics == []
 
 
 def test_a_group_without_members_begins_again_where_it_is_told(
@@ -149,6 +168,18 @@ def test_a_group_without_members_begins_again_where_it_is_told(
         altered = alter_offset(client, group, topic, offset)
         assert [each.error_code for topic in altered.responses for each in topic.partitions] == [code]
     assert Member(client, group).join(name, topic_id).fetch() == [(4, 9, 1)]
+
+
+def test_a_group_that_does_not_exist_yet_may_be_told_where_to_begin(
+    client: RawClient, name: str, topic_id: UUID
+) -> None:
+    client.produce(name, batch_of(b"a", b"b", b"c"))
+    group = f"new-{uuid4().hex}"
+    altered = alter_offset(client, group, name, 1)
+    assert [each.error_code for topic in altered.responses for each in topic.partitions] == [0]
+    assert offsets_of(client, group) == {(name, 0): (1, 2)}
+    assert describe(client, group).group_state == "Empty"
+    assert Member(client, group).join(name, topic_id).fetch() == [(1, 2, 1)]
 
 
 def test_a_group_without_members_forgets_a_topic(client: RawClient, group: str, member: Member, name: str) -> None:

@@ -1,4 +1,6 @@
-"""AlterShareGroupOffsets (key 91), v0: a share group without members begins again at these offsets."""
+"""AlterShareGroupOffsets (key 91), v0: a share group without members begins again at these offsets.
+
+A group that does not exist comes into being, so that an administrator can say where it starts."""
 
 from headwater.broker.audit.event import EventType
 from headwater.coordination.shares.terms import SharePartitionId
@@ -21,8 +23,12 @@ REQUEST = AlterShareGroupOffsetsRequest
 async def handle(request: AlterShareGroupOffsetsRequest, context: Context) -> AlterShareGroupOffsetsResponse:
     group_id = GroupId(request.group_id)
     error = context.guard.denial(Operation.READ, group(group_id))
-    if error is None:
-        error = await context.broker.groups.check_empty_share_group(group_id).wait()
+    may_any = any(
+        context.guard.allows(Operation.READ, named(each.topic_name), is_probe=True) for each in request.topics
+    )
+    if error is None and may_any:
+        await context.broker.groups.prepare()
+        error = await context.broker.groups.restart_share_group(group_id).wait()
     context.guard.changed(EventType.OFFSETS_DELETE, str(group(group_id)), error)
     if error is not None:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=str(error), responses=[])

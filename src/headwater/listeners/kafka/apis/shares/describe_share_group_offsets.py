@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from headwater.broker.pending import result_of
 from headwater.coordination.catalog.events import Topic
 from headwater.coordination.shares.commands import ShareStatus
 from headwater.coordination.shares.terms import SharePartitionId
@@ -38,9 +37,7 @@ async def _group(
     error = context.guard.denial(Operation.DESCRIBE, group(group_id))
     statuses: Sequence[ShareStatus] = ()
     if error is None:
-        found = await result_of(context.broker.groups.describe_share(group_id))
-        error = found if isinstance(found, HeadwaterError) else None
-    if error is None:
+        # As in Kafka, a group that does not exist has begun with nothing.
         try:
             statuses = await context.broker.shares.statuses(group_id)
         except HeadwaterError as refusal:
@@ -84,9 +81,8 @@ def _topic(
 ) -> DescribeShareGroupOffsetsResponseTopic:
     denial = context.guard.denial(Operation.DESCRIBE, named(name))
     topic = context.broker.topics.find(name)
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE
-    if denial is not None:
-        code = denial.code
+    # As in Kafka, no group has begun with a topic that does not exist.
+    code = ErrorCode.NONE if denial is None else denial.code
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=name,
         topic_id=NO_TOPIC_ID if topic is None or code else topic.id,

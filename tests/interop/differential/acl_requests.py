@@ -48,6 +48,7 @@ def requests(own: Own) -> Iterator[Asked]:
     yield from _transactions(own)
     yield from _administration(own)
     yield from _replicas(own)
+    yield from _shares(own)
     yield from _rules_and_users(own)
 
 
@@ -281,6 +282,17 @@ def _replicas(own: Own) -> Iterator[Asked]:
         yield Asked(what, "AlterReplicaLogDirs", 2, {"dirs": [directory]})
     metadata = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
     yield Asked("", "DescribeQuorum", 2, {"topics": [metadata]})
+
+
+def _shares(own: Own) -> Iterator[Asked]:
+    """Nobody joins a share group: these are refused, in one way or another."""
+    readers, nowhere = own.named("readers"), own.named("nowhere")
+    yield Asked("", "DescribeClientQuotas", 1, {"components": []})
+    yield Asked("", "ShareGroupDescribe", 1, {"group_ids": [readers, nowhere], "include_authorized_operations": True})
+    stranger = {"group_id": nowhere, "member_id": str(UNKNOWN_ID)}
+    yield Asked("of a stranger", "ShareGroupHeartbeat", 1, {**stranger, "member_epoch": 5})
+    for api in ("ShareFetch", "ShareAcknowledge"):
+        yield Asked("without a session", api, 2, {**stranger, "share_session_epoch": 5})
 
 
 def _rules_and_users(own: Own) -> Iterator[Asked]:

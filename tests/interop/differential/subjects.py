@@ -413,6 +413,17 @@ def _describe_credentials(_: World) -> Values:
     return {"users": [{"name": "absent"}]}
 
 
+# -- share groups, which nobody joins
+
+
+def _share_group_heartbeat(world: World) -> Values:
+    return {"group_id": world.new("absent"), "member_id": MEMBER_ID, "member_epoch": 5}
+
+
+def _share_session(world: World) -> Values:
+    return {"group_id": world.new("absent"), "member_id": MEMBER_ID, "share_session_epoch": 5}
+
+
 # -- cluster and replicas
 
 
@@ -445,6 +456,8 @@ def _describe_quorum(_: World) -> Values:
 
 
 _TIMEOUT = frozenset({"timeout_ms"})
+# Sessions begin with epoch 0; what a fetch waits for.
+_SHARE_SESSION = frozenset({"share_session_epoch", "max_wait_ms", "min_bytes", "max_bytes", "is_renew_ack"})
 _PRODUCE = frozenset({"acks", "timeout_ms"})
 _NO_RECORDS = frozenset({"topic_data.partition_data.records=null"})
 _ODD_PROTOCOLS = frozenset({"protocols=twice", "protocols.metadata=b'garbage'"})
@@ -509,6 +522,14 @@ SUBJECTS: Mapping[str, list[Subject]] = {
         Subject("EndTxn", _end_txn, is_costly=True),
         Subject("WriteTxnMarkers", _write_markers),
         Subject("DescribeTransactions", _describe_transactions),
+    ],
+    "shares": [
+        # Joining is another test's.
+        Subject("ShareGroupHeartbeat", _share_group_heartbeat, frozenset({"member_epoch"})),
+        Subject("ShareGroupDescribe", lambda world: {"group_ids": [world.new("absent")]}),
+        Subject("ShareFetch", _share_session, _SHARE_SESSION),
+        Subject("ShareAcknowledge", _share_session, _SHARE_SESSION),
+        Subject("DescribeClientQuotas", lambda _: {"components": []}),
     ],
     "security": [
         Subject("CreateAcls", _create_acls, changes_metadata=True),

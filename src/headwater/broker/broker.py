@@ -3,11 +3,10 @@
 # Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.access.access import Access
 from headwater.broker.audit.event import EventType
@@ -34,11 +33,10 @@ from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig, changed_names
-from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from headwater.coordination.groups.offsets.commands import Commit
+from headwater.coordination.catalog.topic_names import SHARE_STATE_TOPIC
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import GroupId, NodeId, ProducerId, TopicId, TopicName, TopicPartition
+from headwater.ids import GroupId, NodeId, ProducerId, TopicId, TopicName
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
@@ -109,7 +107,6 @@ class Broker:
         )
         self._sequence_guard = SequenceGuard()
         self._shares: ShareCoordinator | None = None
-        self._deletions: set[asyncio.Task[HeadwaterError | None]] = set()
         self.topics.on_deleted(self._forget_shares)
         if SHARE_STATE_TOPIC in self.partitions.by_topic:
             self._load_shares()
@@ -148,26 +145,9 @@ class Broker:
 
     def delete_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
         """Delete a group without members, and all that it stored."""
-        if not self.groups.is_share_group(group_id):
-            return self.groups.delete(group_id)
-        outcome: Pending[Outcome[None]] = Pending()
-        deletion = asyncio.create_task(self._delete_share_group(group_id))
-        # The loop itself keeps no task alive.
-        self._deletions.add(deletion)
-        deletion.add_done_callback(self._deletions.discard)
-        deletion.add_done_callback(lambda done: outcome.resolve(done.result()))
-        return outcome
-
-    async def _delete_share_group(self, group_id: GroupId) -> HeadwaterError | None:
-        refusal = await self.groups.check_empty_share_group(group_id).wait()
-        if refusal is not None:
-            return refusal
-        try:
-            # First: a crash leaves a group that has forgotten what it did, and not what nobody could delete.
-            await self.shares.forget(group_id)
-        except HeadwaterError as error:
-            return error
-        return await self.groups.delete(group_id).wait()
+        if self.groups.is_share_group(group_id):
+            return self.shares.delete_group(group_id)
+        return self.groups.delete(group_id)
 
     def _open_audit_log(self, config: BrokerConfig) -> AuditLog | None:
         if not config.is_audited:
@@ -372,24 +352,6 @@ class Broker:
                 append.fail(error if isinstance(error, Fault) else Fault(error))
 
         joins.then(joined)
-
-    def commit_in_transaction(
-        self, group_id: GroupId, commit: Commit, producer: ProducerIdentity, membership: TransactionMembership
-    ) -> Pending[Outcome[Sequence[ErrorCode]]]:
-        """Commit offsets of a group that count once the transaction is committed: an error code for each, in order."""
-        outcome: Pending[Outcome[Sequence[ErrorCode]]] = Pending()
-
-        def joined(refusal: HeadwaterError | Fault | None) -> None:
-            if refusal is not None:
-                outcome.resolve(cast("HeadwaterError", refusal))
-                return
-            # At once, while the coordinator says that the transaction is open: after its end the offsets would stay
-            # pending forever.
-            self.groups.commit_in_transaction(group_id, commit, *producer).then(outcome.resolve)
-
-        where = TopicPartition(OFFSETS_TOPIC, self.groups.partition_of(group_id))
-        self.transactions.join(membership, producer, where).then(joined)
-        return outcome
 
     async def delete_records(self, topic: str, index: int, offset: int) -> int:
         """Move the log's start up to `offset` (-1: the high watermark); gives the new start."""

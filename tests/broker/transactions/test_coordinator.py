@@ -172,7 +172,7 @@ async def test_no_marker_comes_between_offsets_and_the_coordinators_permission(t
         added = broker.transactions.add_partitions(TX, producer, [where], PROTOCOL_1)
         offsets = [OffsetToCommit(orders, 0, 7, -1, "", NO_TOPIC_ID)]
         commit = Commit(MemberId(NO_MEMBER), None, NO_GENERATION, offsets)
-        committed = broker.commit_in_transaction(group, commit, producer, FIRST_PROTOCOL)
+        committed = broker.transactions.commit_offsets(group, commit, producer, FIRST_PROTOCOL)
         marker = Marker(committed=True, coordinator_epoch=0)
         ended: list[Pending[HeadwaterError | None]] = []
 

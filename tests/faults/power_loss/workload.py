@@ -145,7 +145,7 @@ class Life:
         if self._open is None or self._producer is None:
             return
         group, offset = self._group(), self._next_value()
-        commit = self.broker.commit_in_transaction(GroupId(group), _commit(offset), self._producer, JOINING)
+        commit = self.broker.transactions.commit_offsets(GroupId(group), _commit(offset), self._producer, JOINING)
         assert await run(commit.wait()) == [ErrorCode.NONE]
         self._open.commits.append((group, offset))
 

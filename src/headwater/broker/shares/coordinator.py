@@ -77,6 +77,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         self._waiting: dict[SharePartitionId, set[ShareFetch]] = {}
         # Share-partitions whose first offset is being looked up.
         self._beginning: dict[SharePartitionId, asyncio.Task[None]] = {}
+        self._deletions: set[asyncio.Task[HeadwaterError | None]] = set()
         current = config.live.current
         overrides = {
             # Each update counts until a snapshot follows, so that compaction by key would lose some.
@@ -300,6 +301,27 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             share_id.coordinator_key,
             lambda machine, _, now: machine.decide_restart(share_id, start_offset, leader_epoch, now),
         ).wait()
+
+    def delete_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Delete a share group without members, and what it has done with."""
+        outcome: Pending[Outcome[None]] = Pending()
+        deletion = asyncio.create_task(self._delete_group(group_id))
+        # The loop itself keeps no task alive.
+        self._deletions.add(deletion)
+        deletion.add_done_callback(self._deletions.discard)
+        deletion.add_done_callback(lambda done: outcome.resolve(done.result()))
+        return outcome
+
+    async def _delete_group(self, group_id: GroupId) -> HeadwaterError | None:
+        refusal = await self._groups.check_empty_share_group(group_id).wait()
+        if refusal is not None:
+            return refusal
+        try:
+            # First: a crash leaves a group that has forgotten what it did, and not what nobody could delete.
+            await self.forget(group_id)
+        except HeadwaterError as error:
+            return error
+        return await self._groups.delete(group_id).wait()
 
     async def forget(self, group_id: GroupId, topic_id: TopicId | None = None) -> None:
         """Forget what the group has done with, in one topic or in all. Raises if it cannot be forgotten now."""

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.catalog.producer_ids import ProducerIds
 from headwater.broker.groups.coordinator import GroupCoordinator
-from headwater.broker.pending import Pending
+from headwater.broker.pending import Fault, Pending
 from headwater.broker.ports.leadership import Leadership
 from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition, refused
@@ -31,6 +31,7 @@ from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal
 from headwater.coordination.decisions import Decision, Now, Ticket
+from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import (
     PROTOCOL_2,
     EndTransaction,
@@ -46,7 +47,7 @@ from headwater.coordination.transactions.commands import (
 from headwater.coordination.transactions.filter import TransactionFilter
 from headwater.coordination.transactions.machine import TransactionMachine
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import NO_PRODUCER_ID, ProducerId, TopicPartition, TransactionalId, application_of
+from headwater.ids import NO_PRODUCER_ID, GroupId, ProducerId, TopicPartition, TransactionalId, application_of
 from headwater.protocol.batches.batch import Marker
 
 logger = logging.getLogger(__name__)
@@ -215,6 +216,22 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
             return refusal and _as_produce_refusal(refusal, membership)
 
         return self._join(membership, producer, where).map(joined)
+
+    def commit_offsets(
+        self, group_id: GroupId, commit: Commit, producer: ProducerIdentity, membership: TransactionMembership
+    ) -> Pending[Outcome[Sequence[ErrorCode]]]:
+        """Commit offsets of a group that count once the transaction is committed: an error code for each, in order."""
+        outcome: Pending[Outcome[Sequence[ErrorCode]]] = Pending()
+
+        def joined(refusal: HeadwaterError | Fault | None) -> None:
+            if refusal is not None:
+                outcome.resolve(cast("HeadwaterError", refusal))
+                return
+            # At once, while the transaction is known to be open: after its end the offsets would stay pending forever.
+            self._groups.commit_in_transaction(group_id, commit, *producer).then(outcome.resolve)
+
+        self.join(membership, producer, TopicPartition(OFFSETS_TOPIC, self._groups.partition_of(group_id))).then(joined)
+        return outcome
 
     def is_joining(self, producer_id: ProducerId, where: TopicPartition) -> bool:
         """Whether batches of the producer still wait to enter the partition: later ones must not overtake them."""

@@ -97,7 +97,7 @@ async def _commit(
         adds_partitions=version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
         knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
     )
-    outcome = await broker.commit_in_transaction(group_id, commit, producer, membership).wait()
+    outcome = await broker.transactions.commit_offsets(group_id, commit, producer, membership).wait()
     if isinstance(outcome, HeadwaterError):
         # A client that commits offsets takes NOT_ENOUGH_REPLICAS for a fatal error, and an old client also
         # COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296). All of them try again on COORDINATOR_NOT_AVAILABLE.

@@ -21,7 +21,12 @@ from benchmarks.cases.floor import FLOOR
 from benchmarks.cases.flush import FLUSH
 from benchmarks.cases.groups import GROUP_RELOAD, OFFSET_COMMIT
 from benchmarks.cases.java_tools import JAVA_CONSUME, JAVA_LATENCY, JAVA_PRODUCE
-from benchmarks.cases.latency import LATENCY_BESIDE_BULK, LATENCY_LIBRDKAFKA, LATENCY_RAW
+from benchmarks.cases.latency import (
+    LATENCY_BESIDE_BULK,
+    LATENCY_BESIDE_LARGE_BATCHES,
+    LATENCY_LIBRDKAFKA,
+    LATENCY_RAW,
+)
 from benchmarks.cases.memory import MEMORY
 from benchmarks.cases.partitions import PARTITIONS
 from benchmarks.cases.peers import PEERS
@@ -57,6 +62,7 @@ CASES = (
     LATENCY_RAW,
     LATENCY_LIBRDKAFKA,
     LATENCY_BESIDE_BULK,
+    LATENCY_BESIDE_LARGE_BATCHES,
     JAVA_PRODUCE,
     JAVA_CONSUME,
     JAVA_LATENCY,

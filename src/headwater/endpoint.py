@@ -24,7 +24,9 @@ class Endpoint(NamedTuple):
         if found is None or int(found["port"]) > 65_535 or len(found["host"] or "") > _HOST_LENGTH_MAX:
             raise ConfigError(f"{text[:80]!r} is not of the form HOST:PORT or PLAINTEXT://HOST:PORT")
         if (found["protocol"] or "PLAINTEXT").upper() != "PLAINTEXT":
-            raise ConfigError(f"{text[:80]!r} asks for {found['protocol']}; only PLAINTEXT is there yet")
+            raise ConfigError(
+                f"{text[:80]!r} asks for {found['protocol']}: give HOST:PORT, and the protocol as security.protocol"
+            )
         return cls(found["ipv6"] or found["host"], int(found["port"]))
 
     @property

@@ -19,7 +19,7 @@ THEMES = (
     ("produce-raw", "produce-disk", "fetch-raw", "memory", "disk"),
     ("fan-out", "catch-up", "cold-read"),
     ("requests-os", "requests-ack", "requests-at-rate", "flush"),
-    ("latency-raw", "latency-librdkafka", "latency-beside-bulk"),
+    ("latency-raw", "latency-librdkafka", "latency-beside-bulk", "latency-beside-large-batches"),
     ("start", "start-partitions", "recovery"),
     ("tls-bulk", "tls-requests", "tls-handshakes", "tls-memory", "access"),
     ("group-reload", "offset-commit", "rebalance-librdkafka", "fetch-committed"),

@@ -175,3 +175,18 @@ def test_a_person_who_gives_a_name_is_asked_for_the_password(secured: Broker, mo
 def test_an_error_in_an_option_names_no_file(commands: Commands) -> None:
     outcome = commands("topic", "list", "-X", "sasl.mechanisn=PLAIN")
     assert "error: the setting 'sasl.mechanisn' is not known to this client; did you mean" in outcome.error
+
+
+def test_a_broker_that_anyone_could_use_does_not_start_and_says_what_to_do(tmp_path: Path) -> None:
+    outcome = Commands("")(
+        *("serve", "--data-dir", str(tmp_path), "--kafka", "0.0.0.0:9092"),
+        *("--set", "advertised.listeners=broker.example:9092"),
+    )
+
+    assert outcome.code == 1
+    assert outcome.error == (
+        "error: listeners: PLAINTEXT listens on 0.0.0.0:9092, which other machines can reach, and its clients need not "
+        "authenticate (PLAINTEXT): have them authenticate (SASL_SSL, or SSL with ssl.client.auth=required), or set "
+        "headwater.insecure.listeners.allow=true\n"
+    )
+    assert list(tmp_path.iterdir()) == []

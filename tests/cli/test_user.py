@@ -158,6 +158,18 @@ def test_a_person_types_the_password_twice_and_does_not_see_it(
     log_in(broker, "ann", "planted secret").close()
 
 
+def test_a_typed_password_that_is_not_utf_8_is_refused_and_not_changed(
+    commands: Commands, users: UserAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.termui.hidden_prompt_func", lambda _: "secret\udcff")
+    with Terminal() as terminal:
+        outcome = commands("user", "add", "ann", stdin=terminal.side)
+
+    assert outcome.code == 1
+    assert "the password is not UTF-8" in outcome.error
+    assert list(users.describe_users()) == ["admin"]
+
+
 def test_a_person_is_asked_before_users_are_deleted(commands: Commands, users: UserAdmin) -> None:
     users.set_password("ann", "x")
     with Terminal() as terminal:

@@ -21,7 +21,7 @@ DEADLINE_S = 30
 class Load:
     """Produces numbered records without pause, and remembers the partition and offset of each acknowledged one."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, acks: str, *, idempotent: bool) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, acks: str, *, idempotent: bool, codec: str) -> None:
         self.topic = topic
         self.acked: dict[tuple[int, int], bytes] = {}
         self._acked_count = threading.Condition()
@@ -31,6 +31,7 @@ class Load:
                 "bootstrap.servers": bootstrap_servers,
                 "acks": acks,
                 "enable.idempotence": idempotent,
+                "compression.type": codec,
                 "linger.ms": 1,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 50,
@@ -97,18 +98,19 @@ def read_everything(bootstrap_servers: str, topic: str) -> dict[int, list[tuple[
     return found
 
 
-@pytest.mark.parametrize("flush", ["ack", "os"])
-def test_kills_under_load_lose_no_acknowledged_record(tmp_path: Path, flush: str) -> None:
-    """kill -9 ends the process but not the page cache: acks=1 and acks=all must survive it under every flush policy."""
-    settings = {"headwater.flush": flush, "log.segment.bytes": "65536"}
+@pytest.mark.parametrize(("flush", "codec"), [("ack", "none"), ("os", "none"), ("ack", "lz4")])
+def test_kills_under_load_lose_no_acknowledged_record(tmp_path: Path, flush: str, codec: str) -> None:
+    """kill -9 ends the process but not the page cache: acks=1 and acks=all must survive it under every flush policy.
+    Every compressed batch is checked in a thread."""
+    settings = {"headwater.flush": flush, "log.segment.bytes": "65536", "headwater.batch.inline.bytes.max": "0"}
     with BrokerProcess(tmp_path / "data", settings) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         topics = [NewTopic(name, PARTITIONS, 1) for name in ("durable", "plain")]
         for created in admin.create_topics(topics).values():
             created.result(DEADLINE_S)
         loads = [
-            Load(broker.bootstrap_servers, "durable", "all", idempotent=True),
-            Load(broker.bootstrap_servers, "plain", "1", idempotent=False),
+            Load(broker.bootstrap_servers, "durable", "all", idempotent=True, codec=codec),
+            Load(broker.bootstrap_servers, "plain", "1", idempotent=False, codec=codec),
         ]
         try:
             for _ in range(KILLS):

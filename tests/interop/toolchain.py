@@ -112,6 +112,11 @@ def tool(name: str) -> Sequence[str]:
     return [_find_java(), *OPTIONS, "-cp", class_path, f"org.apache.kafka.tools.{name}"]
 
 
+def server_tool(name: str) -> Sequence[str]:
+    """The command that runs one of Kafka's own tools that stand beside its server, by the name of its class."""
+    return [*kafka_server(), name]
+
+
 def rewrite(topic: str) -> Sequence[str]:
     """The command that runs our program around the classes of Kafka's broker which know that internal topic."""
     _find("javac", _JAVA_HINT)

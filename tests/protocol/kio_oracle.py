@@ -162,13 +162,14 @@ def value_to_kio(value: Any, kio_field: KioField, version: int) -> object:
 
 
 # kio knows error codes and dates where Kafka has plain integers, so that values are drawn from what both can hold.
-_INTEGERS = {
+_NUMBERS = {
     "b": st.integers(-(2**7), 2**7 - 1),
     "h": st.integers(-(2**15), 2**15 - 1),
     "i": st.integers(-(2**31), 2**31 - 1),
     "q": st.integers(-(2**63), 2**63 - 1),
     "H": st.integers(0, 2**16 - 1),
     "?": st.booleans(),
+    "d": st.floats(allow_nan=False),
 }
 _ERROR_CODES = st.sampled_from([code.value for code in KioErrorCode])
 _TIMESTAMPS = st.integers(0, TIMESTAMP_MAX)
@@ -187,7 +188,7 @@ def values(kind: Kind, version: int, kio_field: KioField) -> st.SearchStrategy[A
                 return _TIMESTAMPS_OR_NONE if kio_field.may_be_none else _TIMESTAMPS
             if kio_field.kafka_type == "timedelta_i64":
                 return _DURATIONS
-            return _INTEGERS[kind.format]
+            return _NUMBERS[kind.format]
         case PrefixedBytes():
             return st.text(max_size=8) if kind is TEXT else st.binary(max_size=8)
         case Array():

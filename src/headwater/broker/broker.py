@@ -3,12 +3,14 @@
 # Lazy annotations: nested functions are defined per request.
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headwater.broker.access.access import Access
+from headwater.broker.audit.event import EventType
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.catalog.local_metadata import LocalMetadata
@@ -31,8 +33,8 @@ from headwater.broker.writes import intake
 from headwater.broker.writes.append import ACKS_ALL, Append
 from headwater.broker.writes.journal import Journal
 from headwater.clock import Clock
-from headwater.config.broker import BrokerConfig
-from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
+from headwater.config.broker import BrokerConfig, changed_names
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import ProducerIdentity
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -48,6 +50,8 @@ from headwater.storage.time_lookup import TimestampOffset
 if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
     from headwater.broker.replicas import Replicas
+    from headwater.broker.shares.coordinator import ShareCoordinator
+    from headwater.broker.writes.check_threads import CheckThreads, RequestBytes
 
 logger = logging.getLogger(__name__)
 
@@ -104,9 +108,66 @@ class Broker:
             clock,
         )
         self._sequence_guard = SequenceGuard()
+        self._shares: ShareCoordinator | None = None
+        self._deletions: set[asyncio.Task[HeadwaterError | None]] = set()
+        self.topics.on_deleted(self._forget_shares)
+        if SHARE_STATE_TOPIC in self.partitions.by_topic:
+            self._load_shares()
         self.measurements.observe(self)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
+
+    @property
+    def shares(self) -> ShareCoordinator:
+        """The share-partitions, from the first share group on."""
+        return self._shares or self._load_shares()
+
+    def _load_shares(self) -> ShareCoordinator:
+        # Late import: most brokers have no share groups.
+        from headwater.broker.shares.coordinator import ShareCoordinator  # noqa: PLC0415
+
+        shares = self._shares = ShareCoordinator(
+            self.topics,
+            self.partitions,
+            self.metadata.state,
+            self._effective,
+            self.groups,
+            self.journal,
+            self.clock,
+        )
+        shares.measurements.declare(self.measurements.metrics)
+        return shares
+
+    async def _forget_shares(self, _: TopicName) -> None:
+        if self._shares is not None:
+            await self._shares.forget_deleted_topics(self.metadata.state.by_id.__contains__)
+
+    async def prune_shares(self) -> None:
+        if self._shares is not None:
+            await self._shares.prune(self.housekeeping.collect)
+
+    def delete_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Delete a group without members, and all that it stored."""
+        if not self.groups.is_share_group(group_id):
+            return self.groups.delete(group_id)
+        outcome: Pending[Outcome[None]] = Pending()
+        deletion = asyncio.create_task(self._delete_share_group(group_id))
+        # The loop itself keeps no task alive.
+        self._deletions.add(deletion)
+        deletion.add_done_callback(self._deletions.discard)
+        deletion.add_done_callback(lambda done: outcome.resolve(done.result()))
+        return outcome
+
+    async def _delete_share_group(self, group_id: GroupId) -> HeadwaterError | None:
+        refusal = await self.groups.check_empty_share_group(group_id).wait()
+        if refusal is not None:
+            return refusal
+        try:
+            # First: a crash leaves a group that has forgotten what it did, and not what nobody could delete.
+            await self.shares.forget(group_id)
+        except HeadwaterError as error:
+            return error
+        return await self.groups.delete(group_id).wait()
 
     def _open_audit_log(self, config: BrokerConfig) -> AuditLog | None:
         if not config.is_audited:
@@ -145,7 +206,16 @@ class Broker:
 
     def reload(self, config: BrokerConfig) -> None:
         """Take over what may change while the broker runs; log what would need a restart."""
-        self._effective.reload(config)
+        before, audit = self.config, self.access.audit
+        try:
+            self._effective.reload(config)
+        except HeadwaterError as error:
+            if audit is not None:
+                audit.record_local(EventType.CONFIG_CHANGE, "broker", {"by": "reload"}, error=error)
+            raise
+        if audit is not None:
+            names = ",".join(changed_names(before, self.config))
+            audit.record_local(EventType.CONFIG_CHANGE, "broker", {"by": "reload", "settings": names})
 
     # -- partitions
 
@@ -168,20 +238,46 @@ class Broker:
     # -- writing
 
     def produce(
-        self, partition: Partition, records: memoryview, append: Append, *, acks: int, in_transaction: bool = False
+        self,
+        partition: Partition,
+        records: memoryview,
+        append: Append,
+        *,
+        acks: int,
+        in_transaction: bool = False,
+        request: RequestBytes | None = None,
+        admit: intake.Admit = intake.admit,
     ) -> None:
-        """Check and stage one batch; `append` completes when it is acknowledged. A refusal is raised at once."""
+        """Check and stage one batch; `append` completes when it is acknowledged. A refusal is raised at once.
+
+        A large batch is checked in a thread first. `request` then holds its bytes; without one they are this batch's
+        own."""
         if partition.is_internal:
             check_not_internal(partition.id.topic)
         if acks == ACKS_ALL and partition.config.min_insync_replicas > 1:
             self._check_in_sync(partition)
         now_ms = self.clock.now_ms()
-        header, batch = intake.admit(records, partition.config, self.config, now_ms)
+        try:
+            header, batch = admit(records, partition.config, self.config, now_ms)
+        except intake.LargeBatch:
+            if in_transaction:
+                raise
+            produce = partial(self.produce, partition, append=append, acks=acks, request=request)
+            self._check_threads.check(records, partition, self.config, append, request, produce)
+            return
         if header.is_transactional is not in_transaction:
             raise Refusal(
                 ErrorCode.INVALID_TXN_STATE, "a batch is transactional where its request names a transactional id"
             )
         partition.stage(header, batch, append, acks=acks, now_ms=now_ms)
+
+    @cached_property
+    def _check_threads(self) -> CheckThreads:
+        # Late import: most brokers get no large batches.
+        from headwater.broker.writes.check_threads import CheckThreads  # noqa: PLC0415
+
+        count = self.config.headwater_batch_check_threads
+        return CheckThreads(count, self.journal, self.clock, self.measurements.batch_check_us)
 
     def _check_in_sync(self, partition: Partition) -> None:
         in_sync_count = self.leadership.in_sync_count(partition.id)
@@ -206,10 +302,42 @@ class Broker:
         return outcome
 
     def produce_in_transaction(
-        self, partition: Partition, records: memoryview, append: Append, *, acks: int, membership: TransactionMembership
+        self,
+        partition: Partition,
+        records: memoryview,
+        append: Append,
+        *,
+        acks: int,
+        membership: TransactionMembership,
+        request: RequestBytes | None = None,
+        admit: intake.Admit = intake.admit,
     ) -> None:
-        """As `produce`. The first batch that a transaction writes to a partition waits until the coordinator knows of
-        the partition: otherwise a batch that comes too late would open a transaction there that no marker ends."""
+        """As `produce`, for a request that names a transactional id."""
+        try:
+            self._enter_transaction(partition, records, append, acks, membership, admit)
+        except intake.LargeBatch:
+            # Nothing is decided before the batch is checked: the transaction may have ended by then.
+            produce = partial(
+                self.produce_in_transaction,
+                partition,
+                append=append,
+                acks=acks,
+                membership=membership,
+                request=request,
+            )
+            self._check_threads.check(records, partition, self.config, append, request, produce)
+
+    def _enter_transaction(
+        self,
+        partition: Partition,
+        records: memoryview,
+        append: Append,
+        acks: int,
+        membership: TransactionMembership,
+        admit: intake.Admit,
+    ) -> None:
+        """The first batch that a transaction writes to a partition waits until the coordinator knows of the partition:
+        otherwise a batch that comes too late would open a transaction there that no marker ends."""
         header = batches.read_header(records)
         producer = ProducerIdentity(ProducerId(header.producer_id), header.producer_epoch)
         is_open = partition.has_open_transaction(header.producer_id, header.producer_epoch)
@@ -217,8 +345,11 @@ class Broker:
         may_enter = (is_open or not must_join) and not self.transactions.is_joining(producer.producer_id, partition.id)
         # A plain batch joins nothing: `produce` refuses it.
         if may_enter or not header.is_transactional:
-            self.produce(partition, records, append, acks=acks, in_transaction=True)
+            self.produce(partition, records, append, acks=acks, in_transaction=True, admit=admit)
             return
+        if partition.is_internal:
+            check_not_internal(partition.id.topic)
+        header, records = admit(records, partition.config, self.config, self.clock.now_ms())
         joins = self.transactions.join(membership, producer, partition.id)
         if not joins.is_done:
             # The connection's buffer keeps what was received only until the end of the turn.
@@ -234,7 +365,7 @@ class Broker:
                 if is_unknown:
                     # In protocol 2 each transaction begins at sequence 0.
                     self._sequence_guard.check_first(header, partition.id, at_zero=membership.adds_partitions)
-                self.produce(partition, records, append, acks=acks, in_transaction=True)
+                self.produce(partition, records, append, acks=acks, in_transaction=True, admit=intake.admit_checked)
             except HeadwaterError as error:
                 append.fail(error)
             except Exception as error:
@@ -324,8 +455,12 @@ class Broker:
 
     async def stop(self) -> None:
         """Flush everything and mark the data directory as cleanly closed."""
+        if "_check_threads" in vars(self):
+            await self._check_threads.stop()
         await self.housekeeping.stop()
         await self.access.stop()
+        if self._shares is not None:
+            await self._shares.stop()
         await self.transactions.stop()
         await self.groups.stop()
         async with self.metadata.change_lock:
@@ -338,6 +473,8 @@ class Broker:
     def end_waits(self) -> None:
         """End long polls with what they have, and waits for a rebalance, because the broker is about to stop."""
         self.groups.end_waits()
+        if self._shares is not None:
+            self._shares.end_waits()
         self.transactions.end_waits()
         for partition in self.partitions.all():
             for watcher in tuple(partition.watchers):

@@ -47,6 +47,12 @@ class Housekeeping:
             lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms,
             self._broker.transactions.expire,
         )
+        self._every(
+            "pruning of share group state",
+            delay_ms,
+            lambda: config.share_coordinator_state_topic_prune_interval_ms,
+            self._broker.prune_shares,
+        )
 
     async def stop(self) -> None:
         """Wait for the jobs under way: their threads cannot be cancelled."""

@@ -75,6 +75,11 @@ class Measurements:
             "headwater_replies_failed_total",
             "Requests that a fault of the broker kept from being answered; their connections were closed.",
         )
+        self.batch_check_us: Histogram = self.metrics.histogram(
+            "headwater_batch_check_seconds",
+            "How long large batches were checked in threads, waiting included.",
+            MICROSECOND,
+        )
         self.flush_us: Histogram = self.metrics.histogram(
             "headwater_flush_seconds", "From the plan of a flush to its end.", MICROSECOND
         )

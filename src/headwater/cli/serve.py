@@ -81,11 +81,32 @@ def _flags(data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]
         if not separator:
             raise click.UsageError(f"--set {assignment}: expected NAME=VALUE")
         flags[name.strip()] = value
+    _refuse_secrets(flags)
     if data_dir is not None:
         flags["log.dir"] = data_dir
     if kafka is not None:
         flags["listeners"] = kafka
     return flags
+
+
+def _refuse_secrets(flags: Mapping[str, str]) -> None:
+    if not flags:
+        return
+    from headwater.config.broker import BrokerConfig
+    from headwater.config.listener_overrides import find_overridable
+    from headwater.errors import ConfigError
+
+    for name in flags:
+        try:
+            declared = find_overridable(BrokerConfig, name, "broker")
+        except ConfigError:
+            # Refused with the other settings.
+            continue
+        if declared.sensitive:
+            raise click.UsageError(
+                f"--set {name}: every user of this machine could read the secret in the list of processes; set it in "
+                f"headwater.toml or as {declared.variable}"
+            )
 
 
 def _tls_flags(kafka: str | None, certificate: str | None, key: str | None, authorities: str | None) -> dict[str, str]:
@@ -120,7 +141,8 @@ async def _serve(file: Path | None, flags: Mapping[str, str]) -> None:
     def end(*_: object) -> None:
         if node.is_recovering:
             _end_recovery()
-        loop.call_soon_threadsafe(stop.set)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop.set)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         # Not the loop's own handlers: the loop runs none of them while the start blocks it.

@@ -264,9 +264,14 @@ class BrokerConnection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def _broken(self, error: OSError) -> ClientError:
-        lost = self._lost(error.strerror or str(error))
         tls = self._security.tls
-        return (tls and tls.refusal(error, self.endpoint)) or lost
+        refusal, hint = tls and tls.refusal(error, self.endpoint), ""
+        if tls is not None and refusal is None and not self._versions:
+            # In TLS 1.3 a broker refuses our certificate when the handshake is over for us: its alert may wait unread.
+            refusal = tls.unread_refusal(self._socket, self.endpoint)
+            hint = "; does it want a certificate of ours? (ssl.certificate.location)"
+        lost = self._lost((error.strerror or str(error)) + hint)
+        return refusal or lost
 
     def _lost(self, reason: str) -> ConnectionLost:
         self.close()

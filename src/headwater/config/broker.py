@@ -17,6 +17,7 @@ from headwater.config.declaration import (
     ConfigEntry,
     ConfigSource,
     ConfigSynonym,
+    Setting,
     setting,
     settings_of,
 )
@@ -43,11 +44,7 @@ _SYNONYMS = {
     )
 }
 
-# Why a setting is not changed through the protocol, by whether a reload changes it.
-_UNCHANGEABLE = {
-    False: "can only be set when the broker starts",
-    True: "names a file, which no client may choose: change the settings of the broker and send it SIGHUP",
-}
+_BY_RELOAD = "change the settings of the broker and send it SIGHUP"
 
 
 @broker_settings_class
@@ -155,7 +152,7 @@ class BrokerConfig(
         for name, text in values.items():
             declared = find_overridable(BrokerConfig, name, "broker")
             if source is not ConfigSource.STATIC_BROKER and not declared.dynamic:
-                raise declared.refusal(_UNCHANGEABLE[declared.reload_only])
+                raise declared.refusal(_why_unchangeable(declared))
             value = declared.parse(text)
             override = split_name(BrokerConfig, name)
             if override is None:
@@ -259,6 +256,22 @@ class BrokerConfig(
             f"need not authenticate ({address.protocol.value}): have them authenticate (SASL_SSL, or SSL with "
             "ssl.client.auth=required), or set headwater.insecure.listeners.allow=true"
         )
+
+
+def _why_unchangeable(declared: Setting) -> str:
+    """Why a setting is not changed through the protocol."""
+    if not declared.reload_only:
+        return "can only be set when the broker starts"
+    if declared.sensitive:
+        return f"is secret, and the broker's data would hold it in plain text: {_BY_RELOAD}"
+    return f"names a file, which no client may choose: {_BY_RELOAD}"
+
+
+def changed_names(before: BrokerConfig, after: BrokerConfig) -> list[str]:
+    """The settings that have another value, those of single listeners among them."""
+    names = [name for name in settings_of(BrokerConfig) if before.value_of(name) != after.value_of(name)]
+    overrides = {*before.listener_overrides} ^ {*after.listener_overrides}
+    return names + sorted({each.name for each in overrides})
 
 
 def describe_defaults(values: Mapping[str, str]) -> list[ConfigEntry]:

@@ -88,7 +88,8 @@ class Setting(NamedTuple):
     pattern: str | None = None
     # Whether it may change while the broker runs, through the protocol or by a reload.
     dynamic: bool = False
-    # Whether only a reload changes it: it names a file, and no client may choose one for the broker.
+    # Whether only a reload changes it: it names a file, and no client may choose one for the broker; or it is secret,
+    # and the broker's data would hold in plain text what a client sets.
     reload_only: bool = False
     sensitive: bool = False
     # Whether `listener.name.<name>.` before its name sets it for one listener.

@@ -1,25 +1,87 @@
 """A group's settings: Kafka's names and rules. The group need not exist. What it does not set comes from the broker.
 
-Settings of share groups and of Kafka Streams are left out: there are no such groups here.
+Settings of Kafka Streams are left out: there are no such groups here.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Self
 
-from headwater.config.declaration import ConfigEntry, ConfigSource, Settings, declare, settings_class, settings_of
+from headwater.config.declaration import (
+    BOOLEAN,
+    STRING,
+    ConfigEntry,
+    ConfigSource,
+    Settings,
+    attribute_of,
+    declare,
+    setting,
+    settings_class,
+    settings_of,
+)
 from headwater.config.group_defaults import GroupDefaults
+from headwater.config.share_defaults import BOUNDED
 from headwater.errors import ConfigError
+
+EARLIEST, LATEST = "earliest", "latest"
+READ_COMMITTED = "read_committed"
+_BY_DURATION = "by_duration:"
+# Java's notation of a duration, without signs: days, hours, minutes and seconds.
+_DURATION = re.compile(
+    r"P(?:(\d{1,9})D)?(T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?", re.IGNORECASE
+)
+
+
+def reset_duration_ms(reset: str) -> int | None:
+    """How far back `share.auto.offset.reset` goes in time; None if it names the beginning or the end."""
+    if reset in (EARLIEST, LATEST):
+        return None
+    text = reset.removeprefix(_BY_DURATION)
+    found = _DURATION.fullmatch(text) if reset.startswith(_BY_DURATION) else None
+    if found is None or text[-1] in "PpTt":
+        raise ConfigError(f"'{reset[:40]}' is not earliest, latest, or a duration such as by_duration:PT1H")
+    days, _, hours, minutes, seconds, fraction = found.groups()
+    whole = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
+    return whole * 1000 + int((fraction or "").ljust(3, "0")[:3])
 
 
 def _inherited(name: str) -> Any:
     synonym = f"group.{name}"
-    return declare(settings_of(GroupDefaults)[synonym]._replace(name=name, synonyms=(synonym,)))
+    inherited = settings_of(GroupDefaults)[synonym]._replace(name=name, synonyms=(synonym,))
+    # The most that a group may set is a setting of the broker of its own (`group.share.max.`).
+    return declare(inherited._replace(maximum=None) if inherited.maximum is not None else inherited)
 
 
 @settings_class
 class GroupConfig(Settings):
     consumer_heartbeat_interval_ms: int = _inherited("consumer.heartbeat.interval.ms")
     consumer_session_timeout_ms: int = _inherited("consumer.session.timeout.ms")
+    share_heartbeat_interval_ms: int = _inherited("share.heartbeat.interval.ms")
+    share_session_timeout_ms: int = _inherited("share.session.timeout.ms")
+    share_record_lock_duration_ms: int = _inherited("share.record.lock.duration.ms")
+    share_delivery_count_limit: int = _inherited("share.delivery.count.limit")
+    share_partition_max_record_locks: int = _inherited("share.partition.max.record.locks")
+    share_auto_offset_reset: str = setting(
+        STRING,
+        "share.auto.offset.reset",
+        LATEST,
+        "Where a share group begins in a partition that is new to it: earliest, latest, or by_duration: and how far "
+        "back in time, as in by_duration:PT1H.",
+        check=reset_duration_ms,
+    )
+    share_isolation_level: str = setting(
+        STRING,
+        "share.isolation.level",
+        "read_uncommitted",
+        "Whether a share group is given records of transactions that are open or were aborted.",
+        allowed=("read_committed", "read_uncommitted"),
+    )
+    share_renew_acknowledge_enable: bool = setting(
+        BOOLEAN,
+        "share.renew.acknowledge.enable",
+        True,
+        "Whether members of a share group may hold records for longer than share.record.lock.duration.ms.",
+    )
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str], broker: GroupDefaults) -> Self:
@@ -48,11 +110,29 @@ class GroupConfig(Settings):
                 f"consumer.heartbeat.interval.ms ({heartbeat_ms}) is not less than consumer.session.timeout.ms "
                 f"({session_ms})"
             )
+        for kind in BOUNDED:
+            _check_within(f"share.{kind}", self, broker)
+        heartbeat_ms, session_ms = self.share_heartbeat_interval_ms, self.share_session_timeout_ms
+        if heartbeat_ms >= session_ms:
+            raise ConfigError(
+                f"share.heartbeat.interval.ms ({heartbeat_ms}) is not less than share.session.timeout.ms ({session_ms})"
+            )
 
 
 def describe(overrides: Mapping[str, str], broker: GroupDefaults) -> list[ConfigEntry]:
     """The settings, as DescribeConfigs shows them, of a group that sets `overrides` itself."""
     return broker.entries(GroupConfig, overrides, ConfigSource.DYNAMIC_GROUP)
+
+
+def _check_within(name: str, config: GroupConfig, broker: GroupDefaults) -> None:
+    kind = name.removeprefix("share.")
+    value = getattr(config, attribute_of(name))
+    for bound, is_beyond in (("min", value.__lt__), ("max", value.__gt__)):
+        limit = broker.value_of(f"group.share.{bound}.{kind}")
+        if is_beyond(limit):
+            raise ConfigError(
+                f"{name} ({value}) is {'less' if bound == 'min' else 'more'} than group.share.{bound}.{kind} ({limit})"
+            )
 
 
 def _check_bounds(name: str, value: int, least: int, most: int) -> None:

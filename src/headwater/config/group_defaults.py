@@ -3,13 +3,14 @@
 As in Kafka, they are read when the broker starts; settings that may change later are set per group (`config/group.py`).
 """
 
-from headwater.config.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class
+from headwater.config.broker_settings import NO_EFFECT, broker_settings_class
 from headwater.config.declaration import INT, INT32_MAX, LIST, LONG, STRING, setting
+from headwater.config.share_defaults import ShareDefaults
 from headwater.errors import ConfigError
 
 
 @broker_settings_class
-class GroupDefaults(BrokerSettings):
+class GroupDefaults(ShareDefaults):
     # Groups of the classic protocol
     group_min_session_timeout_ms: int = setting(
         INT,

@@ -191,6 +191,23 @@ class NetworkSettings(BrokerSettings):
         minimum=1024,
         dynamic=True,
     )
+    headwater_batch_inline_bytes_max: int = setting(
+        INT,
+        "headwater.batch.inline.bytes.max",
+        131_072,
+        "A batch that is compressed, or is to be stored in another compression, is checked in a thread if it has more "
+        "bytes than this, before or after it is decompressed: other clients are served meanwhile.",
+        minimum=0,
+        dynamic=True,
+    )
+    headwater_batch_check_threads: int = setting(
+        INT,
+        "headwater.batch.check.threads",
+        2,
+        "How many threads check large batches (headwater.batch.inline.bytes.max).",
+        minimum=1,
+        maximum=256,
+    )
     headwater_shutdown_timeout_ms: int = setting(
         INT,
         "headwater.shutdown.timeout.ms",

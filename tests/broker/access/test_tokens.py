@@ -1,5 +1,6 @@
 """Delegation tokens: created, renewed, ended; valid until the clock says otherwise."""
 
+import secrets
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,11 @@ async def test_without_a_secret_there_are_no_tokens(tmp_path: Path) -> None:
             assert refused.value.code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         with pytest.raises(Refusal):
             tokens.describe()
+
+
+async def test_no_id_looks_like_an_option_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = iter(["-dashed", "-again", "plain"])
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda _: next(given))
+    async with running(tmp_path, SETTINGS) as broker:
+        created = await broker.access.tokens.create(ANN, ANN, [], -1)
+    assert created.token.id == "plain"

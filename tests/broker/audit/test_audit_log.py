@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from headwater.broker.audit import audit_log
 from headwater.broker.audit.event import EventType, Result
 from headwater.broker.broker import Broker
 from headwater.clock import ManualClock
@@ -107,6 +108,25 @@ async def test_events_beyond_the_limit_are_counted_instead_of_recorded(tmp_path:
     assert [event["type"] for event in events] == ["auth.failure"] * 10 + ["auth.success", "audit.suppressed"]
     assert events[-1]["details"] == {"events": "15"}
     assert audit.suppressed_total == 15
+
+
+async def test_a_flood_that_ends_in_silence_is_counted_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "SUPPRESSED_TOLD_AFTER_S", 0)
+    settings = {"headwater.audit": "on", "headwater.audit.events.per.second.max": "1"}
+    async with running(tmp_path, settings, clock=ManualClock()) as broker:
+        audit = broker.access.audit
+        assert audit is not None
+        audit.record(EventType.AUTHENTICATION_FAILURE, ANN, HOST, "", Result.FAILURE)
+        await recorded(broker)
+        for _ in range(3):
+            audit.record(EventType.AUTHENTICATION_FAILURE, ANN, HOST, "", Result.FAILURE)
+        (partition,) = broker.hosted(AUDIT_TOPIC)
+        while partition.end_offset < 2:
+            await asyncio.sleep(0)
+        events = await recorded(broker)
+    assert [(event["type"], event["details"]) for event in events[1:]] == [("audit.suppressed", {"events": "3"})]
 
 
 async def test_values_that_clients_choose_are_bounded_and_always_text(tmp_path: Path) -> None:

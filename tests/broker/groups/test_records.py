@@ -38,6 +38,18 @@ from headwater.coordination.groups.offsets.events import (
     TransactionalOffsetCommitted,
     TransactionEnded,
 )
+from headwater.coordination.groups.share.events import (
+    ShareCurrentForgotten,
+    ShareCurrentStored,
+    ShareGroupForgotten,
+    ShareGroupStored,
+    ShareMemberForgotten,
+    ShareMemberStored,
+    ShareTargetEpochForgotten,
+    ShareTargetEpochStored,
+    ShareTargetForgotten,
+    ShareTargetStored,
+)
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicId, TopicName
 from headwater.protocol.stored.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -113,11 +125,26 @@ EVENTS: dict[type[Event], st.SearchStrategy[Event]] = {
     CurrentForgotten: st.builds(CurrentForgotten, groups, members),
     RegexResolved: st.builds(RegexResolved, groups, texts, topic_sets, int64s, int64s),
     RegexForgotten: st.builds(RegexForgotten, groups, texts),
+    ShareGroupStored: st.builds(ShareGroupStored, groups, int32s, int64s),
+    ShareGroupForgotten: st.builds(ShareGroupForgotten, groups),
+    ShareMemberStored: st.builds(ShareMemberStored, groups, members, optional_texts, texts, texts, topic_sets),
+    ShareMemberForgotten: st.builds(ShareMemberForgotten, groups, members),
+    ShareTargetEpochStored: st.builds(ShareTargetEpochStored, groups, int32s, int64s),
+    ShareTargetEpochForgotten: st.builds(ShareTargetEpochForgotten, groups),
+    ShareTargetStored: st.builds(ShareTargetStored, groups, members, assignments),
+    ShareTargetForgotten: st.builds(ShareTargetForgotten, groups, members),
+    ShareCurrentStored: st.builds(ShareCurrentStored, groups, members, int32s, int32s, assignments),
+    ShareCurrentForgotten: st.builds(ShareCurrentForgotten, groups, members),
 }
 FORGETS: dict[type[Event], type[Event]] = {
     OffsetCommitted: OffsetForgotten,
     GenerationStored: ClassicGroupForgotten,
     ConsumerGroupStored: ConsumerGroupForgotten,
+    ShareGroupStored: ShareGroupForgotten,
+    ShareMemberStored: ShareMemberForgotten,
+    ShareTargetEpochStored: ShareTargetEpochForgotten,
+    ShareTargetStored: ShareTargetForgotten,
+    ShareCurrentStored: ShareCurrentForgotten,
     MemberStored: MemberForgotten,
     TargetEpochStored: TargetEpochForgotten,
     TargetStored: TargetForgotten,

@@ -4,6 +4,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,6 +127,32 @@ def test_a_client_certificate_is_sent_if_the_broker_wants_one(
         ask(wanting, read_security({**trust, **both, "ssl.keystore.location": str(together)}))
         with pytest.raises(ClientError, match=r"refused TLS.*certificate|lost the connection"):
             ask(wanting, trusting(authority))
+
+
+def test_a_refusal_that_waits_unread_is_found(server: Identity, authority: Authority) -> None:
+    """In TLS 1.3 the handshake is over for the client before the broker looks at the client's certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(server.certificate, server.key)
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    tls = trusting(authority).tls
+    assert tls is not None
+    ours, theirs = socket.socketpair()
+
+    def refuse() -> None:
+        with theirs, pytest.raises(ssl.SSLError):
+            context.wrap_socket(theirs, server_side=True)
+
+    broker = threading.Thread(target=refuse)
+    broker.start()
+    endpoint = Endpoint("localhost", 1)
+    with tls.wrap(ours, endpoint) as connected:
+        broker.join()
+        refusal = tls.unread_refusal(connected, endpoint)
+
+    assert isinstance(refusal, AuthenticationFailed)
+    assert "refused TLS with us: " in str(refusal)
+    assert "(ssl.certificate.location)" in str(refusal)
 
 
 @pytest.mark.parametrize("password", ["wrong", None])

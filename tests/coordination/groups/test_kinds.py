@@ -20,6 +20,7 @@ from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery
 from headwater.coordination.groups.offsets.events import OffsetCommitted, OffsetEvent
 from headwater.coordination.groups.offsets.offsets import ExpiryRule
+from headwater.coordination.groups.share.events import ShareRosterEvent
 from headwater.coordination.groups.terms import DeadlineKey, GroupListing, GroupState, GroupType
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicName, TopicPartition
@@ -60,6 +61,7 @@ class ToyGroup:
     type = cast("GroupType", ToyType.TOY)
     protocol_type = "toys"
     is_pristine = False
+    may_expire = True
 
     def __init__(self, group_id: GroupId, deadlines: Deadlines[DeadlineKey]) -> None:
         self.group_id = group_id
@@ -253,7 +255,7 @@ def test_an_event_of_no_kind_is_refused(with_toy: GroupMachine) -> None:
         with pytest.raises(AssertionError, match="not an event of groups"):
             without.apply(event)
     assert without.groups == {}
-    for group_id in ("classic", "consumer"):
+    for group_id in ("classic", "consumer", "share"):
         for kind in KINDS:
             group = kind.new(GroupId(group_id), without._context)
             with pytest.raises(AssertionError):
@@ -262,7 +264,11 @@ def test_an_event_of_no_kind_is_refused(with_toy: GroupMachine) -> None:
 
 def test_every_event_of_groups_is_for_one_kind_or_for_offsets() -> None:
     events = [event for kind in KINDS for event in kind.events]
-    assert {*events} == {*get_args(ClassicRosterEvent), *get_args(ConsumerRosterEvent)}
+    assert {*events} == {
+        *get_args(ClassicRosterEvent),
+        *get_args(ConsumerRosterEvent),
+        *get_args(ShareRosterEvent),
+    }
     assert len(events) == len({*events})
     assert {*get_args(Event)} <= {*events, *get_args(OffsetEvent)}
     assert OffsetCommitted not in events

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from headwater.broker.writes import large_batch
 from headwater.config.broker import BrokerConfig
+from headwater.config.topic import TopicConfig
 from headwater.errors import HeadwaterError
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.consumer_protocol import read_assignment, read_subscription
@@ -14,8 +16,10 @@ from headwater.protocol.wire.codec import decode
 from headwater.protocol.wire.framing import FrameReader
 from tests.faults.hostile.forging import REQUESTS, Forger
 from tests.faults.hostile.fuzzing import read
+from tests.support.kafka.raw_client import NOW_MS
 
 UNFOLDED_BYTES_MAX = 1 << 20
+_BROKER = BrokerConfig.from_values({"headwater.batch.decompressed.bytes.max": str(UNFOLDED_BYTES_MAX)})
 CORPUS_FRAMES = 3
 
 
@@ -46,18 +50,32 @@ def _stream(data: bytes) -> None:
             read(bytes(frame))
 
 
-def _batch(data: bytes) -> None:
-    """A batch with a valid checksum; otherwise no input would get past the check."""
+def _sealed(data: bytes) -> bytearray:
     batch = bytearray(data)
     if len(batch) >= batches.HEADER_SIZE:
         struct.pack_into(">I", batch, 17, batches.crc32c(bytes(batch[21:])))
+    return batch
+
+
+def _batch(data: bytes) -> None:
+    """A batch with a valid checksum; otherwise no input would get past the check."""
+    batch = _sealed(data)
     header = batches.read_header(batch)
     batches.verify(batch, header)
     batches.verify_produced(header)
     batches.read_records(batch, header, UNFOLDED_BYTES_MAX)
 
 
-TARGETS: Sequence[Callable[[bytes], object]] = (read, _stream, _batch, read_subscription, read_assignment)
+def _large_batch(data: bytes) -> None:
+    """As a broker checks a batch in a thread."""
+    batch = _sealed(data)
+    header = batches.read_header(batch)
+    batches.verify(batch, header)
+    batches.verify_produced(header)
+    large_batch.check(memoryview(batch), TopicConfig(), _BROKER, NOW_MS)
+
+
+TARGETS: Sequence[Callable[[bytes], object]] = (read, _stream, _batch, read_subscription, read_assignment, _large_batch)
 
 
 def feed(data: bytes) -> None:

@@ -200,9 +200,12 @@ def _everything(connected: socket.socket) -> bytes:
     return bytes(data)
 
 
-def fuzz_broker(directory: Path, seed: int | str, count: int, deadline: float = float("inf")) -> Figures:
+def fuzz_broker(
+    directory: Path, seed: int, count: int, deadline: float = float("inf"), *, checks_in_threads: bool
+) -> Figures:
     """Send this many frames of every API, or until the deadline, while a bystander works undisturbed."""
-    with watched(directory) as broker, Bystander(broker) as bystander:
+    settings = {"headwater.batch.inline.bytes.max": "0"} if checks_in_threads else {}
+    with watched(directory, settings) as broker, Bystander(broker) as bystander:
         attack = Attack(broker)
         before = broker.memory_bytes()
         for request in REQUESTS:
@@ -226,6 +229,6 @@ def fuzz(seed: int, deadline: float) -> Figures:
             if time.monotonic() < deadline:
                 figures += fuzz_decoder(request, seed, 5000)
         with tempfile.TemporaryDirectory() as directory:
-            figures += fuzz_broker(Path(directory), seed, 500, deadline)
+            figures += fuzz_broker(Path(directory), seed, 500, deadline, checks_in_threads=seed % 2 == 1)
         seed += 1
     return figures

@@ -32,8 +32,10 @@ def test_every_forged_frame_is_read_or_refused_with_memory_in_proportion_to_its_
     assert fuzz_decoder(request_type, seed=1, count=DECODED).decoded == DECODED
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_broker_answers_or_closes_and_other_clients_are_not_affected(tmp_path: Path, seed: int) -> None:
-    figures = fuzz_broker(tmp_path, seed, SENT)
+@pytest.mark.parametrize(("seed", "checks_in_threads"), [(0, False), (1, True)])
+def test_a_broker_answers_or_closes_and_other_clients_are_not_affected(
+    tmp_path: Path, seed: int, checks_in_threads: bool
+) -> None:
+    figures = fuzz_broker(tmp_path, seed, SENT, checks_in_threads=checks_in_threads)
     assert figures.answered > 10 * len(REQUESTS)
     assert figures.closed > 10 * len(REQUESTS)

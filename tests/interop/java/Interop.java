@@ -48,6 +48,16 @@ public final class Interop {
         actions.put("groupsWithConfigs", Groups::configResources);
         actions.put("produce", Records::produce);
         actions.put("consume", Records::consume);
+        Shares shares = new Shares();
+        actions.put("shareOpen", shares::open);
+        actions.put("sharePoll", shares::poll);
+        actions.put("shareAcknowledge", shares::acknowledge);
+        actions.put("shareClose", shares::close);
+        actions.put("describeShareGroup", Shares::describe);
+        actions.put("shareGroupOffsets", Shares::offsets);
+        actions.put("alterShareGroupOffset", Shares::alterOffset);
+        actions.put("deleteShareGroupOffsets", Shares::deleteOffsets);
+        actions.put("deleteShareGroup", Shares::delete);
         actions.put("connect", Secured::connect);
         actions.put("exchange", Secured::exchange);
         actions.put("createToken", Secured::createToken);

@@ -14,9 +14,9 @@ HERE = Path(__file__).parent
 
 Language = Literal["java", "python", "go", "rust", "node", "spark"]
 
-BASIC = ("create", "produce", "consume", "group", "delete")
-TRANSACTIONAL = ("create", "produce", "consume", "group", "transaction", "delete")
-NEXT_GENERATION = ("create", "produce", "consume", "group", "consumer-protocol", "transaction", "delete")
+BASIC = ("create", "produce", "consume", "group", "admin", "delete")
+TRANSACTIONAL = ("create", "produce", "consume", "group", "transaction", "admin", "delete")
+NEXT_GENERATION = ("create", "produce", "consume", "group", "consumer-protocol", "transaction", "admin", "delete")
 NO_GROUPS = ("create", "produce", "consume", "delete")
 SPARK = ("batch-write", "batch-read", "stream")
 
@@ -28,6 +28,7 @@ STEPS = {
     "group": "a member of a group reads them and commits; the committed offsets are read back",
     "consumer-protocol": "the same in the next-generation protocol of groups (KIP-848)",
     "transaction": "one transaction is aborted and one is committed; `read_committed` shows the second only",
+    "admin": "a setting of the topic is changed and read back, a partition is added, the group is listed and described",
     "delete": "the topic is deleted",
     "batch-write": '`df.write.format("kafka")` creates a topic and writes 100 rows',
     "batch-read": '`spark.read.format("kafka")` reads them, with both kinds of end',
@@ -151,13 +152,15 @@ MATRIX = (
 
 # What the table cannot say.
 NOTES = (
-    "A client is not asked for what it has no API for: rskafka has neither groups nor transactions, kafka-go has no "
-    "transactional producer, kafka-python has none before 2.2, and the consumer protocol (KIP-848) is generally "
-    "available in Java from 4.0 on and in librdkafka from 2.12 on.\n"
+    "A client is not asked for what it has no API for: rskafka has neither groups nor transactions and changes no "
+    "settings, kafka-go has no transactional producer, kafka-python has none before 2.2, and the consumer protocol "
+    "(KIP-848) is generally available in Java from 4.0 on and in librdkafka from 2.12 on.\n"
     "kafkajs reads in groups only, so its `consume` is a group of its own.\n"
     "kafka-go and rskafka have no idempotent producer, nor has kafka-python before 2.2.\n"
     "Python clients run in environments of their own, with the Python of this project. For confluent-kafka "
     "1.9 there is no wheel: it is compiled, against librdkafka of the same version.\n"
     "The connector of Spark 3.5 runs in PySpark 3.5; that of Spark 4 runs in this project's PySpark, "
-    "which is newer than the newest connector that was found."
+    "which is newer than the newest connector that was found.\n"
+    "Kafka Connect in distributed mode, with an exactly-once source, and MirrorMaker 2, from Headwater and from Kafka, "
+    "are tested by `make interop`."
 ).splitlines()

@@ -51,6 +51,9 @@ def attempt(entry: Entry, bootstrap_servers: str, name: str) -> Result:
             client = _client(entry, Path(directory))
         except pytest.skip.Exception as missing:
             return Result(entry, f"skipped: {missing.msg}")
+        except (AssertionError, RuntimeError) as problem:
+            # It does not compile; or, in CI, a registry gives nothing.
+            return Result(entry, f"failed: {' '.join(str(problem).split())}")
         try:
             return Result(entry, _outcome(entry, client, [bootstrap_servers, name, *entry.steps]))
         except subprocess.TimeoutExpired:

@@ -24,11 +24,14 @@ from hypothesis import strategies as st
 from headwater.errors import CorruptBatch, ErrorCode
 from headwater.protocol.batches.compression import (
     FRAMES_MAX,
+    PART_BYTES,
     Codec,
     DecompressedTooLarge,
     UnsupportedCodec,
     compress,
+    compressor,
     decompress,
+    decompress_in_parts,
 )
 
 MIB = 1 << 20
@@ -60,6 +63,68 @@ def test_compressed_data_survives_a_round_trip(data: bytes, codec: Codec) -> Non
     compressed = compress(codec, memoryview(data))
 
     assert decompress(codec, memoryview(compressed), len(data)) == data
+
+
+def packed_in_parts(codec: Codec, parts: list[bytes]) -> bytes:
+    compressing = compressor(codec)
+    return b"".join([*map(compressing.compress, parts), compressing.flush()])
+
+
+def unpacked_in_parts(codec: Codec, data: bytes, bytes_max: int) -> bytes:
+    parts = [bytes(part) for part in decompress_in_parts(codec, memoryview(data), bytes_max)]
+    assert all(0 < len(part) <= PART_BYTES for part in parts)
+    return b"".join(parts)
+
+
+@settings(max_examples=50)
+@given(parts=st.lists(DATA, max_size=4), codec=st.sampled_from(COMPRESSING))
+@example(parts=[TEXT, b"", TEXT], codec=Codec.SNAPPY)
+@example(parts=[], codec=Codec.LZ4)
+@example(parts=[bytes(PART_BYTES)], codec=Codec.GZIP)
+@example(parts=[bytes(2 * PART_BYTES + 1)], codec=Codec.GZIP)
+def test_parts_are_compressed_and_decompressed_like_the_whole(parts: list[bytes], codec: Codec) -> None:
+    data = b"".join(parts)
+    compressed = packed_in_parts(codec, parts)
+
+    assert decompress(codec, compressed, len(data)) == data
+    assert unpacked_in_parts(codec, compressed, len(data)) == data
+    assert unpacked_in_parts(codec, compress(codec, data), len(data)) == data
+    if data:
+        with pytest.raises(DecompressedTooLarge):
+            unpacked_in_parts(codec, compressed, len(data) - 1)
+    if data or codec != Codec.SNAPPY:  # as below
+        decode = {Codec.GZIP: gzip_decode, Codec.SNAPPY: snappy_decode, Codec.LZ4: lz4_decode, Codec.ZSTD: zstd_decode}
+        assert decode[codec](compressed) == data
+
+
+@settings(max_examples=200)
+@given(
+    codec=st.sampled_from(COMPRESSING),
+    position=st.floats(0, 1, exclude_max=True),
+    bits=st.integers(0, 255),
+    end=st.floats(0, 1) | st.just(1.0),
+    tail=st.binary(max_size=20),
+    is_raw=st.booleans(),
+)
+def test_damaged_bytes_get_the_same_answer_in_parts(
+    codec: Codec, position: float, bits: int, end: float, tail: bytes, is_raw: bool
+) -> None:
+    content = TEXT + bytes(3 * PART_BYTES)
+    damaged = bytearray(snappy_raw(content) if is_raw and codec == Codec.SNAPPY else compress(codec, content))
+    damaged[int(position * len(damaged))] ^= bits
+    del damaged[int(end * len(damaged)) :]
+    damaged += tail
+
+    assert _outcome(lambda: unpacked_in_parts(codec, bytes(damaged), MIB)) == _outcome(
+        lambda: decompress(codec, bytes(damaged), MIB)
+    )
+
+
+def _outcome(read: Callable[[], bytes]) -> bytes | ErrorCode:
+    try:
+        return read()
+    except CorruptBatch as error:
+        return error.code
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])

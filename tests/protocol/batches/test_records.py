@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -91,6 +92,58 @@ def test_hostile_bytes_get_the_same_answer_from_all_variants(payload_and_count: 
         assert all(other == outcomes[0] for other in outcomes), (function, outcomes)
         if isinstance(outcomes[0], tuple) and len(outcomes[0]) == 4:
             assert outcomes[0][0] == "InvalidRecord", "a refusal is the only error"
+
+
+def in_parts(codec: Any, payload: bytes, count: int, part_bytes: int, base: int, *, keys_required: bool) -> Any:
+    """Validate as a reader that gets a part at a time: what is left of one is put before the next."""
+    index, found, left = 0, -1, b""
+    refused: list[tuple[int, bool]] = []
+    parts = [payload[at : at + part_bytes] for at in range(0, len(payload), part_bytes)] or [b""]
+    for number, part in enumerate(parts, 1):
+        left += part
+        if not left:
+            break
+        # Bytes around the part, which a walk beyond its end would read.
+        view = memoryview(b"\x00" * 64 + left + b"\x00" * 64)[64 : 64 + len(left)]
+        is_last = number == len(parts)
+        position, index, latest = codec.validate_part(view, index, count, is_last, keys_required, base, 0, 9, refused)
+        left, found = left[position:], max(found, latest)
+    return index, found, left, refused
+
+
+@settings(max_examples=400)
+@given(
+    payload_and_count=hostile_payloads(),
+    part_bytes=st.integers(1, 40),
+    base=st.sampled_from([0, NOW, 2**61 + 1]),
+    keys_required=st.booleans(),
+)
+@example(payload_and_count=(b"\xff" * 6, 1), part_bytes=1, base=0, keys_required=False)
+def test_a_payload_in_parts_gets_the_answer_of_the_whole(
+    payload_and_count: tuple[bytes, int], part_bytes: int, base: int, keys_required: bool
+) -> None:
+    payload, count = payload_and_count
+
+    def whole(codec: Any) -> Any:
+        return codec.validate(payload, count, keys_required=False, base_timestamp=base)
+
+    def parts(codec: Any) -> Any:
+        return in_parts(codec, payload, count, part_bytes, base, keys_required=keys_required)
+
+    pure, *others = [_answer(parts, codec) for codec in VARIANTS]
+    assert all(other == pure for other in others)
+    expected = _answer(whole, VARIANTS[0])
+    if isinstance(expected, int):
+        assert pure[:3] == (count, expected, b"")
+    elif count > 0 and isinstance(pure[0], int):
+        assert pure[0] < count or pure[2], "bytes are missing or remain, which its caller finds"
+
+
+def _answer(validate: Callable[[Any], Any], codec: Any) -> Any:
+    try:
+        return validate(codec)
+    except CorruptBatch as error:
+        return type(error).__name__, str(error), getattr(error, "index", None)
 
 
 @settings(max_examples=200)

@@ -12,6 +12,9 @@ from typing import Self
 
 from benchmarks.ports import port_of, reserved_port
 
+from headwater.config.broker import BrokerConfig
+from headwater.config.listener_overrides import find_overridable
+
 # The module to run, with its arguments before `serve`. Fault tests have launchers of their own.
 PLAIN = ("headwater.cli.main",)
 # Long enough for a loaded machine; a test that waits this long has failed.
@@ -23,18 +26,20 @@ _ROOT = Path(__file__).parents[3]
 class BrokerProcess:
     """A broker that keeps its port and data directory over kills and restarts.
 
-    Settings that name `listeners` choose the ports instead."""
+    Settings that name `listeners` choose the ports instead; those in `file` are read again on SIGHUP."""
 
     def __init__(
         self,
         data_directory: Path,
         settings: Mapping[str, str] | None = None,
         more_listeners: Mapping[str, int] | None = None,
+        file: Path | None = None,
     ) -> None:
         """`more_listeners` are the names and ports of listeners beside the first, which is PLAINTEXT."""
         self._data_directory = data_directory
         self._settings = dict(settings or {})
         self._more_listeners = dict(more_listeners or {})
+        self._file = file
         # By the names of the listeners, as the broker tells them when it is ready.
         self.addresses: dict[str, str] = {}
         self._reserved = reserved_port()
@@ -70,15 +75,23 @@ class BrokerProcess:
         module, *arguments = launcher
         command = [sys.executable, "-m", module, *arguments, "serve"]
         self.addresses.clear()
-        more = [f"{name}://127.0.0.1:{port}" for name, port in self._more_listeners.items()]
         command += ["--data-dir", str(self._data_directory)]
         if "listeners" not in self._settings:
+            more = [f"{name}://127.0.0.1:{port}" for name, port in self._more_listeners.items()]
             command += ["--kafka", ",".join([self.bootstrap_servers, *more])]
+        if self._file is not None:
+            command += ["--config", str(self._file)]
+        environment = _environment()
         for name, value in self._settings.items():
-            command += ["--set", f"{name}={value}"]
+            declared = find_overridable(BrokerConfig, name, "broker")
+            if declared.sensitive:
+                # The list of processes would show it to everybody, so the command does not take it.
+                environment[declared.variable] = value
+            else:
+                command += ["--set", f"{name}={value}"]
         with self._log_path.open("a") as log:
             self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment(), cwd=_ROOT
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=_ROOT
             )
         assert self._process.stdout is not None
         state, *named = self._process.stdout.readline().split(" ") or [""]

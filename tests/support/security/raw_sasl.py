@@ -2,7 +2,8 @@
 
 import secrets
 import ssl
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from headwater.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -11,6 +12,9 @@ from headwater.security.scram import NONCE_BYTES, ScramClient
 from headwater.security.scram_keys import MECHANISMS
 from tests.support.kafka.raw_client import RawClient
 from tests.support.security.logins import PLAIN, Login
+
+# Of the user of the tests of single requests.
+PASSWORD = "tea"
 
 
 class RawSasl(RawClient):
@@ -62,3 +66,7 @@ class RawSasl(RawClient):
         if not answer.error_code:
             client.verify(bytes(answer.auth_bytes))
         return answer
+
+
+# Connects as somebody, in a way that the arguments say.
+Connect: TypeAlias = Callable[..., RawSasl]

@@ -35,6 +35,8 @@ class Access:
         self._live_config = live_config
         self._clock = clock
         config = live_config.current
+        self._node = f"broker {config.node_id}"
+        self._is_started = False
         self._rules = _open_rules(metadata, config) if config.has_authorizer else None
         self._authentication: Authentication | None = None
 
@@ -85,6 +87,9 @@ class Access:
 
     async def start(self) -> None:
         config = self._live_config.current
+        if self.audit is not None:
+            self._is_started = True
+            self.audit.record_local(EventType.CLUSTER_JOIN, self._node, {"listeners": config.listeners})
         password_file = config.headwater_admin_password_file
         if password_file is not None and self.users.is_empty:
             await self._create_administrator(Path(password_file))
@@ -108,6 +113,8 @@ class Access:
         if self._authentication is not None:
             self._authentication.stop()
         if self.audit is not None:
+            if self._is_started:
+                self.audit.record_local(EventType.CLUSTER_LEAVE, self._node)
             await self.audit.stop()
 
 

@@ -43,7 +43,7 @@ class Tokens:
         """A token that lives at most `max_lifetime_ms`, or as long as the settings allow if that is not positive."""
         secret_key = self._secret_key()
         config = self._config.current
-        token_id = secrets.token_urlsafe(_ID_BYTES)
+        token_id = _new_id()
         hmac = token_hmac(secret_key, token_id)
         keys = await asyncio.to_thread(_keys_of, hmac)
         longest_ms = config.delegation_token_max_lifetime_ms
@@ -98,6 +98,11 @@ class Tokens:
         ]
         return [each for each in described if fingerprint(each.hmac) == each.token.fingerprint]
 
+    def described(self, hmac: bytes) -> str:
+        """The token in words, for the audit log."""
+        token = self._state.tokens_by_fingerprint.get(fingerprint(hmac))
+        return "an unknown delegation token" if token is None else f"delegation token '{token.id}' of {token.owner}"
+
     def account(self, token_id: str, mechanism: ScramMechanism) -> Account | None:
         """The account of a token's bearer; None if there is no such token, or no longer."""
         token = self._state.tokens.get(token_id)
@@ -117,6 +122,13 @@ class Tokens:
                 "delegation tokens are switched off (delegation.token.secret.key)",
             )
         return secret_key
+
+
+def _new_id() -> str:
+    # As Kafka's ids: commands would take one that begins with a dash for an option.
+    while (token_id := secrets.token_urlsafe(_ID_BYTES)).startswith("-"):
+        pass
+    return token_id
 
 
 def _keys_of(hmac: bytes) -> dict[str, ScramKeys]:

@@ -165,6 +165,11 @@ def upsertions_of(
         yield Upsertion(name, mechanism.number, iterations, salt, salted)
 
 
+def mechanism_name(number: int) -> str:
+    mechanism = BY_NUMBER.get(number)
+    return f"mechanism {number}" if mechanism is None else mechanism.name
+
+
 def _mechanism(number: int) -> ScramMechanism:
     mechanism = BY_NUMBER.get(number)
     if mechanism is None:

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 # Events that wait for the topic to be created; more are suppressed.
 PENDING_MAX = 10_000
 ACKS_WRITTEN = 1
+# How long the count of suppressed events waits for the next event.
+SUPPRESSED_TOLD_AFTER_S = 1.0
 
 
 class AuditLog:
@@ -48,6 +50,7 @@ class AuditLog:
         self._suppressed = self.suppressed_total = 0
         self._is_write_scheduled = False
         self._creation: asyncio.Task[None] | None = None
+        self._telling: asyncio.TimerHandle | None = None
 
     def declare(self, metrics: Metrics) -> None:
         metrics.gauge(
@@ -72,14 +75,24 @@ class AuditLog:
         if len(self._pending) >= PENDING_MAX or not self._limit.take(self._clock.monotonic_ms()):
             self._suppressed += 1
             self.suppressed_total += 1
+            if self._telling is None:
+                # There may be no further event that would take the count along.
+                self._telling = self._loop.call_later(SUPPRESSED_TOLD_AFTER_S, self._write_soon)
             return
         event = AuditEvent(event_type, str(principal), host, resource, result, details)
         self._pending.append((event, self._clock.now_ms()))
         self._write_soon()
 
-    def record_local(self, event_type: EventType, resource: str, details: Mapping[str, str] = {}) -> None:
+    def record_local(
+        self,
+        event_type: EventType,
+        resource: str,
+        details: Mapping[str, str] = {},
+        *,
+        error: HeadwaterError | None = None,
+    ) -> None:
         """Record what no client asked for, but the owner of this process: by a start, a signal, a command."""
-        self.record(event_type, _local_account(), "", resource, Result.SUCCESS, details)
+        self.changed(event_type, _local_account(), "", resource, error, details)
 
     def changed(
         self,
@@ -120,6 +133,7 @@ class AuditLog:
 
     def _write(self) -> None:
         self._is_write_scheduled = False
+        self._end_telling()
         pending, self._pending = self._pending, []
         if self._suppressed:
             details = {"events": str(self._suppressed)}
@@ -145,8 +159,14 @@ class AuditLog:
         except HeadwaterError as error:
             logger.error("%d audit events are lost: %s", len(pending), error)
 
+    def _end_telling(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+
     async def stop(self) -> None:
         """Write what is pending."""
+        self._end_telling()
         if self._creation is not None:
             await asyncio.gather(self._creation, return_exceptions=True)
         if AUDIT_TOPIC in self._partitions.by_topic:

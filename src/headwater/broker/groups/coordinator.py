@@ -34,9 +34,11 @@ from headwater.coordination.groups.classic.commands import (
     SyncResult,
 )
 from headwater.coordination.groups.consumer.commands import ConsumerDescription, MemberAnswer, MemberHeartbeat
+from headwater.coordination.groups.group import Group
 from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
-from headwater.coordination.groups.terms import GroupListing
+from headwater.coordination.groups.share.commands import ShareAnswer, ShareDescription, ShareHeartbeat
+from headwater.coordination.groups.terms import GroupListing, GroupType
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, ProducerId, TopicName, TopicPartition
 from headwater.metrics import Labels, Sample
@@ -146,6 +148,36 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
             lambda machine, _, now: machine.decide_member_heartbeat(group_id, heartbeat, now),
             empty_id_code=ErrorCode.INVALID_REQUEST,
         )
+
+    # -- share groups
+
+    def share_heartbeat(self, group_id: GroupId, heartbeat: ShareHeartbeat) -> Pending[Outcome[ShareAnswer]]:
+        return self._submit(
+            group_id,
+            lambda machine, _, now: machine.decide_share_heartbeat(group_id, heartbeat, now),
+            empty_id_code=ErrorCode.INVALID_REQUEST,
+        )
+
+    def describe_share(self, group_id: GroupId) -> Pending[Outcome[ShareDescription]]:
+        return self._query(group_id, lambda machine: machine.describe_share(group_id))
+
+    def check_empty_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Refuses unless there is such a share group, without members."""
+        return self._query(group_id, lambda machine: machine.share_group(group_id).check_empty())
+
+    def has_share_reader(self, group_id: GroupId, topic: TopicName) -> bool:
+        """Whether it is a share group with a member that subscribes to the topic."""
+        group = self._find(group_id)
+        return group is not None and group.type is GroupType.SHARE and group.is_subscribed_to(topic)
+
+    def is_share_group(self, group_id: GroupId) -> bool:
+        group = self._find(group_id)
+        return group is not None and group.type is GroupType.SHARE
+
+    def _find(self, group_id: GroupId) -> Group | None:
+        """None also while its machine is being loaded."""
+        machine = self.shards[self.partition_of(group_id)].machine if self.shards else None
+        return None if machine is None else machine.groups.get(group_id)
 
     # -- offsets
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
-from headwater.broker.groups.formats import classic, consumer, offsets
+from headwater.broker.groups.formats import classic, consumer, offsets, share
 from headwater.broker.groups.formats.record import Read, StoredRecord, Write
 from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
@@ -32,7 +32,7 @@ from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
 from headwater.protocol.stored.record import read_record_type
 
-_FORMATS: Final = (offsets, classic, consumer)
+_FORMATS: Final = (offsets, classic, consumer, share)
 _WRITERS: Final[Mapping[type, Write]] = {event: write for each in _FORMATS for event, write in each.WRITERS.items()}
 _READERS: Final[Mapping[int, Read]] = {number: read for each in _FORMATS for number, read in each.READERS.items()}
 

@@ -3,12 +3,16 @@
 Nothing here touches the log: a refused batch leaves no trace.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from headwater.config.broker import BrokerConfig
 from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode, Refusal
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
+from headwater.protocol.batches.compression import DecompressedTooLarge
 from headwater.protocol.batches.records import InvalidRecord
 
 # Two compressed kilobytes can hold millions of empty records, and each becomes an object of a hundred bytes in code
@@ -21,6 +25,15 @@ _REFUSED_RECORDS_MIN = 16
 _BYTES_PER_REFUSED_RECORD = 16
 
 
+class LargeBatch(Exception):
+    """Raised instead of admitting a batch whose checks would keep the event loop for too long: `large_batch.check` does
+    them in a thread. Its header and its checksum are good."""
+
+
+# Gives the batch to append, and its header.
+Admit: TypeAlias = Callable[[memoryview, TopicConfig, BrokerConfig, int], tuple[BatchHeader, memoryview]]
+
+
 def admit(
     produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int
 ) -> tuple[BatchHeader, memoryview]:
@@ -31,12 +44,16 @@ def admit(
     if header.batch_length + LOG_OVERHEAD != size:
         _refuse_size(produced, header)
     if size > topic.max_message_bytes:
-        raise _too_large(size, topic)
+        raise too_large(size, topic)
     batches.verify(produced, header)
     batches.verify_produced(header)
+    sent, codec = header.codec, topic.stored_codec
+    if codec is not None and codec != sent and size > broker.headwater_batch_inline_bytes_max:
+        raise LargeBatch
     earliest, latest = now_ms - topic.timestamp_before_max_ms, now_ms + topic.timestamp_after_max_ms
+    payload: Buffer | None = None
     if topic.is_compacted or topic.headwater_record_validation == "full":
-        payload = batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max)
+        payload = _decompressed(produced, sent, broker) if sent else produced[HEADER_SIZE:]
         try:
             greatest = records.validate(
                 payload,
@@ -53,22 +70,67 @@ def admit(
             batches.set_max_timestamp(produced, greatest)
             header = batches.read_header(produced)
     else:
-        _verify_timestamps(header, earliest, latest)
+        check_timestamps(header, earliest, latest)
+    if header.record_count > RECORDS_MAX:
+        check_record_count(header)
+    if codec is not None and codec != sent:
+        if payload is None:
+            payload = _decompressed(produced, sent, broker) if sent else produced[HEADER_SIZE:]
+        if codec:
+            payload = compression.compress(codec, payload, topic.compression_level)
+        produced = memoryview(batches.with_payload(produced, payload, codec))
+        header = batches.read_header(produced)
+        if header.size > topic.max_message_bytes:
+            raise too_large(header.size, topic)
+    if topic.is_log_append_time:
+        batches.set_log_append_time(produced, now_ms)
+        header = batches.read_header(produced)
+    return header, produced
+
+
+def admit_checked(
+    checked: memoryview, topic: TopicConfig, _broker: BrokerConfig, now_ms: int
+) -> tuple[BatchHeader, memoryview]:
+    """As `admit`, for what `large_batch.check` gave."""
+    if topic.is_log_append_time:
+        # Not before: batches that were admitted meanwhile have earlier times.
+        batches.set_log_append_time(checked, now_ms)
+    return batches.read_header(checked), checked
+
+
+def reads_records(topic: TopicConfig) -> bool:
+    """Whether each record is checked, and not only the batch's header."""
+    return topic.is_compacted or topic.headwater_record_validation == "full"
+
+
+def timestamp_limits(topic: TopicConfig, now_ms: int) -> tuple[int, int]:
+    return now_ms - topic.timestamp_before_max_ms, now_ms + topic.timestamp_after_max_ms
+
+
+def check_record_count(header: BatchHeader) -> None:
     if header.record_count > RECORDS_MAX:
         # Kafka's clients answer this code by splitting the batch.
         raise Refusal(
             ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {header.record_count} records, at most {RECORDS_MAX} are taken"
         )
-    if topic.is_log_append_time:
-        batches.set_log_append_time(produced, now_ms)
-        header = batches.read_header(produced)
-    codec = topic.stored_codec
-    if codec is not None and codec != header.codec:
-        produced = _recompress(produced, header, codec, topic, broker)
-        header = batches.read_header(produced)
-        if header.size > topic.max_message_bytes:
-            raise _too_large(header.size, topic)
-    return header, produced
+
+
+def refused_max(header: BatchHeader) -> int:
+    """How many records of a refused batch are named."""
+    return _REFUSED_RECORDS_MIN + header.size // _BYTES_PER_REFUSED_RECORD
+
+
+def _decompressed(produced: memoryview, codec: int, broker: BrokerConfig) -> Buffer:
+    """The records of a small batch. Its size says little about theirs: no more is decompressed than is worth trying."""
+    bytes_max = broker.headwater_batch_inline_bytes_max
+    if len(produced) > bytes_max:
+        raise LargeBatch
+    if bytes_max > broker.headwater_batch_decompressed_bytes_max:
+        return compression.decompress(codec, produced[HEADER_SIZE:], broker.headwater_batch_decompressed_bytes_max)
+    try:
+        return compression.decompress(codec, produced[HEADER_SIZE:], bytes_max)
+    except DecompressedTooLarge:
+        raise LargeBatch from None
 
 
 def _refusal_of_all(
@@ -76,13 +138,12 @@ def _refusal_of_all(
 ) -> InvalidRecord | None:
     """Names every record that the topic does not take, not only the first, so that no client blames an innocent one
     (KIP-467)."""
-    refused_max = _REFUSED_RECORDS_MIN + header.size // _BYTES_PER_REFUSED_RECORD
     return records.refuse(
-        payload, header.record_count, topic.is_compacted, header.base_timestamp, earliest, latest, refused_max
+        payload, header.record_count, topic.is_compacted, header.base_timestamp, earliest, latest, refused_max(header)
     )
 
 
-def _too_large(size: int, topic: TopicConfig) -> Refusal:
+def too_large(size: int, topic: TopicConfig) -> Refusal:
     return Refusal(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"the batch has {size} bytes, the topic takes {topic.max_message_bytes} (max.message.bytes)",
@@ -97,7 +158,7 @@ def _refuse_size(produced: memoryview, header: BatchHeader) -> None:
     batches.verify(produced, header)
 
 
-def _verify_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:
+def check_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:
     """Check the header's base and max timestamps in place of the records': the first record's and the latest."""
     for timestamp in (header.base_timestamp, header.max_timestamp):
         if not earliest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
@@ -106,12 +167,3 @@ def _verify_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:
                 f"timestamp {timestamp} is outside [{earliest}, {latest}] "
                 "(message.timestamp.before.max.ms, message.timestamp.after.max.ms)",
             )
-
-
-def _recompress(
-    produced: memoryview, header: BatchHeader, codec: int, topic: TopicConfig, broker: BrokerConfig
-) -> memoryview:
-    payload = batches.payload(produced, header, broker.headwater_batch_decompressed_bytes_max)
-    if codec:
-        payload = compression.compress(codec, payload, topic.compression_level)
-    return memoryview(batches.with_payload(produced, payload, codec))

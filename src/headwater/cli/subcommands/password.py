@@ -20,7 +20,7 @@ def password_option(command: Command) -> Command:
     return click.option(
         "--password-file",
         type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-        help="Read the password from the first line of this file, or of standard input (-), instead of asking.",
+        help="Read the password from this file with one line, or from standard input (-), instead of asking.",
     )(command)
 
 
@@ -34,4 +34,4 @@ def asked_password(password_file: Path | None, name: str) -> str:
             "there is no terminal to ask for the password: --password-file FILE, or - for standard input"
         )
     typed: str = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt="Once more", err=True)
-    return decode_password(typed.encode(errors="replace"), "the password")
+    return decode_password(typed.encode(errors="surrogateescape"), "the password")

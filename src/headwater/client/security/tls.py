@@ -82,6 +82,16 @@ class Tls:
         hint = " (ssl.certificate.location)" if "certificate" in reason else ""
         return AuthenticationFailed(f"{endpoint} refused TLS with us: {reason}{hint}")
 
+    @classmethod
+    def unread_refusal(cls, connected: socket.socket, endpoint: Endpoint) -> AuthenticationFailed | None:
+        """Return the refusal that the other side sent before it closed the connection, if there is one."""
+        try:
+            connected.settimeout(0)
+            connected.recv(1)
+        except OSError as error:
+            return cls.refusal(error, endpoint)
+        return None
+
     def _show(self, context: ssl.SSLContext, certificate: Pem) -> None:
         # Without a password OpenSSL would ask for one on the terminal. An empty one makes it fail instead.
         password = self.key_password or ""

@@ -11,9 +11,11 @@ RESERVED_PREFIX = "__headwater_"
 OFFSETS_TOPIC = TopicName("__consumer_offsets")
 # Stores transactional ids and the state of their transactions.
 TRANSACTIONS_TOPIC = TopicName("__transaction_state")
+# Stores what share groups have done with.
+SHARE_STATE_TOPIC = TopicName("__share_group_state")
 # Tells who did what; Spark and any consumer that may read it read it by name.
 AUDIT_TOPIC = TopicName("__headwater_audit")
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, AUDIT_TOPIC})
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, AUDIT_TOPIC})
 
 _LEGAL_NAME = r"[a-zA-Z0-9._-]+"
 

@@ -9,5 +9,6 @@ from typing import TypeAlias
 from headwater.coordination.groups.classic.events import ClassicEvent
 from headwater.coordination.groups.consumer.events import ConsumerEvent
 from headwater.coordination.groups.offsets.events import OffsetEvent
+from headwater.coordination.groups.share.events import ShareGroupEvent
 
-Event: TypeAlias = OffsetEvent | ClassicEvent | ConsumerEvent
+Event: TypeAlias = OffsetEvent | ClassicEvent | ConsumerEvent | ShareGroupEvent

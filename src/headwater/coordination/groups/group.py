@@ -40,6 +40,11 @@ class Group(Protocol):
         ...
 
     @property
+    def may_expire(self) -> bool:
+        """Whether the group goes when it has neither members nor offsets; otherwise an administrator deletes it."""
+        ...
+
+    @property
     def weight(self) -> int:
         """About how many bytes of memory the group takes."""
         ...

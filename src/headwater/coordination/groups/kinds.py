@@ -19,6 +19,15 @@ from headwater.coordination.groups.consumer.events import (
 )
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.group import Group, GroupContext
+from headwater.coordination.groups.share.events import (
+    ShareCurrentForgotten,
+    ShareGroupForgotten,
+    ShareMemberForgotten,
+    ShareRosterEvent,
+    ShareTargetEpochForgotten,
+    ShareTargetForgotten,
+)
+from headwater.coordination.groups.share.group import ShareGroup
 from headwater.coordination.groups.terms import GroupType
 from headwater.ids import GroupId
 
@@ -62,6 +71,10 @@ def _new_consumer(group_id: GroupId, context: GroupContext) -> ConsumerGroup:
     return ConsumerGroup(group_id, *context)
 
 
+def _new_share(group_id: GroupId, context: GroupContext) -> ShareGroup:
+    return ShareGroup(group_id, *context)
+
+
 CLASSIC: Final = GroupKind(
     GroupType.CLASSIC,
     _new_classic,
@@ -78,4 +91,12 @@ CONSUMER: Final = GroupKind(
     end=ConsumerGroupForgotten,
 )
 
-KINDS: Final = (CLASSIC, CONSUMER)
+SHARE: Final = GroupKind(
+    GroupType.SHARE,
+    _new_share,
+    events=get_args(ShareRosterEvent),
+    removals=(ShareMemberForgotten, ShareTargetEpochForgotten, ShareTargetForgotten, ShareCurrentForgotten),
+    end=ShareGroupForgotten,
+)
+
+KINDS: Final = (CLASSIC, CONSUMER, SHARE)

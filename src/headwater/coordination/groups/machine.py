@@ -38,11 +38,15 @@ from headwater.coordination.groups.offsets.events import (
     TransactionEnded,
 )
 from headwater.coordination.groups.offsets.offsets import Offsets
+from headwater.coordination.groups.share.commands import JOIN_EPOCH as SHARE_JOIN_EPOCH
+from headwater.coordination.groups.share.commands import ShareAnswer, ShareDescription, ShareHeartbeat
+from headwater.coordination.groups.share.group import ShareGroup
+from headwater.coordination.groups.share.group import check_heartbeat as check_share_heartbeat
 from headwater.coordination.groups.terms import NO_MEMBER, DeadlineKey, GroupListing, GroupState, TopicImage
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import NO_TOPIC_ID, GroupId, MemberId, ProducerId, TopicName, TopicPartition
 
-GroupT = TypeVar("GroupT", ClassicGroup, ConsumerGroup)
+GroupT = TypeVar("GroupT", ClassicGroup, ConsumerGroup, ShareGroup)
 
 
 class GroupMachine:
@@ -113,6 +117,25 @@ class GroupMachine:
             return decide_takeover(group, fresh, heartbeat, now)
         self._check_room()
         return fresh.decide_member_heartbeat(heartbeat, now)
+
+    # -- share groups
+
+    def decide_share_heartbeat(self, group_id: GroupId, heartbeat: ShareHeartbeat, now: Now) -> Decision[ShareAnswer]:
+        check_share_heartbeat(heartbeat, self._config)
+        group = self.groups.get(group_id)
+        if heartbeat.topic_names is not None:
+            self._check_memory(sum(map(len, heartbeat.topic_names)), group, heartbeat.member_id)
+        if group is not None:
+            return self._of_kind(group_id, ShareGroup).decide_share_heartbeat(heartbeat, now)
+        if heartbeat.epoch != SHARE_JOIN_EPOCH:
+            raise _unknown_member(group_id, heartbeat.member_id)
+        self._check_room()
+        # A group to decide on; the real one begins when its first event is applied.
+        fresh = ShareGroup(group_id, *self._context._replace(deadlines=Deadlines()))
+        return fresh.decide_share_heartbeat(heartbeat, now)
+
+    def share_group(self, group_id: GroupId) -> ShareGroup:
+        return self._of_kind(group_id, ShareGroup)
 
     # -- offsets
 
@@ -205,6 +228,9 @@ class GroupMachine:
     def describe_consumer(self, group_id: GroupId) -> ConsumerDescription:
         return self._of_kind(group_id, ConsumerGroup).describe()
 
+    def describe_share(self, group_id: GroupId) -> ShareDescription:
+        return self._of_kind(group_id, ShareGroup).describe()
+
     def listings(self) -> Sequence[GroupListing]:
         return [
             GroupListing(group_id, group.protocol_type, group.state, group.type)
@@ -220,7 +246,7 @@ class GroupMachine:
         for group_id, group in self.groups.items():
             expired = self.offsets.decide_expire(group_id, group.expiry_rule(), now)
             events += expired.events
-            if expired.result and group.state is GroupState.EMPTY:
+            if expired.result and group.may_expire and group.state is GroupState.EMPTY:
                 events += group.decide_delete()
         return Decision(events, None)
 

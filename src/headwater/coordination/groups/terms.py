@@ -48,6 +48,7 @@ class GroupState(Enum):
 class GroupType(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 class GroupListing(NamedTuple):

@@ -63,6 +63,10 @@ class SharePartition:
         time, so no more than this may be unfinished."""
         return self.runs.available_count > 0 or self.runs.unfinished_count < locks_max
 
+    def available_size(self, first: int, last: int) -> int:
+        """How many of these offsets may be acquired."""
+        return sum(high - low + 1 for low, high, _ in self._available(first, last))
+
     def status(self) -> ShareStatus:
         runs = self.runs
         return ShareStatus(

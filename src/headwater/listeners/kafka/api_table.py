@@ -14,6 +14,8 @@ _HANDLERS = "headwater.listeners.kafka.apis"
 SECURITY = "security"
 # Marks an API that only administrators use: its first request loads it, so that it costs neither start nor memory.
 ADMIN = True
+# As well one that most brokers never need.
+RARE = True
 
 
 class Api(NamedTuple):
@@ -85,6 +87,7 @@ APIS = (
     Api(45, "AlterPartitionReassignments", 0, 1, 0, "replicas.alter_partition_reassignments", ADMIN),
     Api(46, "ListPartitionReassignments", 0, 0, 0, "replicas.list_partition_reassignments", ADMIN),
     Api(47, "OffsetDelete", 0, 0, 1, "groups.offset_delete", ADMIN),
+    Api(48, "DescribeClientQuotas", 0, 1, 1, "configs.describe_client_quotas", ADMIN),
     Api(50, "DescribeUserScramCredentials", 0, 0, 0, "security.describe_user_scram_credentials", ADMIN),
     Api(51, "AlterUserScramCredentials", 0, 0, 0, "security.alter_user_scram_credentials", ADMIN),
     Api(55, "DescribeQuorum", 0, 2, 0, "replicas.describe_quorum", ADMIN),
@@ -96,6 +99,13 @@ APIS = (
     Api(69, "ConsumerGroupDescribe", 0, 1, 0, "groups.consumer_group_describe", ADMIN),
     Api(74, "ListConfigResources", 0, 1, 0, "configs.list_config_resources", ADMIN),
     Api(75, "DescribeTopicPartitions", 0, 0, 0, "topics.describe_topic_partitions", ADMIN),
+    Api(76, "ShareGroupHeartbeat", 1, 1, 0, "shares.share_group_heartbeat", RARE),
+    Api(77, "ShareGroupDescribe", 1, 1, 0, "shares.share_group_describe", ADMIN),
+    Api(78, "ShareFetch", 1, 2, 0, "shares.share_fetch", RARE),
+    Api(79, "ShareAcknowledge", 1, 2, 0, "shares.share_acknowledge", RARE),
+    Api(90, "DescribeShareGroupOffsets", 0, 1, 0, "shares.describe_share_group_offsets", ADMIN),
+    Api(91, "AlterShareGroupOffsets", 0, 0, 0, "shares.alter_share_group_offsets", ADMIN),
+    Api(92, "DeleteShareGroupOffsets", 0, 0, 0, "shares.delete_share_group_offsets", ADMIN),
     Api(10000, "PublishBatch", 0, 0, 0, "transactions.publish_batch"),
     Api(10001, "DescribeMetrics", 0, 0, 0, "observability.describe_metrics", ADMIN),
     Api(10002, "DescribeRoles", 0, 0, 0, "security.describe_roles", ADMIN),

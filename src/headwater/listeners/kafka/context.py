@@ -7,9 +7,11 @@ from headwater.broker.broker import Broker
 from headwater.errors import ErrorCode, Refusal
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
+from headwater.listeners.kafka.share_sessions import ConnectionLink, ShareSessions
 from headwater.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from headwater.broker.writes.check_threads import RequestBytes
     from headwater.listeners.kafka.sasl.session import SaslSession
 
 
@@ -18,6 +20,7 @@ class Context(NamedTuple):
 
     broker: Broker
     fetch_sessions: FetchSessions
+    share_sessions: ShareSessions
     reply_templates: ReplyTemplates
     api_version: int
     client_id: str | None
@@ -26,6 +29,10 @@ class Context(NamedTuple):
     guard: Guard
     # The name of the listener that the client is connected to: it decides which broker addresses responses contain.
     listener: str
+    # Holds the memory in which the client's requests lie.
+    request_bytes: "RequestBytes"
+    # The connection, for what ends with it.
+    link: ConnectionLink
     # What the connection has proved; None on a listener without SASL.
     session: "SaslSession | None" = None
 

@@ -10,13 +10,16 @@ from headwater.broker.broker import Broker
 from headwater.broker.measurements import NOT_TIMED, TIMED_EVERY, RequestMeasurement
 from headwater.broker.pending import Fault, Pending
 from headwater.config.broker import BrokerConfig
+from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ProtocolError
+from headwater.ids import TopicId
 from headwater.listeners.kafka.api_table import API_VERSIONS_KEY, BY_KEY, FLEXIBLE_FROM, Handler, load_apis
 from headwater.listeners.kafka.apis.cluster import api_versions
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.fetch_sessions import FetchSessions
 from headwater.listeners.kafka.outcome import HangUp, NoReply, Reply
 from headwater.listeners.kafka.reply_templates import ReplyTemplates
+from headwater.listeners.kafka.share_sessions import ConnectionLink, ShareSession, ShareSessions
 from headwater.listeners.tcp.connection import Connection, Slot
 from headwater.listeners.tcp.request_memory import RequestMemory
 from headwater.protocol.wire.codec import Request, Response, reader_of
@@ -51,9 +54,16 @@ class KafkaServices:
         # By API key and version, each added when the first client uses it.
         self.served: dict[tuple[int, int], ServedVersion] = {}
         self.fetch_sessions = FetchSessions(broker.config.max_incremental_fetch_session_cache_slots, broker.clock)
+        self.share_sessions = ShareSessions(broker.config.group_share_max_share_sessions, self._give_back)
         self.reply_templates = ReplyTemplates()
         # Requests that change something run to their end, even if their client has gone away.
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def _give_back(self, session: ShareSession) -> None:
+        """The member's session has ended: others may have what it holds."""
+        group_id = session.group_id
+        share_ids = [SharePartitionId(group_id, TopicId(topic_id), index) for topic_id, index in session.partitions]
+        self.broker.shares.release_all(share_ids, session.member_id)
 
     @cached_property
     def sasl_measurements(self) -> "SaslMeasurements":
@@ -100,6 +110,7 @@ class KafkaConversation:
         "_connection",
         "_contexts",
         "_guard",
+        "_link",
         "_listener",
         "_services",
         "_session",
@@ -123,6 +134,7 @@ class KafkaConversation:
         )
         self._services = services
         self._listener = listener
+        self._link = ConnectionLink()
         self._connection = connection
         self._session = session
         self._guard = services.broker.access.guard(connection.certificate_principal, connection.peer_host)
@@ -142,6 +154,8 @@ class KafkaConversation:
     def end(self) -> None:
         if self._session is not None:
             self._session.end()
+        if self._link.on_end is not None:
+            self._link.on_end()
 
     def serve(self, frame: memoryview, slot: Slot) -> None:
         header = read_request_header(frame, FLEXIBLE_FROM)
@@ -180,12 +194,15 @@ class KafkaConversation:
         context = self._contexts[version] = Context(
             services.broker,
             services.fetch_sessions,
+            services.share_sessions,
             services.reply_templates,
             version,
             client_id,
             self._connection.peer_host,
             self._guard,
             self._listener,
+            self._connection,
+            self._link,
             self._session,
         )
         return context

@@ -1,6 +1,7 @@
 """The listeners that speak Kafka's protocol, one for each address in `listeners`."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Collection, Iterator
 
 from headwater.broker.broker import Broker
 from headwater.config.listeners import ListenerAddress
@@ -10,6 +11,9 @@ from headwater.listeners.listener import Listener
 from headwater.listeners.tcp.connection import Converse
 from headwater.listeners.tcp.listener import TcpListener
 from headwater.listeners.tcp.pool import ConnectionPool
+from headwater.security.mechanisms import OAUTHBEARER, PLAIN
+
+logger = logging.getLogger(__name__)
 
 NAME = "kafka"
 
@@ -40,6 +44,19 @@ def _authenticating(address: ListenerAddress, services: KafkaServices, pool: Con
     from headwater.listeners.kafka.sasl.gate import AuthenticatingConversation  # noqa: PLC0415
     from headwater.listeners.kafka.sasl.listener import SaslListener  # noqa: PLC0415
 
+    _warn_of_clear_text(address, services.broker.config.of_listener(address.name).sasl_enabled_mechanisms)
     listener = SaslListener(services.broker, address.name, services.sasl_measurements)
     pool.on_sweep(listener.sweep)
     return lambda connection: AuthenticatingConversation(services, listener, connection, pool.memory)
+
+
+def _warn_of_clear_text(address: ListenerAddress, mechanisms: Collection[str]) -> None:
+    if address.protocol.is_encrypted or address.bound.loopback:
+        return
+    for mechanism in (PLAIN, OAUTHBEARER):
+        if mechanism in mechanisms:
+            logger.warning(
+                "listener %s: clients of other machines send their secrets unencrypted (%s); SASL_SSL encrypts them",
+                address.name,
+                mechanism,
+            )

@@ -111,7 +111,9 @@ class Connection:
         "_conversation",
         "_frame_count_seen",
         "_frames",
+        "_hold_count",
         "_is_advancing",
+        "_is_blocked",
         "_is_draining",
         "_is_reading",
         "_memory",
@@ -162,6 +164,9 @@ class Connection:
         self._is_reading = False
         self._is_advancing = False
         self._is_draining = False
+        self._hold_count = 0
+        # Draining or held: no further request is served.
+        self._is_blocked = False
         self._was_active = True
         self._quiet_since_ms = now_ms
         self._sent_bytes_seen = 0
@@ -269,7 +274,7 @@ class Connection:
         return (
             not self._output.parts
             and len(self._slots) < self._conversation.requests_max
-            and not self._is_draining
+            and not self._is_blocked
             and not self.is_closed
         )
 
@@ -301,9 +306,25 @@ class Connection:
             self._poller.ignore(self._transport)
 
     def _resume(self) -> None:
-        if not (self._is_reading or self.is_closed or self._is_draining):
+        if not (self._is_reading or self.is_closed or self._is_blocked):
             self._is_reading = True
             self._poller.watch(self._transport, self._readable)
+
+    def hold(self) -> None:
+        """Leave the bytes of the request that is being served where they are, and serve no further one, until
+        `release`. Their memory counts as taken, even if the client leaves."""
+        self._hold_count += 1
+        self._is_blocked = True
+
+    def release(self) -> None:
+        self._hold_count -= 1
+        if self._hold_count:
+            return
+        self._is_blocked = self._is_draining
+        if self.is_closed:
+            self._frames.close()
+        else:
+            self.advance()
 
     def hang_up(self, reason: str) -> None:
         message = "closing the connection of %s:%s: %s"
@@ -328,7 +349,8 @@ class Connection:
 
     def relax(self) -> None:
         """Give back the memory of an empty buffer."""
-        self._frames.relax()
+        if not self._hold_count:
+            self._frames.relax()
 
     def use_config(self, config: BrokerConfig) -> None:
         self._config = config
@@ -405,7 +427,7 @@ class Connection:
 
     def drain(self) -> None:
         """Take no more requests, answer those under way, then close."""
-        self._is_draining = True
+        self._is_draining = self._is_blocked = True
         self._pause()
         if self.is_idle:
             self.close()
@@ -420,7 +442,8 @@ class Connection:
             if slot.abandon is not None:
                 slot.abandon()
         self._slots.clear()
-        self._frames.close()
+        if not self._hold_count:
+            self._frames.close()
         self._transport.close()
         self._conversation.end()
         self._on_closed(self)

@@ -34,6 +34,7 @@ class ConnectionPool:
         self.failures = FailureLog()
         self._live_config = broker.live_config
         self._clock = broker.clock
+        self._audit = broker.access.audit
         self._replies = broker.journal.replies
         self._measurements = measurements = broker.measurements
         self._connections: set[Connection] = set()
@@ -75,7 +76,7 @@ class ConnectionPool:
         from headwater.listeners.tcp.tls.live_context import LiveContext  # noqa: PLC0415
 
         live = LiveContext(self._live_config, address, self._clock)
-        handshakes = Handshakes(address.name, live, self._poller, self._clock, self.failures)
+        handshakes = Handshakes(address, live, self._poller, self._clock, self.failures, self._audit)
         if not self._handshakes:
             self._declare_tls_metrics()
         self._handshakes.append(handshakes)

@@ -3,16 +3,35 @@
 Law: output is bounded before it is allocated, because a batch of 1 KiB may claim to hold 1 GiB.
 """
 
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
 from headwater.errors import CorruptBatch, ErrorCode
-from headwater.protocol.batches.compressors.bounds import FRAMES_MAX, Buffer, DecompressedTooLarge
+from headwater.protocol.batches.compressors.bounds import (
+    FRAMES_MAX,
+    PART_BYTES,
+    Buffer,
+    Compressor,
+    DecompressedTooLarge,
+)
 from headwater.protocol.batches.records import InvalidRecord
 
-__all__ = ["FRAMES_MAX", "Buffer", "Codec", "DecompressedTooLarge", "UnsupportedCodec", "compress", "decompress"]
+__all__ = [
+    "FRAMES_MAX",
+    "PART_BYTES",
+    "Buffer",
+    "Codec",
+    "Compressor",
+    "DecompressedTooLarge",
+    "UnsupportedCodec",
+    "compress",
+    "compressor",
+    "decompress",
+    "decompress_in_parts",
+]
 
 
 class Codec(IntEnum):
@@ -37,6 +56,8 @@ class _Library(Protocol):
     def DAMAGE(self) -> type[Exception]: ...  # noqa: N802
     def compress(self, data: Buffer, level: int | None) -> bytes: ...
     def decompress(self, data: Buffer, bytes_max: int) -> bytes: ...
+    def compressor(self, level: int | None) -> Compressor: ...
+    def decompress_in_parts(self, data: Buffer, bytes_max: int) -> Iterator[Buffer]: ...
 
 
 @cache
@@ -56,12 +77,33 @@ def decompress(codec: int, data: Buffer, bytes_max: int) -> bytes:
 
     The checksum of the input was right, so a retry would not help: the error code is not CORRUPT_MESSAGE.
     """
-    if codec == Codec.NONE:
+    if not codec:
         if len(data) > bytes_max:
             raise DecompressedTooLarge(bytes_max)
         return bytes(data)
     library = _library(codec)
     try:
         return library.decompress(data, bytes_max)
+    except library.DAMAGE as error:
+        raise InvalidRecord(f"batch is not {Codec(codec).name.lower()}: {error}") from error
+
+
+def compressor(codec: int, level: int | None = None) -> Compressor:
+    """As `compress`, for data that comes in parts. Not for `Codec.NONE`."""
+    return _library(codec).compressor(level)
+
+
+def decompress_in_parts(codec: int, data: Buffer, bytes_max: int) -> Iterator[Buffer]:
+    """As `decompress`, in parts of up to PART_BYTES, each of which is valid until the next."""
+    if codec == Codec.NONE:
+        view = memoryview(data)
+        if len(view) > bytes_max:
+            raise DecompressedTooLarge(bytes_max)
+        for position in range(0, len(view), PART_BYTES):
+            yield view[position : position + PART_BYTES]
+        return
+    library = _library(codec)
+    try:
+        yield from library.decompress_in_parts(data, bytes_max)
     except library.DAMAGE as error:
         raise InvalidRecord(f"batch is not {Codec(codec).name.lower()}: {error}") from error

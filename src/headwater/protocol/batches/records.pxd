@@ -45,6 +45,16 @@ cdef long long _validate(
 ) except? -2
 
 @cython.locals(
+    data=Bytes, end=Py_ssize_t, position=Py_ssize_t, body=Py_ssize_t, length=cython.longlong,
+    timestamp=cython.longlong, timestamp_found=cython.longlong,
+    timestamp_delta=cython.longlong, offset_delta=cython.longlong, key_length=cython.longlong,
+)
+cpdef tuple validate_part(
+    const unsigned char[::1] payload, Py_ssize_t index, Py_ssize_t count, bint is_last, bint keys_required,
+    long long base_timestamp, long long timestamp_min, long long timestamp_max, list refused,
+)
+
+@cython.locals(
     data=Bytes, end=Py_ssize_t, position=Py_ssize_t, index=Py_ssize_t, timestamp=cython.longlong, refused=list,
     timestamp_delta=cython.longlong, key_length=cython.longlong,
 )

@@ -44,7 +44,8 @@ _FAULTS = {
     _HEADER_KEY: "has a header without key",
     _LENGTH_MISMATCH: "has a length that its fields do not fill",
 }
-_NO_KEY = "has no key, and a compacted topic accepts none without"
+CUT_OFF: Final = _FAULTS[_CUT_OFF]
+NO_KEY: Final = "has no key, and a compacted topic accepts none without"
 
 
 class InvalidRecord(CorruptBatch):
@@ -175,7 +176,7 @@ def _validate(
         if offset_delta != expected and not (sparse and offset_delta > expected):
             raise InvalidRecord(f"has offset delta {offset_delta} where {expected} is next", index)
         if keys_required and key_length < 0:
-            raise InvalidRecord(_NO_KEY, index)
+            raise InvalidRecord(NO_KEY, index)
         timestamp = base_timestamp + timestamp_delta
         if timestamp != _NO_TIMESTAMP and (timestamp < timestamp_min or timestamp > timestamp_max):
             message = f"has timestamp {timestamp}, outside [{timestamp_min}, {timestamp_max}]"
@@ -184,6 +185,46 @@ def _validate(
         timestamp_found = max(timestamp_found, timestamp)
     _check_consumed(position, end)
     return timestamp_found
+
+
+def validate_part(
+    payload: Buffer,
+    index: int,
+    count: int,
+    is_last: bool,
+    keys_required: bool,
+    base_timestamp: int,
+    timestamp_min: int,
+    timestamp_max: int,
+    refused: list[tuple[int, bool]],
+) -> tuple[int, int, int]:
+    """As `validate`, for a payload that comes in parts: walks the whole records in this part, the first of which is
+    record `index` of `count`. Returns the position of the first record that is not whole, that record's index, and the
+    greatest timestamp. Records that the topic does not take are added to `refused`, with whether it is for their
+    timestamp."""
+    _check_claims(0, 0, 0, base_timestamp)
+    data = memory.borrow(payload)
+    end = len(payload)
+    position = 0
+    timestamp_found = _NO_TIMESTAMP
+    while index < count and position < end:
+        if not is_last:
+            length, body = _varint(data, position, end, 5)
+            if body == _CUT_OFF or (body > 0 and length > end - body):
+                break
+        position, timestamp_delta, offset_delta, _, key_length, _, _, _, _ = _walk(data, position, end)
+        if position < 0:
+            raise InvalidRecord(_FAULTS[position], index)
+        if offset_delta != index:
+            raise InvalidRecord(f"has offset delta {offset_delta} where {index} is next", index)
+        timestamp = base_timestamp + timestamp_delta
+        if keys_required and key_length < 0:
+            refused.append((index, False))
+        elif timestamp != _NO_TIMESTAMP and (timestamp < timestamp_min or timestamp > timestamp_max):
+            refused.append((index, True))
+        timestamp_found = max(timestamp_found, timestamp)
+        index += 1
+    return position, index, timestamp_found
 
 
 def refuse(
@@ -210,7 +251,7 @@ def refuse(
             break
         timestamp = base_timestamp + timestamp_delta
         if keys_required and key_length < 0:
-            refused.append((index, _NO_KEY))
+            refused.append((index, NO_KEY))
         elif timestamp != _NO_TIMESTAMP and (timestamp < timestamp_min or timestamp > timestamp_max):
             refused.append((index, out_of_range))
             code = ErrorCode.INVALID_TIMESTAMP

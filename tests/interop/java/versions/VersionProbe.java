@@ -9,7 +9,16 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
+import org.apache.kafka.clients.admin.ConsumerGroupListing;
+import org.apache.kafka.clients.admin.DescribeClusterOptions;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -17,6 +26,8 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -28,6 +39,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 public final class VersionProbe {
     private static final int RECORDS = 100;
     private static final List<String> CODECS = Arrays.asList("none", "gzip", "snappy", "lz4", "zstd");
+    private static final String RETENTION_MS = "123456789";
     private static final Duration PATIENCE = Duration.ofSeconds(30);
 
     private final String servers;
@@ -164,6 +176,44 @@ public final class VersionProbe {
         return null;
     }
 
+    private Void administer() throws Exception {
+        try (Admin admin = Admin.create(settings())) {
+            ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, name);
+            AlterConfigOp set = new AlterConfigOp(new ConfigEntry("retention.ms", RETENTION_MS), AlterConfigOp.OpType.SET);
+            admin.incrementalAlterConfigs(Collections.singletonMap(topic, Collections.singleton(set))).all().get();
+            Config config = admin.describeConfigs(Collections.singleton(topic)).all().get().get(topic);
+            check(config.get("retention.ms").value().equals(RETENTION_MS), "the setting is not changed");
+            admin.createPartitions(Collections.singletonMap(name, NewPartitions.increaseTo(3))).all().get();
+            DescribeClusterOptions all = new DescribeClusterOptions().includeAuthorizedOperations(true);
+            check(admin.describeCluster(all).authorizedOperations().get().contains(AclOperation.CREATE), "not authorized");
+            describeGroup(admin);
+            deleteRecords(admin);
+        }
+        try (KafkaProducer<String, String> producer = producer()) {
+            check(producer.partitionsFor(name).size() == 3, "there is no third partition");
+        }
+        return null;
+    }
+
+    private void describeGroup(Admin admin) throws Exception {
+        boolean isListed = false;
+        for (ConsumerGroupListing each : admin.listConsumerGroups().all().get()) {
+            isListed |= each.groupId().equals(name);
+        }
+        check(isListed, "the group is not listed");
+        ConsumerGroupDescription group =
+                admin.describeConsumerGroups(Collections.singleton(name)).all().get().get(name);
+        check(group.members().isEmpty(), "the group has members");
+    }
+
+    private void deleteRecords(Admin admin) throws Exception {
+        TopicPartition partition = new TopicPartition(name, 1);
+        admin.deleteRecords(Collections.singletonMap(partition, RecordsToDelete.beforeOffset(10))).all().get();
+        long start = admin.listOffsets(Collections.singletonMap(partition, OffsetSpec.earliest())).all().get()
+                .get(partition).offset();
+        check(start == 10, "the log begins at " + start);
+    }
+
     private Void delete() throws Exception {
         try (Admin admin = Admin.create(settings())) {
             admin.deleteConsumerGroups(Collections.singleton(name)).all().get();
@@ -186,6 +236,8 @@ public final class VersionProbe {
                 return () -> group(name + "-2", "group.protocol", "consumer");
             case "transaction":
                 return this::transaction;
+            case "admin":
+                return this::administer;
             case "delete":
                 return this::delete;
             default:

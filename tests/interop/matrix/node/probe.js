@@ -1,9 +1,10 @@
 // kafkajs. Arguments are the bootstrap servers, a name that is used for the topic, the group and the transactional id, and
 // the steps to try. Prints one line per step: its name, a tab, and `ok` or what went wrong.
-const { Kafka, CompressionTypes, logLevel } = require("kafkajs");
+const { Kafka, CompressionTypes, ConfigResourceTypes, logLevel } = require("kafkajs");
 
 const TIMEOUT_MS = 30000;
 const PARTITIONS = 2;
+const RETENTION_MS = "123456789";
 const VALUES = Array.from({ length: 100 }, (_, number) => `value-${number}`);
 // The others need packages that the client does not bring.
 const CODECS = [CompressionTypes.None, CompressionTypes.GZIP];
@@ -99,6 +100,24 @@ const steps = {
     await producer.disconnect();
     await read(`${topic}-committed`, [...VALUES, "committed"], { readUncommitted: false });
   },
+
+  admin: () =>
+    withAdmin(async (admin) => {
+      const resource = { type: ConfigResourceTypes.TOPIC, name: topic };
+      const configEntries = [{ name: "retention.ms", value: RETENTION_MS }];
+      await admin.alterConfigs({ resources: [{ ...resource, configEntries }] });
+      const { resources } = await admin.describeConfigs({ resources: [{ ...resource, configNames: ["retention.ms"] }] });
+      check(resources[0].configEntries[0].configValue === RETENTION_MS, "the setting is not changed");
+      await admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] });
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+      check(topics[0].partitions.length === 3, "there is no third partition");
+      check((await admin.listGroups()).groups.some(({ groupId }) => groupId === topic), "the group is not listed");
+      const { groups } = await admin.describeGroups([topic]);
+      check(groups[0].state === "Empty", "the group has members");
+      await admin.deleteTopicRecords({ topic, partitions: [{ partition: 1, offset: "10" }] });
+      const offsets = await admin.fetchTopicOffsets(topic);
+      check(offsets.some(({ low }) => low === "10"), "no records are deleted");
+    }),
 
   delete: () =>
     withAdmin(async (admin) => {

@@ -3,8 +3,10 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Any
 
+import aiokafka.admin
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
@@ -13,6 +15,7 @@ from tests.interop.matrix.programs.steps import (
     COMMITTED,
     PARTITIONS,
     RECORDS,
+    RETENTION_MS,
     TIMEOUT_S,
     VALUES,
     Steps,
@@ -20,6 +23,11 @@ from tests.interop.matrix.programs.steps import (
     run,
     shares,
 )
+
+# Version 0.8 has its classes for settings and partitions from kafka-python.
+_HOME = "aiokafka" if hasattr(aiokafka.admin, "NewPartitions") else "kafka"
+_settings: Any = import_module(f"{_HOME}.admin.config_resource")
+_partitions: Any = import_module(f"{_HOME}.admin.new_partitions")
 
 # The others need packages that the client does not bring.
 CODECS = ("none", "gzip")
@@ -43,6 +51,7 @@ class Program:
             "consume": blocking(self._consume),
             "group": blocking(self._group),
             "transaction": blocking(self._transaction),
+            "admin": blocking(self._administer),
             "delete": blocking(self._delete),
         }
 
@@ -109,6 +118,20 @@ class Program:
         await producer.commit_transaction()
         await producer.stop()
         await self._read_assigned([*VALUES, COMMITTED], isolation_level="read_committed")
+
+    async def _administer(self) -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)
+        await admin.start()
+        kind = _settings.ConfigResourceType.TOPIC
+        await admin.alter_configs([_settings.ConfigResource(kind, self._name, {"retention.ms": RETENTION_MS})])
+        described = await admin.describe_configs([_settings.ConfigResource(kind, self._name)])
+        check(RETENTION_MS in str(described), "the setting is not changed")
+        await admin.create_partitions({self._name: _partitions.NewPartitions(3)})
+        (topic,) = await admin.describe_topics([self._name])
+        check(len(topic["partitions"]) == 3, "there is no third partition")
+        check(self._name in str(await admin.list_consumer_groups()), "the group is not listed")
+        check("Empty" in str(await admin.describe_consumer_groups([self._name])), "the group has members")
+        await admin.close()
 
     async def _delete(self) -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)

@@ -1,16 +1,19 @@
 """confluent-kafka, the Python client around librdkafka."""
 
+# What the package documents as public it does not mark as such for type checkers.
+# pyright: reportPrivateImportUsage=false
+
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 from tests.interop.matrix.programs.steps import (
     ABORTED,
     COMMITTED,
     PARTITIONS,
     RECORDS,
+    RETENTION_MS,
     TIMEOUT_S,
     VALUES,
     Steps,
@@ -36,6 +39,7 @@ class Program:
             "group": lambda: self._group(self._name, {}),
             "consumer-protocol": lambda: self._group(f"{self._name}-2", {"group.protocol": "consumer"}),
             "transaction": self._transaction,
+            "admin": self._administer,
             "delete": self._delete,
         }
 
@@ -98,6 +102,39 @@ class Program:
         self._send(producer, [COMMITTED])
         producer.commit_transaction(TIMEOUT_S)
         self._read_assigned({"isolation.level": "read_committed"}, [*VALUES, COMMITTED])
+
+    def _administer(self) -> None:
+        admin = AdminClient(self._settings)
+        self._alter(admin)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self._name)
+        (described,) = admin.describe_configs([resource]).values()
+        check(described.result(TIMEOUT_S)["retention.ms"].value == RETENTION_MS, "the setting is not changed")
+        admin.create_partitions([NewPartitions(self._name, 3)])[self._name].result(TIMEOUT_S)
+        partitions = admin.list_topics(self._name, timeout=TIMEOUT_S).topics[self._name].partitions
+        check(len(partitions) == 3, "there is no third partition")
+        self._describe_group(admin)
+
+    def _alter(self, admin: AdminClient) -> None:
+        # From 2.2 on.
+        if hasattr(admin, "incremental_alter_configs"):
+            from confluent_kafka.admin import AlterConfigOpType
+
+            setting = ConfigEntry("retention.ms", RETENTION_MS, incremental_operation=AlterConfigOpType.SET)
+            resource = ConfigResource(ConfigResource.Type.TOPIC, self._name, incremental_configs=[setting])
+            (altered,) = admin.incremental_alter_configs([resource]).values()
+        else:
+            settings = {"retention.ms": RETENTION_MS}
+            resource = ConfigResource(ConfigResource.Type.TOPIC, self._name, set_config=settings)
+            (altered,) = admin.alter_configs([resource]).values()
+        altered.result(TIMEOUT_S)
+
+    def _describe_group(self, admin: AdminClient) -> None:
+        groups: list[Any] = admin.list_groups(timeout=TIMEOUT_S)
+        check(any(group.id == self._name for group in groups), "the group is not listed")
+        # From 2.0 on.
+        if hasattr(admin, "describe_consumer_groups"):
+            described = admin.describe_consumer_groups([self._name])[self._name].result(TIMEOUT_S)
+            check(not described.members, "the group has members")
 
     def _delete(self) -> None:
         admin = AdminClient(self._settings)

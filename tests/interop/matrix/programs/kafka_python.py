@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.admin import NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.structs import TopicPartition
 
 from tests.interop.matrix.programs.steps import (
@@ -11,6 +11,7 @@ from tests.interop.matrix.programs.steps import (
     COMMITTED,
     PARTITIONS,
     RECORDS,
+    RETENTION_MS,
     TIMEOUT_S,
     VALUES,
     Steps,
@@ -36,6 +37,7 @@ class Program:
             "consume": self._consume,
             "group": self._group,
             "transaction": self._transaction,
+            "admin": self._administer,
             "delete": self._delete,
         }
 
@@ -100,6 +102,22 @@ class Program:
         consumer.assign(self._partitions())
         _read(consumer, [*VALUES, COMMITTED])
         consumer.close()
+
+    def _administer(self) -> None:
+        admin: Any = KafkaAdminClient(bootstrap_servers=self._servers)
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self._name, {"retention.ms": RETENTION_MS})])
+        described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, self._name)])
+        check(RETENTION_MS in str(described), "the setting is not changed")
+        admin.create_partitions({self._name: NewPartitions(3)})
+        (topic,) = admin.describe_topics([self._name])
+        check(len(topic["partitions"]) == 3, "there is no third partition")
+        # Renamed in 3.0.
+        is_old = hasattr(admin, "list_consumer_groups")
+        listed = admin.list_consumer_groups() if is_old else admin.list_groups()
+        check(self._name in str(listed), "the group is not listed")
+        groups = admin.describe_consumer_groups([self._name]) if is_old else admin.describe_groups([self._name])
+        check("Empty" in str(groups), "the group has members")
+        admin.close()
 
     def _delete(self) -> None:
         admin = KafkaAdminClient(bootstrap_servers=self._servers)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 RECORDS = 100
 PARTITIONS = 2
+RETENTION_MS = "123456789"
 COMMITTED = "committed"
 ABORTED = "aborted"
 TIMEOUT_S = 30

@@ -8,9 +8,8 @@ import pytest
 from headwater.clock import ManualClock
 from headwater.testing import Broker
 from tests.support.broker.embedded_broker import NOW_MS
-from tests.support.security.connect import PASSWORD, Connect
 from tests.support.security.logins import MECHANISMS, SASL_PLAINTEXT, Login
-from tests.support.security.raw_sasl import RawSasl
+from tests.support.security.raw_sasl import PASSWORD, Connect, RawSasl
 from tests.support.security.tokens import Issuer, claims
 
 

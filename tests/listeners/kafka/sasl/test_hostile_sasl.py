@@ -25,9 +25,8 @@ from headwater.security.scram_keys import MECHANISMS as SCRAMS
 from headwater.testing import Broker
 from tests.support.broker.on_loop import connection_of, eventually, on_loop
 from tests.support.kafka.raw_client import batch_of, fetch_request, frame
-from tests.support.security.connect import PASSWORD, Connect
 from tests.support.security.logins import MECHANISMS, OAUTHBEARER, PLAIN, SCRAM_256
-from tests.support.security.raw_sasl import RawSasl
+from tests.support.security.raw_sasl import PASSWORD, Connect, RawSasl
 from tests.support.security.tokens import Issuer, base64url, claims, json_part
 
 FAILED = ErrorCode.SASL_AUTHENTICATION_FAILED

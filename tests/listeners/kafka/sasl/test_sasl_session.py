@@ -13,7 +13,7 @@ from headwater.testing import Broker
 from tests.support.broker.on_loop import eventually, on_loop, sweep
 from tests.support.kafka.raw_client import produce_request
 from tests.support.readiness import is_readable
-from tests.support.security.connect import Connect
+from tests.support.security.raw_sasl import Connect
 
 ILLEGAL, FAILED = ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.SASL_AUTHENTICATION_FAILED
 

@@ -1,10 +1,10 @@
 """Consumer groups (KIP-848) as records: group, members, target and current assignments, regular expressions."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from headwater.broker.groups.formats.assignments import listed, partitions_by_topic
 from headwater.broker.groups.formats.record import Read, StoredRecord, Write
-from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.classic.events import SupportedProtocol
 from headwater.coordination.groups.consumer.events import (
     ClassicDetails,
@@ -23,7 +23,7 @@ from headwater.coordination.groups.consumer.events import (
     TargetForgotten,
     TargetStored,
 )
-from headwater.ids import GroupId, MemberId, TopicId, TopicName
+from headwater.ids import GroupId, MemberId, TopicName
 from headwater.protocol.stored import consumer_group as stored
 from headwater.protocol.stored.record import read_key, read_value, write_key, write_value
 
@@ -127,7 +127,7 @@ def _target_key(event: TargetStored | TargetForgotten) -> stored.ConsumerGroupTa
 
 
 def _target(event: TargetStored) -> stored.ConsumerGroupTargetAssignmentMemberValue:
-    return stored.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=_listed(event.partitions))
+    return stored.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=listed(event.partitions))
 
 
 def _read_target(key: bytes, value: bytes | None) -> ConsumerEvent:
@@ -136,7 +136,7 @@ def _read_target(key: bytes, value: bytes | None) -> ConsumerEvent:
     if value is None:
         return TargetForgotten(group_id, member_id)
     read = read_value(stored.ConsumerGroupTargetAssignmentMemberValue, value)
-    return TargetStored(group_id, member_id, _by_topic(read.topic_partitions))
+    return TargetStored(group_id, member_id, partitions_by_topic(read.topic_partitions))
 
 
 def _current_key(event: CurrentStored | CurrentForgotten) -> stored.ConsumerGroupCurrentMemberAssignmentKey:
@@ -148,8 +148,8 @@ def _current(event: CurrentStored) -> stored.ConsumerGroupCurrentMemberAssignmen
         member_epoch=event.epoch,
         previous_member_epoch=event.previous_epoch,
         state=event.state,
-        assigned_partitions=_listed(event.assigned),
-        partitions_pending_revocation=_listed(event.pending_revocation),
+        assigned_partitions=listed(event.assigned),
+        partitions_pending_revocation=listed(event.pending_revocation),
     )
 
 
@@ -165,8 +165,8 @@ def _read_current(key: bytes, value: bytes | None) -> ConsumerEvent:
         read.member_epoch,
         read.previous_member_epoch,
         _MEMBER_STATES.get(read.state, MemberState.UNKNOWN),
-        _by_topic(read.assigned_partitions),
-        _by_topic(read.partitions_pending_revocation),
+        partitions_by_topic(read.assigned_partitions),
+        partitions_by_topic(read.partitions_pending_revocation),
     )
 
 
@@ -188,17 +188,6 @@ def _read_regex(key: bytes, value: bytes | None) -> ConsumerEvent:
     read = read_value(stored.ConsumerGroupRegularExpressionValue, value)
     topics = frozenset(TopicName(topic) for topic in read.topics)
     return RegexResolved(group_id, regex, topics, read.version, read.timestamp)
-
-
-def _listed(assignment: Assignment) -> list[stored.TopicPartitions]:
-    return [
-        stored.TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
-        for topic_id, partitions in assignment.items()
-    ]
-
-
-def _by_topic(listed: Iterable[stored.TopicPartitions]) -> Assignment:
-    return {TopicId(each.topic_id): frozenset(each.partitions) for each in listed if each.partitions}
 
 
 def _stored(key_of: Callable[[Any], Any], value_of: Callable[[Any], Any]) -> Write:

@@ -43,6 +43,7 @@ from headwater.ids import GroupId, MemberId, TopicName
 
 class ClassicGroup:
     type = GroupType.CLASSIC
+    may_expire = True
 
     def __init__(self, group_id: GroupId, config: GroupDefaults, deadlines: Deadlines[DeadlineKey]) -> None:
         self.group_id = group_id

@@ -69,6 +69,7 @@ class ConsumerGroup:
     protocol_type = CONSUMER_PROTOCOL_TYPE
     # It begins with a member, whose events are stored.
     is_pristine = False
+    may_expire = True
 
     def __init__(
         self,

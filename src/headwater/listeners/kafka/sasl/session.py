@@ -136,7 +136,8 @@ class SaslSession:
             return Answer()
         listener = self._listener
         listener.measurements.authentications[self._mechanism, True] += 1
-        self._record(EventType.AUTHENTICATION_SUCCESS, str(success.principal), Result.SUCCESS)
+        by = "delegation token" if success.is_by_token else None
+        self._record(EventType.AUTHENTICATION_SUCCESS, str(success.principal), Result.SUCCESS, by=by)
         lifetime_ms = self._lifetime_ms(success)
         listener.limit(self, lifetime_ms)
         self._proven = self._mechanism, success.principal
@@ -184,12 +185,16 @@ class SaslSession:
             async with asyncio.timeout(self._listener.config.connection_failed_authentication_delay_ms / 1000):
                 await self._closed.wait()
 
-    def _record(self, event_type: EventType, principal: str, result: Result, reason: str | None = None) -> None:
+    def _record(
+        self, event_type: EventType, principal: str, result: Result, reason: str | None = None, *, by: str | None = None
+    ) -> None:
         audit = self._listener.audit
         if audit is not None:
             details = {"mechanism": self._mechanism, "listener": self._listener.name}
             if reason is not None:
                 details["reason"] = reason
+            if by is not None:
+                details["by"] = by
             audit.record(event_type, principal, self._connection.peer_host, "", result, details)
 
     def expire(self) -> None:

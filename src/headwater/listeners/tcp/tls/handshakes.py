@@ -11,9 +11,11 @@ import ssl
 from collections import Counter, deque
 from collections.abc import Callable
 from socket import MSG_PEEK, socket
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from headwater.broker.audit.event import EventType, Result
 from headwater.clock import Clock
+from headwater.config.listeners import ListenerAddress
 from headwater.listeners.tcp.failure_log import FailureLog
 from headwater.listeners.tcp.poller import Poller
 from headwater.listeners.tcp.tls.live_context import LiveContext
@@ -22,8 +24,11 @@ from headwater.listeners.tcp.tls.transport import PIECE_BYTES, TlsTransport
 from headwater.printable import printable
 from headwater.security.acl import FIELD_LENGTH_MAX
 from headwater.security.distinguished_names import rfc2253_name
-from headwater.security.principals import ANONYMOUS, Principal, user
+from headwater.security.principals import ANONYMOUS, USER, Principal, user
 from headwater.security.x509 import MalformedCertificate, read_certificate
+
+if TYPE_CHECKING:
+    from headwater.broker.audit.audit_log import AuditLog
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +39,9 @@ OK = "ok"
 PLAINTEXT, CLOSED, LATE, OVERTAKEN = "plaintext", "closed", "timeout", "overtaken"
 CERTIFICATE, NO_CERTIFICATE, PRINCIPAL = "certificate", "no_certificate", "principal"
 REFUSED_BY_CLIENT, MISMATCH, MALFORMED = "refused_by_client", "mismatch", "malformed"
+
+# The client did not prove who it is; all other failures are no attempt of that.
+_AUTHENTICATION_FAILURES = frozenset({CERTIFICATE, NO_CERTIFICATE, PRINCIPAL})
 
 _CODES = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": NO_CERTIFICATE,
@@ -72,8 +80,19 @@ class _Client:
 
 
 class Handshakes:
-    def __init__(self, listener: str, live: LiveContext, poller: Poller, clock: Clock, failures: FailureLog) -> None:
-        self.listener = listener
+    def __init__(
+        self,
+        address: ListenerAddress,
+        live: LiveContext,
+        poller: Poller,
+        clock: Clock,
+        failures: FailureLog,
+        audit: "AuditLog | None",
+    ) -> None:
+        self.listener = address.name
+        # Where clients authenticate by SASL, that decides who they are.
+        self._is_certificate_identity = not address.protocol.is_sasl
+        self._audit = audit
         self.live = live
         self.outcomes: Counter[str] = Counter()
         self._poller = poller
@@ -147,6 +166,8 @@ class Handshakes:
             self._fail(client, MALFORMED, "this is a bug of the broker")
         else:
             self.outcomes[OK] += 1
+            if self._is_certificate_identity and transport.principal is not ANONYMOUS:
+                self._record(client, EventType.AUTHENTICATION_SUCCESS, str(transport.principal))
             self._end(client, transport)
 
     def _transport_of(self, client: _Client) -> TlsTransport:
@@ -186,6 +207,8 @@ class Handshakes:
 
     def _fail(self, client: _Client, code: str, problem: str) -> None:
         self.outcomes[code] += 1
+        if code in _AUTHENTICATION_FAILURES:
+            self._record(client, EventType.AUTHENTICATION_FAILURE, f"{USER}:", problem)
         self._failures.warn(
             logger,
             "failed TLS handshakes",
@@ -195,6 +218,13 @@ class Handshakes:
             problem,
         )
         self._end(client, None)
+
+    def _record(self, client: _Client, event_type: EventType, principal: str, reason: str | None = None) -> None:
+        if self._audit is None:
+            return
+        details = {"mechanism": "TLS", "listener": self.listener} | ({} if reason is None else {"reason": reason})
+        result = Result.SUCCESS if reason is None else Result.FAILURE
+        self._audit.record(event_type, principal, client.peer[0], "", result, details)
 
     def _end(self, client: _Client, transport: TlsTransport | None) -> None:
         del self._clients[client]

@@ -66,6 +66,10 @@ class Pem:
         return any(label.endswith(_PRIVATE_KEY) and "ENCRYPTED" in label + body[:80] for label, body in self.blocks)
 
     @property
+    def has_certificate(self) -> bool:
+        return any(label == CERTIFICATE for label, _ in self.blocks)
+
+    @property
     def has_revocation_list(self) -> bool:
         return any(label == REVOCATION_LIST for label, _ in self.blocks)
 

@@ -165,6 +165,8 @@ class _Builder:
         if self._client_auth == CLIENT_AUTH_NONE:
             return
         trusted = self._authorities()
+        if not trusted.has_certificate:
+            raise trusted.refusal("there is no certificate in it (-----BEGIN CERTIFICATE-----)")
         # As in Java, any certificate in the truststore is trusted, also that of an intermediate authority.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if trusted.has_revocation_list:
@@ -174,8 +176,6 @@ class _Builder:
                 context.load_verify_locations(file)
             except ssl.SSLError as error:
                 raise trusted.refusal(f"OpenSSL does not accept it: {reason_of(error)}") from None
-        if not context.get_ca_certs() and not context.cert_store_stats()["x509"]:
-            raise trusted.refusal("there is no certificate in it (-----BEGIN CERTIFICATE-----)")
 
     def _authorities(self) -> Pem:
         location, text = self._config.ssl_truststore_location, self._config.ssl_truststore_certificates

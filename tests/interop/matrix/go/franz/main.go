@@ -28,6 +28,7 @@ func main() {
 			"consume":           p.consume,
 			"group":             p.classicGroup,
 			"transaction":       p.transaction,
+			"admin":             p.administer,
 			"delete":            p.delete,
 			"consumer-protocol": p.consumerProtocol,
 		}
@@ -168,6 +169,66 @@ func (p program) transaction(ctx context.Context) error {
 	}
 	expected := append(probe.Values(), probe.Committed)
 	return p.readAssigned(ctx, expected, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+}
+
+func (p program) administer(ctx context.Context) error {
+	client, err := p.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	return errors.Join(p.change(ctx, admin), p.grow(ctx, admin), p.describeGroup(ctx, admin))
+}
+
+func (p program) change(ctx context.Context, admin *kadm.Client) error {
+	value := probe.RetentionMs
+	change := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: probe.Setting, Value: &value}}
+	altered, err := admin.AlterTopicConfigs(ctx, change, p.name)
+	if err != nil {
+		return err
+	}
+	described, err := admin.DescribeTopicConfigs(ctx, p.name)
+	if err != nil {
+		return err
+	}
+	found := ""
+	for _, each := range described[0].Configs {
+		if each.Key == probe.Setting {
+			found = each.MaybeValue()
+		}
+	}
+	return errors.Join(altered[0].Err, probe.ExpectSetting(found))
+}
+
+func (p program) grow(ctx context.Context, admin *kadm.Client) error {
+	grown, err := admin.CreatePartitions(ctx, 1, p.name)
+	if err != nil {
+		return err
+	}
+	topics, err := admin.ListTopics(ctx, p.name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(grown.Error(), probe.ExpectPartitions(len(topics[p.name].Partitions)))
+}
+
+func (p program) describeGroup(ctx context.Context, admin *kadm.Client) error {
+	groups, err := admin.ListGroups(ctx)
+	if err != nil {
+		return err
+	}
+	if _, isListed := groups[p.name]; !isListed {
+		return errors.New("the group is not listed")
+	}
+	described, err := admin.DescribeGroups(ctx, p.name)
+	if err != nil {
+		return err
+	}
+	if described[p.name].State != "Empty" {
+		return errors.New("the state of the group is " + described[p.name].State)
+	}
+	return described[p.name].Err
 }
 
 func (p program) delete(ctx context.Context) error {

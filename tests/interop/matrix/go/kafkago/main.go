@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -29,6 +30,7 @@ func main() {
 			"produce": p.produce,
 			"consume": p.consume,
 			"group":   p.group,
+			"admin":   p.administer,
 			"delete":  p.delete,
 		}
 	})
@@ -132,6 +134,71 @@ func (p program) group(ctx context.Context) error {
 		sum += each.CommittedOffset
 	}
 	return errors.Join(offsets.Error, probe.ExpectCommitted(sum))
+}
+
+func (p program) administer(ctx context.Context) error {
+	return errors.Join(p.change(ctx), p.grow(ctx), p.describeGroup(ctx))
+}
+
+func (p program) change(ctx context.Context) error {
+	config := kafka.IncrementalAlterConfigsRequestConfig{
+		Name: probe.Setting, Value: probe.RetentionMs, ConfigOperation: kafka.ConfigOperationSet,
+	}
+	resource := kafka.IncrementalAlterConfigsRequestResource{
+		ResourceType: kafka.ResourceTypeTopic, ResourceName: p.name,
+		Configs: []kafka.IncrementalAlterConfigsRequestConfig{config},
+	}
+	altered, err := p.client.IncrementalAlterConfigs(ctx, &kafka.IncrementalAlterConfigsRequest{
+		Resources: []kafka.IncrementalAlterConfigsRequestResource{resource},
+	})
+	if err != nil {
+		return err
+	}
+	asked := kafka.DescribeConfigRequestResource{
+		ResourceType: kafka.ResourceTypeTopic, ResourceName: p.name, ConfigNames: []string{probe.Setting},
+	}
+	described, err := p.client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
+		Resources: []kafka.DescribeConfigRequestResource{asked},
+	})
+	if err != nil {
+		return err
+	}
+	found := described.Resources[0]
+	return errors.Join(altered.Resources[0].Error, found.Error, probe.ExpectSetting(found.ConfigEntries[0].ConfigValue))
+}
+
+func (p program) grow(ctx context.Context) error {
+	topic := kafka.TopicPartitionsConfig{Name: p.name, Count: probe.Partitions + 1}
+	grown, err := p.client.CreatePartitions(ctx, &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{topic}})
+	if err != nil {
+		return err
+	}
+	// The other client keeps what it knows of the topic for some seconds.
+	fresh := &kafka.Client{Addr: kafka.TCP(p.servers), Transport: &kafka.Transport{}}
+	metadata, err := fresh.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{p.name}})
+	if err != nil {
+		return err
+	}
+	return errors.Join(grown.Errors[p.name], probe.ExpectPartitions(len(metadata.Topics[0].Partitions)))
+}
+
+func (p program) describeGroup(ctx context.Context) error {
+	listed, err := p.client.ListGroups(ctx, &kafka.ListGroupsRequest{})
+	if err != nil {
+		return err
+	}
+	isListed := slices.ContainsFunc(listed.Groups, func(each kafka.ListGroupsResponseGroup) bool { return each.GroupID == p.name })
+	if !isListed {
+		return errors.New("the group is not listed")
+	}
+	described, err := p.client.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{p.name}})
+	if err != nil {
+		return err
+	}
+	if state := described.Groups[0].GroupState; state != "Empty" {
+		return errors.New("the state of the group is " + state)
+	}
+	return described.Groups[0].Error
 }
 
 func (p program) delete(ctx context.Context) error {

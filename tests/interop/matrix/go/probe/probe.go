@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	Partitions = 2
-	Records    = 100
-	Aborted    = "aborted"
-	Committed  = "committed"
+	Partitions  = 2
+	Records     = 100
+	Aborted     = "aborted"
+	Committed   = "committed"
+	Setting     = "retention.ms"
+	RetentionMs = "123456789"
 
 	timeout = 30 * time.Second
 )
@@ -72,6 +74,22 @@ func Expect(read []string, expected ...string) error {
 	slices.Sort(expected)
 	if !slices.Equal(read, expected) {
 		return fmt.Errorf("%d records were read instead of %d, or others", len(read), len(expected))
+	}
+	return nil
+}
+
+// ExpectSetting checks the value of the setting that was changed.
+func ExpectSetting(value string) error {
+	if value != RetentionMs {
+		return fmt.Errorf("the setting is %q", value)
+	}
+	return nil
+}
+
+// ExpectPartitions checks the number of partitions, of which one was added.
+func ExpectPartitions(count int) error {
+	if count != Partitions+1 {
+		return fmt.Errorf("there are %d partitions", count)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ func main() {
 			"consume":     p.consume,
 			"group":       p.group,
 			"transaction": p.transaction,
+			"admin":       p.administer,
 			"delete":      p.delete,
 		}
 	})
@@ -228,6 +229,75 @@ func (p program) transaction(ctx context.Context) error {
 	committed := settings()
 	committed.Consumer.IsolationLevel = sarama.ReadCommitted
 	return p.readAssigned(ctx, committed, append(probe.Values(), probe.Committed))
+}
+
+func (p program) administer(context.Context) error {
+	admin, err := sarama.NewClusterAdmin(p.servers, settings())
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	return errors.Join(p.change(admin), p.grow(admin), p.describeGroup(admin), p.deleteRecords(admin))
+}
+
+func (p program) change(admin sarama.ClusterAdmin) error {
+	value := probe.RetentionMs
+	entry := sarama.IncrementalAlterConfigsEntry{Operation: sarama.IncrementalAlterConfigsOperationSet, Value: &value}
+	change := map[string]sarama.IncrementalAlterConfigsEntry{probe.Setting: entry}
+	if err := admin.IncrementalAlterConfig(sarama.TopicResource, p.name, change, false); err != nil {
+		return err
+	}
+	asked := sarama.ConfigResource{Type: sarama.TopicResource, Name: p.name, ConfigNames: []string{probe.Setting}}
+	entries, err := admin.DescribeConfig(asked)
+	if err != nil {
+		return err
+	}
+	return probe.ExpectSetting(entries[0].Value)
+}
+
+func (p program) grow(admin sarama.ClusterAdmin) error {
+	if err := admin.CreatePartitions(p.name, probe.Partitions+1, nil, false); err != nil {
+		return err
+	}
+	topics, err := admin.DescribeTopics([]string{p.name})
+	if err != nil {
+		return err
+	}
+	return probe.ExpectPartitions(len(topics[0].Partitions))
+}
+
+func (p program) describeGroup(admin sarama.ClusterAdmin) error {
+	groups, err := admin.ListConsumerGroups()
+	if err != nil {
+		return err
+	}
+	if _, isListed := groups[p.name]; !isListed {
+		return errors.New("the group is not listed")
+	}
+	described, err := admin.DescribeConsumerGroups([]string{p.name})
+	if err != nil {
+		return err
+	}
+	if described[0].State != "Empty" {
+		return errors.New("the state of the group is " + described[0].State)
+	}
+	return nil
+}
+
+func (p program) deleteRecords(admin sarama.ClusterAdmin) error {
+	if err := admin.DeleteRecords(p.name, map[int32]int64{1: 10}); err != nil {
+		return err
+	}
+	client, err := sarama.NewClient(p.servers, settings())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	start, err := client.GetOffset(p.name, 1, sarama.OffsetOldest)
+	if start != 10 {
+		return errors.Join(err, errors.New("the records are not deleted"))
+	}
+	return err
 }
 
 func (p program) delete(context.Context) error {

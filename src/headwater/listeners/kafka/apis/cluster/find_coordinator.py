@@ -1,7 +1,7 @@
 """FindCoordinator (key 10), v0-6: the node that decides for a group or a transactional id. The first such request
 creates the internal topic that stores them.
 
-v1 adds transactional ids, v3 is flexible, v4 takes many keys, v6 adds share groups, which are refused here. librdkafka
+v1 adds transactional ids, v3 is flexible, v4 takes many keys, v6 adds share groups. librdkafka
 believes that a broker without this API cannot read LZ4, and then sends such batches uncompressed."""
 
 from enum import IntEnum
@@ -13,12 +13,14 @@ from headwater.protocol.messages.cluster.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from headwater.security.acl import Operation, group, transactional_id
+from headwater.security.acl import CLUSTER, Operation, group, transactional_id
 
 REQUEST = FindCoordinatorRequest
 
 FIRST_VERSION_WITH_MANY = 4
 NO_NODE = -1
+# In base64.
+TOPIC_ID_LENGTH = 22
 
 
 class KeyType(IntEnum):
@@ -43,6 +45,13 @@ async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoord
     )
 
 
+def check_share_key(key: str) -> None:
+    """The key is a group, a topic id and a partition; a group's name may have colons."""
+    _, topic_id, partition = ("", "", *key.rsplit(":", 2))[-3:]
+    if key.count(":") < 2 or len(topic_id) != TOPIC_ID_LENGTH or not partition.isdecimal():
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"'{key[:300]}' is not group:topic id:partition")
+
+
 async def _find(key: str, key_type: int, context: Context) -> Coordinator:
     broker = context.broker
     try:
@@ -55,6 +64,12 @@ async def _find(key: str, key_type: int, context: Context) -> Coordinator:
                 context.guard.check(Operation.DESCRIBE, transactional_id(key))
                 await broker.transactions.prepare()
                 log = broker.transactions.log_of(key)
+            case KeyType.SHARE:
+                # For other brokers: members of share groups need the coordinator of their group.
+                context.guard.check(Operation.CLUSTER_ACTION, CLUSTER)
+                check_share_key(key)
+                await broker.shares.prepare()
+                log = broker.shares.log_of(key)
             case _:
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served here")
         node = broker.leadership.coordinator(log, context.listener)

@@ -16,7 +16,7 @@ REQUEST = DeleteGroupsRequest
 
 
 async def handle(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
-    delete = context.broker.groups.delete
+    delete = context.broker.delete_group
     outcomes = [
         (group_id, context.guard.denial(Operation.DELETE, group(group_id)) or delete(GroupId(group_id)))
         for group_id in request.groups_names

@@ -159,10 +159,15 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
                 partition = context.broker.partition(name, data.index)
                 records = _records(data, context.api_version)
                 if membership is None:
-                    context.broker.produce(partition, records, append, acks=request.acks)
+                    context.broker.produce(partition, records, append, acks=request.acks, request=context.request_bytes)
                 else:
                     context.broker.produce_in_transaction(
-                        partition, records, append, acks=request.acks, membership=membership
+                        partition,
+                        records,
+                        append,
+                        acks=request.acks,
+                        membership=membership,
+                        request=context.request_bytes,
                     )
             except HeadwaterError as error:
                 append.fail(error)

@@ -1,7 +1,9 @@
 """AlterUserScramCredentials (key 51), v0: sets and deletes credentials. All changes of a user are made, or
 none is."""
 
-from headwater.broker.access.users import Deletion, Upsertion
+from collections.abc import Mapping, Sequence
+
+from headwater.broker.access.users import Deletion, Upsertion, mechanism_name
 from headwater.broker.audit.event import EventType
 from headwater.errors import ErrorCode
 from headwater.listeners.kafka.context import Context
@@ -25,7 +27,7 @@ async def handle(request: AlterUserScramCredentialsRequest, context: Context) ->
     if denial is None:
         outcomes = await context.broker.access.users.alter(upsertions, deletions)
         for user, error in outcomes.items():
-            context.guard.changed(EventType.USER_CHANGE, f"user '{user}'", error)
+            context.guard.changed(EventType.USER_CHANGE, f"user '{user}'", error, _details(user, upsertions, deletions))
     else:
         outcomes = {each.user: denial for each in (*deletions, *upsertions)}
     return AlterUserScramCredentialsResponse(
@@ -38,3 +40,13 @@ async def handle(request: AlterUserScramCredentialsRequest, context: Context) ->
             for user, error in outcomes.items()
         ]
     )
+
+
+def _details(user: str, upsertions: Sequence[Upsertion], deletions: Sequence[Deletion]) -> Mapping[str, str]:
+    """What was asked for, by mechanism."""
+    changes = {"set": upsertions, "delete": deletions}
+    mechanisms = {
+        action: ",".join(mechanism_name(each.mechanism) for each in commands if each.user == user)
+        for action, commands in changes.items()
+    }
+    return {action: names for action, names in mechanisms.items() if names}

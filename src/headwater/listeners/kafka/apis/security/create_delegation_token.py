@@ -27,10 +27,15 @@ async def handle(request: CreateDelegationTokenRequest, context: Context) -> Cre
         if any(each.principal_type != USER for each in request.renewers):
             raise Refusal(ErrorCode.INVALID_PRINCIPAL_TYPE, f"renewers are of the type {USER}")
         renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
-        with context.guard.change(EventType.TOKEN_CHANGE, f"delegation token of {owner}", {"action": "create"}):
-            created = await context.broker.access.tokens.create(owner, requester, renewers, request.max_lifetime_ms)
+        tokens = context.broker.access.tokens
+        try:
+            created = await tokens.create(owner, requester, renewers, request.max_lifetime_ms)
+        except HeadwaterError as error:
+            context.guard.changed(EventType.TOKEN_CHANGE, f"delegation token of {owner}", error, {"action": "create"})
+            raise
     except HeadwaterError as error:
         return _response(error.code, owner, requester)
+    context.guard.changed(EventType.TOKEN_CHANGE, tokens.described(created.hmac), None, {"action": "create"})
     return _response(ErrorCode.NONE, owner, requester, created)
 
 

@@ -15,8 +15,9 @@ async def handle(request: ExpireDelegationTokenRequest, context: Context) -> Exp
     try:
         context.check_may_use_tokens()
         tokens = context.broker.access.tokens
-        with context.guard.change(EventType.TOKEN_CHANGE, "delegation token", {"action": "expire"}):
-            expires_ms = await tokens.expire(bytes(request.hmac), context.principal, request.expiry_time_period_ms)
+        hmac = bytes(request.hmac)
+        with context.guard.change(EventType.TOKEN_CHANGE, tokens.described(hmac), {"action": "expire"}):
+            expires_ms = await tokens.expire(hmac, context.principal, request.expiry_time_period_ms)
     except HeadwaterError as error:
         return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

@@ -15,8 +15,9 @@ async def handle(request: RenewDelegationTokenRequest, context: Context) -> Rene
     try:
         context.check_may_use_tokens()
         tokens = context.broker.access.tokens
-        with context.guard.change(EventType.TOKEN_CHANGE, "delegation token", {"action": "renew"}):
-            expires_ms = await tokens.renew(bytes(request.hmac), context.principal, request.renew_period_ms)
+        hmac = bytes(request.hmac)
+        with context.guard.change(EventType.TOKEN_CHANGE, tokens.described(hmac), {"action": "renew"}):
+            expires_ms = await tokens.renew(hmac, context.principal, request.renew_period_ms)
     except HeadwaterError as error:
         return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)
     return RenewDelegationTokenResponse(expiry_timestamp_ms=expires_ms)

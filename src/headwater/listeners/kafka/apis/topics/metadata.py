@@ -7,6 +7,7 @@ epochs, v9 is flexible, v10 adds topic ids, v12 topics that are named by id alon
 from collections.abc import Iterable
 from uuid import UUID
 
+from headwater.broker.audit.event import EventType
 from headwater.broker.ports.leadership import NO_LEADER, PartitionReplicas
 from headwater.broker.topics import Topic
 from headwater.errors import ErrorCode, HeadwaterError
@@ -83,7 +84,8 @@ async def _find(requested: MetadataRequestTopic, request: MetadataRequest, conte
         topics.check_name(name)
         if request.allow_auto_topic_creation and topics.is_created_on_first_use:
             guard.check_creates_topic(name)
-            await topics.create_on_first_use(name)
+            with guard.change(EventType.TOPIC_CREATE, str(named(name)), {"by": "first use"}):
+                await topics.create_on_first_use(name)
     except HeadwaterError as refusal:
         error = refusal.code
     return MetadataResponseTopic(

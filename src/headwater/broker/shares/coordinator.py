@@ -1,0 +1,298 @@
+"""Share-partitions: every command to the machines over `__share_group_state`, and the fetches that wait for records.
+
+The topic is created when the first share group reads a partition. A refused command is an outcome, never raised.
+"""
+
+# Lazy annotations: nested functions are defined per request.
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from headwater.broker.catalog.effective_config import EffectiveConfig
+from headwater.broker.catalog.hosted_partitions import HostedPartitions
+from headwater.broker.groups.coordinator import GroupCoordinator
+from headwater.broker.partition import Partition
+from headwater.broker.pending import Pending
+from headwater.broker.reads.offset_lookup import Place, look_up
+from headwater.broker.shards.shard import Outcome
+from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition
+from headwater.broker.shards.state_log import StateLog
+from headwater.broker.shares.format import ShareFormat
+from headwater.broker.shares.measurements import ShareMeasurements
+from headwater.broker.topics import Topics
+from headwater.broker.writes.journal import Journal
+from headwater.clock import Clock
+from headwater.config.group import EARLIEST, LATEST, READ_COMMITTED, reset_duration_ms
+from headwater.coordination.catalog.machine import CatalogMachine
+from headwater.coordination.catalog.topic_names import SHARE_STATE_TOPIC
+from headwater.coordination.decisions import Decision, Now, Ticket
+from headwater.coordination.shares.acknowledgement import ranges_of
+from headwater.coordination.shares.commands import (
+    Acknowledged,
+    Acknowledgement,
+    Acquire,
+    AcquiredRanges,
+    RecordsAvailable,
+    ShareStatus,
+)
+from headwater.coordination.shares.events import ShareEvent
+from headwater.coordination.shares.limits import ShareLimits
+from headwater.coordination.shares.machine import ShareMachine
+from headwater.coordination.shares.share_partition import SharePartition
+from headwater.coordination.shares.terms import SharePartitionId
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.ids import GroupId, MemberId, TopicId
+from headwater.storage.cleaning.garbage import Garbage
+
+if TYPE_CHECKING:
+    from headwater.broker.shares.share_fetch import ShareFetch
+
+logger = logging.getLogger(__name__)
+
+# A log is pruned when it has this many records, and some for each share-partition that it is about.
+PRUNE_RECORDS_MIN = 1000
+PRUNE_RECORDS_EACH = 4
+
+
+class ShareCoordinator(ShardedTopic[ShareMachine]):
+    def __init__(
+        self,
+        topics: Topics,
+        partitions: HostedPartitions,
+        catalog: CatalogMachine,
+        config: EffectiveConfig,
+        groups: GroupCoordinator,
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self.measurements = ShareMeasurements()
+        self._config = config
+        self._groups = groups
+        # The fetches that wait for records of a share-partition.
+        self._waiting: dict[SharePartitionId, set[ShareFetch]] = {}
+        # Share-partitions whose first offset is being looked up.
+        self._beginning: dict[SharePartitionId, asyncio.Task[None]] = {}
+        current = config.live.current
+        overrides = {
+            # Each update counts until a snapshot follows, so that compaction by key would lose some.
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "segment.bytes": str(current.share_coordinator_state_topic_segment_bytes),
+        }
+
+        def new_log(partition: Partition) -> StateLog[ShareEvent]:
+            return StateLog(partition, ShareFormat(), current.share_coordinator_state_topic_compression_codec)
+
+        definition = ShardedTopicDefinition(
+            SHARE_STATE_TOPIC,
+            lambda: current.share_coordinator_state_topic_num_partitions,
+            lambda: overrides,
+            new_log,
+            lambda: ShareMachine(self.limits_of, catalog.by_id.__contains__, self._has_room),
+        )
+        super().__init__(definition, topics, partitions, journal, clock, self._perform_effect)
+
+    def _has_room(self) -> bool:
+        """Whether one more share-partition may begin."""
+        begun = sum(len(machine.partitions) for machine in self.machines())
+        return begun < self._config.live.current.headwater_share_partitions_max
+
+    def limits_of(self, group_id: GroupId) -> ShareLimits:
+        config = self._config.of_group(group_id)
+        return ShareLimits(
+            config.share_record_lock_duration_ms,
+            config.share_delivery_count_limit,
+            config.share_partition_max_record_locks,
+            self._config.live.current.share_coordinator_snapshot_update_records_per_snapshot,
+        )
+
+    def is_committed_only(self, group_id: GroupId) -> bool:
+        return self._config.of_group(group_id).share_isolation_level == READ_COMMITTED
+
+    def lock_duration_ms(self, group_id: GroupId) -> int:
+        return self._config.of_group(group_id).share_record_lock_duration_ms
+
+    # -- members
+
+    def find(self, share_id: SharePartitionId) -> SharePartition | None:
+        """None if the group has not begun with the partition, or while its state is being loaded."""
+        if not self.shards:
+            return None
+        machine = self.shards[self.partition_of(share_id.coordinator_key)].machine
+        return None if machine is None else machine.find(share_id)
+
+    def begin(self, share_id: SharePartitionId, partition: Partition) -> None:
+        """Have the group begin with a partition that is new to it. Fetches that wait for it are woken then."""
+        if share_id in self._beginning:
+            return
+        if not self._groups.has_share_reader(share_id.group_id, partition.id.topic):
+            # Anybody could fill the log with state of groups that do not exist.
+            raise Refusal(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"no member of share group '{share_id.group_id}' subscribes to '{partition.id.topic}'",
+            )
+        task = asyncio.get_running_loop().create_task(self._begin(share_id, partition))
+        self._beginning[share_id] = task
+        task.add_done_callback(lambda _: self._beginning.pop(share_id, None))
+
+    async def _begin(self, share_id: SharePartitionId, partition: Partition) -> None:
+        try:
+            await self.prepare()
+            start_offset = await self._first_offset(share_id.group_id, partition)
+            outcome = await self.submit(
+                share_id.coordinator_key,
+                lambda machine, _, now: machine.decide_begin(share_id, start_offset, partition.leader_epoch, now),
+            ).wait()
+            if isinstance(outcome, HeadwaterError):
+                raise outcome
+        except HeadwaterError as error:
+            # The member's next fetch tries again.
+            logger.warning("share group %r cannot begin with %s: %s", share_id.group_id, partition.id, error)
+
+    async def _first_offset(self, group_id: GroupId, partition: Partition) -> int:
+        reset = self._config.of_group(group_id).share_auto_offset_reset
+        if reset in (EARLIEST, LATEST):
+            place = Place.EARLIEST if reset == EARLIEST else Place.LATEST
+            return (await look_up(partition, place, committed_only=False)).offset
+        since_ms = max(self._clock.now_ms() - (reset_duration_ms(reset) or 0), 0)
+        found = await look_up(partition, since_ms, committed_only=False)
+        # No record is as new as that.
+        return found.offset if found.offset >= 0 else partition.high_watermark
+
+    def acquire(
+        self, share_id: SharePartitionId, command: Acquire
+    ) -> tuple[AcquiredRanges, Pending[Outcome[AcquiredRanges]]]:
+        """What the member gets, and when it may be told so."""
+        given: list[AcquiredRanges] = []
+
+        def decide(machine: ShareMachine, _ticket: Ticket, now: Now) -> Decision[AcquiredRanges]:
+            decision = machine.decide_acquire(share_id, command, now)
+            given.append(decision.result)
+            return decision
+
+        told = self.submit(share_id.coordinator_key, decide)
+        ranges = given[0] if given else ()
+        self.measurements.delivered.value += sum(each.last - each.first + 1 for each in ranges)
+        return ranges, told
+
+    def acknowledge(
+        self,
+        share_id: SharePartitionId,
+        member_id: MemberId,
+        acknowledgements: Sequence[Acknowledgement],
+        *,
+        is_renewal: bool,
+    ) -> Pending[Outcome[Acknowledged]]:
+        config = self._config.of_group(share_id.group_id)
+        allows_renewal = is_renewal and config.share_renew_acknowledge_enable
+
+        def decide(machine: ShareMachine, _ticket: Ticket, now: Now) -> Decision[Acknowledged]:
+            ranges = ranges_of(acknowledgements, allows_renewal=allows_renewal)
+            decision = machine.decide_acknowledge(share_id, member_id, ranges, now)
+            self.measurements.count(decision.result)
+            return decision
+
+        return self.submit(share_id.coordinator_key, decide)
+
+    def release_all(self, share_ids: Iterable[SharePartitionId], member_id: MemberId) -> None:
+        """Give back what the member holds of these: it ended its session, or its connection."""
+        for share_id in share_ids:
+            self.submit(
+                share_id.coordinator_key,
+                lambda machine, _ticket, _now, share_id=share_id: machine.decide_release_all(share_id, member_id),
+            )
+
+    def log_start_moved(self, share_id: SharePartitionId, log_start_offset: int) -> None:
+        """Records before that offset were deleted."""
+        self.submit(
+            share_id.coordinator_key,
+            lambda machine, _ticket, _now: machine.decide_log_start(share_id, log_start_offset),
+        )
+
+    # -- waiting fetches
+
+    def wait_for(self, share_ids: Iterable[SharePartitionId], fetch: ShareFetch) -> None:
+        for share_id in share_ids:
+            self._waiting.setdefault(share_id, set()).add(fetch)
+
+    def forget_waiting(self, share_ids: Iterable[SharePartitionId], fetch: ShareFetch) -> None:
+        for share_id in share_ids:
+            waiting = self._waiting.get(share_id)
+            if waiting is not None:
+                waiting.discard(fetch)
+                if not waiting:
+                    del self._waiting[share_id]
+
+    def _perform_effect(self, effect: object) -> None:
+        assert isinstance(effect, RecordsAvailable)
+        self.measurements.expired.value += effect.expired
+        self.measurements.exhausted.value += effect.exhausted
+        for fetch in tuple(self._waiting.get(effect.id, ())):
+            fetch.read_soon()
+
+    # -- administration
+
+    async def statuses(self, group_id: GroupId) -> list[ShareStatus]:
+        outcomes = await self.submit_to_all(lambda machine, _ticket, _now: Decision((), machine.statuses(group_id)))
+        found: list[ShareStatus] = []
+        for outcome in outcomes:
+            if isinstance(outcome, HeadwaterError):
+                raise outcome
+            found += outcome
+        return found
+
+    async def restart_at(self, share_id: SharePartitionId, start_offset: int, leader_epoch: int) -> Outcome[None]:
+        await self.prepare()
+        return await self.submit(
+            share_id.coordinator_key,
+            lambda machine, _, now: machine.decide_restart(share_id, start_offset, leader_epoch, now),
+        ).wait()
+
+    async def forget(self, group_id: GroupId, topic_id: TopicId | None = None) -> None:
+        """Forget what the group has done with, in one topic or in all. Raises if it cannot be forgotten now."""
+        await self._forget(lambda share_id: share_id.group_id == group_id and topic_id in (None, share_id.topic_id))
+
+    async def forget_deleted_topics(self, has_topic: Callable[[TopicId], bool]) -> None:
+        # What cannot be forgotten now is forgotten when its shard is loaded again.
+        await self.submit_to_all(
+            lambda machine, _ticket, _now: machine.decide_forget(lambda share_id: not has_topic(share_id.topic_id))
+        )
+
+    async def _forget(self, concerns: Callable[[SharePartitionId], bool]) -> None:
+        for outcome in await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget(concerns)):
+            if isinstance(outcome, HeadwaterError):
+                raise outcome
+
+    async def prune(self, collect: Callable[[Garbage], Awaitable[None]]) -> None:
+        """Delete what newer snapshots have replaced, so that a start reads little. Each log of some length gets a
+        snapshot of every share-partition; everything before them goes once they are on disk."""
+        for shard, partition in zip(self.shards, self._partitions.by_topic.get(SHARE_STATE_TOPIC, ()), strict=False):
+            machine = shard.machine
+            end_offset = partition.end_offset
+            if machine is None:
+                continue
+            needed = PRUNE_RECORDS_MIN + PRUNE_RECORDS_EACH * len(machine.partitions)
+            if end_offset - partition.start_offset <= needed:
+                continue
+            outcome = await shard.submit(lambda machine, _, now: machine.decide_snapshots(now)).wait()
+            if isinstance(outcome, HeadwaterError):
+                logger.error("%s is not pruned now: %s", partition.id, outcome)
+                continue
+            await collect(partition.advance_start(end_offset))
+            await self._partitions.checkpoint_start_offsets()
+
+    def end_waits(self) -> None:
+        super().end_waits()
+        for waiting in tuple(self._waiting.values()):
+            for fetch in tuple(waiting):
+                fetch.expire()
+
+    async def stop(self) -> None:
+        for task in tuple(self._beginning.values()):
+            task.cancel()
+        await asyncio.gather(*self._beginning.values(), return_exceptions=True)
+        await super().stop()

@@ -1,0 +1,130 @@
+"""Events of share-partitions as the records of `__share_group_state`, as Kafka's share coordinator writes them."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from headwater.coordination.shares.events import (
+    ShareEvent,
+    ShareForgotten,
+    ShareSnapshotStored,
+    ShareUpdated,
+    ShareUpdatesForgotten,
+    StateBatch,
+)
+from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
+from headwater.errors import HeadwaterError, ProtocolError
+from headwater.ids import GroupId, TopicId
+from headwater.protocol.stored import share_state as stored
+from headwater.protocol.stored.record import read_key, read_record_type, read_value, write_key, write_value
+
+# What Kafka 4.3 writes.
+_VERSION: Final = 0
+_STATES: Final = {state.value: state for state in DeliveryState if state is not DeliveryState.ACQUIRED}
+
+
+class DamagedShares(HeadwaterError):
+    """Share-partitions are not loaded from records that cannot be read: what was accepted would be delivered again."""
+
+
+class ShareFormat:
+    def encode(self, event: ShareEvent) -> tuple[bytes, bytes | None]:
+        is_snapshot = isinstance(event, ShareSnapshotStored | ShareForgotten)
+        group_id, topic_id, partition = event.id
+        key = stored.ShareSnapshotKey if is_snapshot else stored.ShareUpdateKey
+        name = write_key(key(group_id=group_id, topic_id=topic_id, partition=partition))
+        match event:
+            case ShareSnapshotStored():
+                return name, write_value(_snapshot(event), _VERSION)
+            case ShareUpdated():
+                return name, write_value(_update(event), _VERSION)
+            case ShareForgotten() | ShareUpdatesForgotten():
+                return name, None
+
+    def decode(self, key: bytes, value: bytes | None) -> ShareEvent | None:
+        try:
+            match read_record_type(key):
+                case stored.ShareSnapshotKey.record_type:
+                    share_id = _id(read_key(stored.ShareSnapshotKey, key))
+                    if value is None:
+                        return ShareForgotten(share_id)
+                    return _read_snapshot(share_id, read_value(stored.ShareSnapshotValue, value))
+                case stored.ShareUpdateKey.record_type:
+                    share_id = _id(read_key(stored.ShareUpdateKey, key))
+                    if value is None:
+                        return ShareUpdatesForgotten(share_id)
+                    return _read_update(share_id, read_value(stored.ShareUpdateValue, value))
+                case _:
+                    # Written by a newer version, which will read it again.
+                    return None
+        except ProtocolError as error:
+            # The checksum was right, so the record was written like this: an operator must find out by which program.
+            raise DamagedShares(f"the share group record {key[:80]!r} is not understood: {error}") from error
+
+
+def _id(key: stored.ShareSnapshotKey | stored.ShareUpdateKey) -> SharePartitionId:
+    return SharePartitionId(GroupId(key.group_id), TopicId(key.topic_id), key.partition)
+
+
+def _snapshot(event: ShareSnapshotStored) -> stored.ShareSnapshotValue:
+    return stored.ShareSnapshotValue(
+        snapshot_epoch=event.snapshot_epoch,
+        state_epoch=event.state_epoch,
+        leader_epoch=event.leader_epoch,
+        start_offset=event.start_offset,
+        delivery_complete_count=event.complete_count,
+        create_timestamp=event.created_ms,
+        write_timestamp=event.written_ms,
+        state_batches=_batches(event.batches),
+    )
+
+
+def _update(event: ShareUpdated) -> stored.ShareUpdateValue:
+    return stored.ShareUpdateValue(
+        snapshot_epoch=event.snapshot_epoch,
+        leader_epoch=event.leader_epoch,
+        start_offset=event.start_offset,
+        delivery_complete_count=event.complete_count,
+        state_batches=_batches(event.batches),
+    )
+
+
+def _batches(batches: Sequence[StateBatch]) -> list[stored.StateBatch]:
+    return [
+        stored.StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
+        for first, last, state, count in batches
+    ]
+
+
+def _read_snapshot(share_id: SharePartitionId, value: stored.ShareSnapshotValue) -> ShareSnapshotStored:
+    return ShareSnapshotStored(
+        share_id,
+        value.snapshot_epoch,
+        value.state_epoch,
+        value.leader_epoch,
+        value.start_offset,
+        value.delivery_complete_count,
+        value.create_timestamp,
+        value.write_timestamp,
+        _read_batches(value.state_batches),
+    )
+
+
+def _read_update(share_id: SharePartitionId, value: stored.ShareUpdateValue) -> ShareUpdated:
+    return ShareUpdated(
+        share_id,
+        value.snapshot_epoch,
+        value.leader_epoch,
+        value.start_offset,
+        value.delivery_complete_count,
+        _read_batches(value.state_batches),
+    )
+
+
+def _read_batches(batches: Sequence[stored.StateBatch]) -> list[StateBatch]:
+    read: list[StateBatch] = []
+    for each in batches:
+        state = _STATES.get(each.delivery_state)
+        if state is None or not 0 <= each.first_offset <= each.last_offset:
+            raise ProtocolError(f"offsets {each.first_offset} to {each.last_offset} in state {each.delivery_state}")
+        read.append(StateBatch(each.first_offset, each.last_offset, state, each.delivery_count))
+    return read

@@ -1,0 +1,53 @@
+"""The metrics of share groups."""
+
+from headwater.coordination.shares.commands import Acknowledged
+from headwater.metrics import Counter, Metrics, Sample
+
+
+class ShareMeasurements:
+    """How often records were delivered, and what became of them."""
+
+    __slots__ = ("accepted", "delivered", "exhausted", "expired", "rejected", "released", "renewed")
+
+    def __init__(self) -> None:
+        self.delivered = Counter()
+        self.accepted = Counter()
+        self.released = Counter()
+        self.rejected = Counter()
+        self.renewed = Counter()
+        self.expired = Counter()
+        self.exhausted = Counter()
+
+    def count(self, acknowledged: Acknowledged) -> None:
+        self.accepted.value += acknowledged.accepted
+        self.released.value += acknowledged.released
+        self.rejected.value += acknowledged.rejected
+        self.renewed.value += acknowledged.renewed
+        self.exhausted.value += acknowledged.exhausted
+
+    def declare(self, metrics: Metrics) -> None:
+        metrics.declare(
+            "headwater_share_deliveries_total",
+            "counter",
+            "Deliveries of records to members of share groups.",
+            lambda: [Sample((), self.delivered.value)],
+        )
+        types = ("accepted", "released", "rejected", "renewed")
+        metrics.declare(
+            "headwater_share_acknowledgements_total",
+            "counter",
+            "Records that members of share groups acknowledged, by what they said of them.",
+            lambda: [Sample((("type", each),), getattr(self, each).value) for each in types],
+        )
+        metrics.declare(
+            "headwater_share_locks_expired_total",
+            "counter",
+            "Records whose member did not acknowledge them in time (share.record.lock.duration.ms).",
+            lambda: [Sample((), self.expired.value)],
+        )
+        metrics.declare(
+            "headwater_share_exhausted_total",
+            "counter",
+            "Records that left the queue because they were delivered too often (share.delivery.count.limit).",
+            lambda: [Sample((), self.exhausted.value)],
+        )

@@ -1,0 +1,151 @@
+"""The checks of a large batch, to be run in a thread: decompression, every record, and the topic's own compression.
+
+Law: the event loop gets its turn. The batch is worked off in parts of `compression.PART_BYTES`. Decompression,
+compression and checksums release the GIL, and the walk over the records of one part keeps it for 0.3 ms at most. Memory
+is bounded by parts too, and by the largest record.
+"""
+
+import time
+from collections.abc import Iterator
+
+from headwater.broker.writes import intake
+from headwater.config.broker import BrokerConfig
+from headwater.config.topic import TopicConfig
+from headwater.errors import ErrorCode
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches import compression, records
+from headwater.protocol.batches.batch import NO_TIMESTAMP, BatchHeader, Buffer
+from headwater.protocol.batches.compression import Codec
+from headwater.protocol.batches.records import InvalidRecord
+
+# Long enough for a thread that waits for the GIL to get it. `sleep(0)` is not: this thread would take it again first.
+_PAUSE_S = 50e-6
+# The libraries of these release the GIL at each part.
+_RELEASE_THE_GIL = frozenset({Codec.GZIP, Codec.LZ4, Codec.ZSTD})
+
+
+def check(produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int) -> memoryview:
+    """For a batch whose header and checksum `intake.admit` has accepted. Gives the batch to append, as `admit` does,
+    but for the time of a topic with LogAppendTime, which `intake.admit_checked` sets."""
+    header = batches.read_header(produced)
+    bytes_max = broker.headwater_batch_decompressed_bytes_max
+    parts = compression.decompress_in_parts(header.codec, produced[batches.HEADER_SIZE :], bytes_max)
+    earliest, latest = intake.timestamp_limits(topic, now_ms)
+    walk = None
+    if intake.reads_records(topic):
+        walk = _RecordWalk(header, topic, earliest, latest)
+        parts = walk.over(parts)
+    if header.codec not in _RELEASE_THE_GIL:
+        parts = _with_pauses(parts)
+    codec = topic.stored_codec
+    stored = None
+    if codec is not None and codec != header.codec:
+        stored = _recompressed(parts, codec, topic)
+    else:
+        for _ in parts:
+            pass
+    if walk is None:
+        intake.check_timestamps(header, earliest, latest)
+    elif walk.timestamp_found != header.max_timestamp:
+        batches.set_max_timestamp(produced, walk.timestamp_found)
+    intake.check_record_count(header)
+    if stored is None or codec is None:
+        return produced
+    return memoryview(batches.with_payload(produced, stored, codec))
+
+
+def _with_pauses(parts: Iterator[Buffer]) -> Iterator[Buffer]:
+    for part in parts:
+        yield part
+        time.sleep(_PAUSE_S)
+
+
+def _recompressed(parts: Iterator[Buffer], codec: int, topic: TopicConfig) -> bytes:
+    stored: list[bytes] = []
+    size = batches.HEADER_SIZE
+    for piece in _compressed(parts, codec, topic.compression_level):
+        stored.append(piece)
+        size += len(piece)
+        if size > topic.max_message_bytes:
+            raise intake.too_large(size, topic)
+    return b"".join(stored)
+
+
+def _compressed(parts: Iterator[Buffer], codec: int, level: int | None) -> Iterator[bytes]:
+    if codec == Codec.NONE:
+        yield from map(bytes, parts)
+        return
+    compressor = compression.compressor(codec, level)
+    for part in parts:
+        yield compressor.compress(part)
+    yield compressor.flush()
+
+
+class _RecordWalk:
+    """Checks the records in a payload that comes in parts."""
+
+    def __init__(self, header: BatchHeader, topic: TopicConfig, earliest: int, latest: int) -> None:
+        self._header = header
+        self._keys_required = topic.is_compacted
+        self._limits = earliest, latest
+        # The index of the next record, and what has come of it.
+        self._index = 0
+        self._begun = bytearray()
+        self._refused: list[tuple[int, bool]] = []
+        self.timestamp_found = NO_TIMESTAMP
+
+    def over(self, parts: Iterator[Buffer]) -> Iterator[Buffer]:
+        """The same parts, each after it was checked."""
+        try:
+            for part in parts:
+                self._walk(part)
+                yield part
+            self._end()
+        except InvalidRecord as refusal:
+            if refusal.index < 0 or not self._refused:
+                raise
+            # As `intake` does: of the records that can be read, all that the topic does not take are named.
+        if self._refused:
+            raise self._refusal()
+
+    def _walk(self, part: Buffer, *, is_last: bool = False) -> None:
+        begun = self._begun
+        if begun:
+            begun += part
+        position, self._index, timestamp_found = records.validate_part(
+            begun or part,
+            self._index,
+            self._header.record_count,
+            is_last,
+            self._keys_required,
+            self._header.base_timestamp,
+            *self._limits,
+            self._refused,
+        )
+        self.timestamp_found = max(self.timestamp_found, timestamp_found)
+        if begun:
+            del begun[:position]
+        else:
+            begun += memoryview(part)[position:]
+        if begun and self._index == self._header.record_count:
+            raise InvalidRecord("bytes remain after the last record")
+        if len(self._refused) >= intake.refused_max(self._header):
+            raise self._refusal()
+
+    def _end(self) -> None:
+        if self._begun:
+            self._walk(b"", is_last=True)
+        if self._index < self._header.record_count:
+            raise InvalidRecord(records.CUT_OFF, self._index)
+
+    def _refusal(self) -> InvalidRecord:
+        earliest, latest = self._limits
+        out_of_range = f"has a timestamp outside [{earliest}, {latest}]"
+        refused = [
+            (index, out_of_range if is_for_time else records.NO_KEY)
+            for index, is_for_time in self._refused[: intake.refused_max(self._header)]
+        ]
+        code = ErrorCode.INVALID_TIMESTAMP if any(each[1] for each in self._refused) else ErrorCode.INVALID_RECORD
+        first, fault = refused[0]
+        others = f" ({len(refused)} records are refused)" if len(refused) > 1 else ""
+        return InvalidRecord(fault + others, first, code, refused)

@@ -22,6 +22,9 @@ from benchmarks.ports import port_of, reserved_port
 from benchmarks.processes import memory_bytes
 from benchmarks.scale import GIB
 from benchmarks.work import WORK
+from headwater.config.broker import BrokerConfig
+from headwater.config.declaration import Setting
+from headwater.config.listener_overrides import find_overridable
 from headwater.protocol.batches.records import COMPILED
 
 # The same archives that `make interop` tests our client with.
@@ -97,6 +100,8 @@ class Headwater:
             "PYTHONDONTWRITEBYTECODE": "",
             "PYTHONPYCACHEPREFIX": str(WORK / "bytecode"),
             "PYTHONPATH": str(Path(self._checkout or ".", "src").absolute()),
+            # The command takes no secrets, which the list of processes would show.
+            **{_declared(name).variable: value for name, value in settings.items() if _declared(name).sensitive},
         }
         broker = BrokerProcess(self._command(directory, settings), directory, environment)
         ready = broker.wait_for_line("ready ")
@@ -118,7 +123,12 @@ class Headwater:
         if "listeners" not in settings:
             where += ["--kafka", "127.0.0.1:0"]
         chosen = {"headwater.log.level": "warning", **settings}
+        chosen = {name: value for name, value in chosen.items() if not _declared(name).sensitive}
         return [*serve, *where, *(word for name, value in chosen.items() for word in ("--set", f"{name}={value}"))]
+
+
+def _declared(name: str) -> Setting:
+    return find_overridable(BrokerConfig, name, "broker")
 
 
 class ApacheKafka:

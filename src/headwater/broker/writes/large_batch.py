@@ -1,8 +1,8 @@
 """The checks of a large batch, to be run in a thread: decompression, every record, and the topic's own compression.
 
 Law: the event loop gets its turn. The batch is worked off in parts of `compression.PART_BYTES`. Decompression,
-compression and checksums release the GIL, and the walk over the records of one part keeps it for 0.3 ms at most. Memory
-is bounded by parts too, and by the largest record.
+compression and checksums release the GIL, and the walk over the records of one part keeps it for about 0.3 ms, unless a
+record is larger than a part. Memory is bounded by parts too, and by the largest record.
 """
 
 import time

@@ -12,7 +12,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 FRAMES_MAX: Final = 16
 
 # What is decompressed in one step where a batch is read in parts. The steps release the GIL; whatever is done with a
-# part keeps it, for 0.3 ms at most.
+# part keeps it, for about 0.3 ms.
 PART_BYTES: Final = 128 * 1024
 
 

@@ -48,7 +48,6 @@ def requests(own: Own) -> Iterator[Asked]:
     yield from _transactions(own)
     yield from _administration(own)
     yield from _replicas(own)
-    yield from _shares(own)
     yield from _rules_and_users(own)
 
 
@@ -168,7 +167,7 @@ def _share_groups(own: Own) -> Iterator[Asked]:
     yield Asked("of a stranger", "ShareGroupHeartbeat", 1, beat)
     first = {"group_id": share, "member_epoch": 0, "subscribed_topic_names": [missing]}
     yield Asked("of a topic", "ShareGroupHeartbeat", 1, {**beat, **first})
-    described = {"group_ids": [nowhere], "include_authorized_operations": True}
+    described = {"group_ids": [own.named("readers"), nowhere], "include_authorized_operations": True}
     yield Asked("", "ShareGroupDescribe", 1, described)
     session = {"group_id": nowhere, "member_id": member, "share_session_epoch": 1}
     fetch = {**session, "max_wait_ms": 0, "min_bytes": 0, "max_records": 1, "batch_size": 1}
@@ -284,17 +283,6 @@ def _replicas(own: Own) -> Iterator[Asked]:
     yield Asked("", "DescribeQuorum", 2, {"topics": [metadata]})
 
 
-def _shares(own: Own) -> Iterator[Asked]:
-    """Nobody joins a share group: these are refused, in one way or another."""
-    readers, nowhere = own.named("readers"), own.named("nowhere")
-    yield Asked("", "DescribeClientQuotas", 1, {"components": []})
-    yield Asked("", "ShareGroupDescribe", 1, {"group_ids": [readers, nowhere], "include_authorized_operations": True})
-    stranger = {"group_id": nowhere, "member_id": str(UNKNOWN_ID)}
-    yield Asked("of a stranger", "ShareGroupHeartbeat", 1, {**stranger, "member_epoch": 5})
-    for api in ("ShareFetch", "ShareAcknowledge"):
-        yield Asked("without a session", api, 2, {**stranger, "share_session_epoch": 5})
-
-
 def _rules_and_users(own: Own) -> Iterator[Asked]:
     rule = {
         "resource_name": own.named("orders"),
@@ -316,6 +304,7 @@ def _rules_and_users(own: Own) -> Iterator[Asked]:
     }
     yield Asked("", "DescribeAcls", 3, wanted)
     yield Asked("", "DeleteAcls", 3, {"filters": [{**wanted, "resource_name_filter": own.named("absent")}]})
+    yield Asked("", "DescribeClientQuotas", 1, {"components": []})
     yield Asked("", "DescribeUserScramCredentials", 0, {"users": [{"name": own.client}]})
     absent = {"name": "nobody there", "mechanism": 1}
     yield Asked("", "AlterUserScramCredentials", 0, {"deletions": [absent]})

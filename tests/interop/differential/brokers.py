@@ -46,6 +46,7 @@ SETTINGS: Mapping[str, str] = {
     "auto.create.topics.enable": "true",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "sasl.enabled.mechanisms": MECHANISM,
     "super.users": "User:ANONYMOUS",

@@ -12,7 +12,7 @@ _LAST_OFFSET = "a group without members goes with its last offset; Kafka lists i
 _UNSERVED = "APIs of clusters, of changes to quotas, and of streams groups are not served"
 _OWN = "APIs and settings of our own"
 _FEATURES = "features that a single node does not need, or whose groups are not served"
-_OTHER_GROUPS = "settings of share groups and streams groups, and of assignments in the background, are not known"
+_OTHER_GROUPS = "settings of streams groups, and of assignments in the background, are not known"
 _LOGGERS = "the levels of loggers are not read or changed over the wire"
 _REPLICAS = "only brokers fetch as replicas (CVE-2018-1288)"
 _NO_EPOCH = "every epoch below 0 stands for none, as in Kafka's fetches"
@@ -25,7 +25,7 @@ _EPOCHS = "epochs only have to grow; the first is 1 here, 2 in Kafka"
 _REJOINS = "a member whose group is gone joins again; clients take Kafka's GROUP_ID_NOT_FOUND for fatal"
 _NUMBERS = "a number that stands for nothing is refused; Kafka closes the connection, fails, or selects nothing"
 
-# APIs that are not compared, and why.
+# APIs of which requests are not compared, and why. Who may use them is.
 _SHARE_OFFSETS = "in Kafka they create the group, its internal topic, and both late"
 NOT_COMPARED: Mapping[str, str] = {
     "DescribeShareGroupOffsets": _SHARE_OFFSETS,
@@ -81,6 +81,7 @@ REQUESTS: Sequence[Meant] = (
     Meant("ApiVersions", "supported_features[*", _FEATURES),
     Meant("ApiVersions", "finalized_features[*", _FEATURES),
     Meant("ApiVersions", "finalized_features_epoch", _FEATURES),
+    Meant("DescribeConfigs", "results[32/*].configs[headwater.*", _OWN),
     Meant("DescribeConfigs", "results[32/*].configs[share.*", _OTHER_GROUPS),
     Meant("DescribeConfigs", "results[32/*].configs[streams.*", _OTHER_GROUPS),
     Meant("DescribeConfigs", "results[32/*].configs[consumer.assignment.interval.ms]", _OTHER_GROUPS),

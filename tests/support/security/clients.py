@@ -308,12 +308,23 @@ class KafkaPython:
 
     def connect(self) -> None:
         from kafka.errors import KafkaError
+        from kafka.net.compat import KafkaNetClient
+
+        made: list[Any] = []
+
+        def network(**settings: Any) -> Any:
+            made.append(KafkaNetClient(**settings))
+            return made[-1]
 
         try:
             # It tries until then, and tells the reason to its log alone.
-            self._producer(bootstrap_timeout_ms=500).close()
+            self._producer(bootstrap_timeout_ms=500, kafka_client=network).close()
         except KafkaError as error:
             raise NotLetIn(str(error)) from error
+        finally:
+            # A producer that cannot connect leaves its sockets open, for whichever test comes when they are collected.
+            for each in made:
+                each.close()
 
 
 CLIENTS: Mapping[str, type[SecuredClient]] = {
@@ -325,7 +336,7 @@ CLIENTS: Mapping[str, type[SecuredClient]] = {
 
 def is_let_in(client: str, login: Login) -> bool:
     with warnings.catch_warnings():
-        # aiokafka and kafka-python leave sockets open when they cannot connect.
+        # aiokafka leaves sockets open when it cannot connect.
         warnings.simplefilter("ignore", ResourceWarning)
         try:
             CLIENTS[client](login).connect()

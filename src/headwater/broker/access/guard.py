@@ -39,10 +39,10 @@ class Guard:
         self.host = host
         self.is_open = authorizer is None
         self._authorizer = authorizer
-        # Decisions on topics that the client reads and writes, for as long as the rules stay the same.
+        # The topics that the client may read and write, as far as it has, for as long as the rules stay the same.
         self._version = -1
-        self._readable: dict[str, bool] = {}
-        self._writable: dict[str, bool] = {}
+        self._readable: set[str] = set()
+        self._writable: set[str] = set()
 
     def allows(self, operation: Operation, resource: Resource, *, is_probe: bool = False) -> bool:
         """A probe asks for what to show to the client: its denials are not logged."""
@@ -84,17 +84,21 @@ class Guard:
 
     def reads(self, name: str) -> bool:
         """Whether the client may read the topic; as fast as a fetch needs it."""
-        if self._version != self._rules_version:
-            self._forget()
-        allowed = self._readable.get(name)
-        return self._decide(Operation.READ, name, self._readable) if allowed is None else allowed
+        authorizer = self._authorizer
+        if authorizer is None:
+            return True
+        if self._version != authorizer.version:
+            self._forget(authorizer.version)
+        return name in self._readable or self._decide(Operation.READ, name, self._readable)
 
     def writes(self, name: str) -> bool:
         """Whether the client may write to the topic; as fast as a produce request needs it."""
-        if self._version != self._rules_version:
-            self._forget()
-        allowed = self._writable.get(name)
-        return self._decide(Operation.WRITE, name, self._writable) if allowed is None else allowed
+        authorizer = self._authorizer
+        if authorizer is None:
+            return True
+        if self._version != authorizer.version:
+            self._forget(authorizer.version)
+        return name in self._writable or self._decide(Operation.WRITE, name, self._writable)
 
     def operations(self, resource: Resource) -> int:
         """What the client may do to the resource, as the bit field of Kafka's responses; 0 if not even describe it."""
@@ -104,21 +108,17 @@ class Guard:
             1 << operation for operation in OPERATIONS[resource.type] if self.allows(operation, resource, is_probe=True)
         )
 
-    @property
-    def _rules_version(self) -> int:
-        return 0 if self._authorizer is None else self._authorizer.version
-
-    def _decide(self, operation: Operation, name: str, decided: dict[str, bool]) -> bool:
-        allowed = self.allows(operation, topic(name))
+    def _decide(self, operation: Operation, name: str, allowed: set[str]) -> bool:
+        is_allowed = self.allows(operation, topic(name))
         # A denial is decided again, so that each is reported.
-        if allowed:
-            if len(decided) >= TOPICS_MAX:
-                decided.clear()
-            decided[name] = allowed
-        return allowed
+        if is_allowed:
+            if len(allowed) >= TOPICS_MAX:
+                allowed.clear()
+            allowed.add(name)
+        return is_allowed
 
-    def _forget(self) -> None:
-        self._version = self._rules_version
+    def _forget(self, version: int) -> None:
+        self._version = version
         self._readable.clear()
         self._writable.clear()
 

@@ -177,18 +177,16 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
 
 def _denial(request: ProduceRequest, guard: Guard) -> Refusal | None:
     """Why the client may not write the transactional batches of the request. Others need no right to the id."""
-    if not any(_is_transactional(data) for topic in request.topic_data for data in topic.partition_data):
-        return None
-    return guard.denial(Operation.WRITE, transactional_id(request.transactional_id or ""))
-
-
-def _is_transactional(data: PartitionProduceData) -> bool:
-    records: memoryview | None = data.records
-    return (
-        records is not None
-        and len(records) > _ATTRIBUTES_LOW_BYTE
-        and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL != 0
-    )
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if (
+                records is not None
+                and len(records) > _ATTRIBUTES_LOW_BYTE
+                and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
+            ):
+                return guard.denial(Operation.WRITE, transactional_id(request.transactional_id or ""))
+    return None
 
 
 def _refuse_whole(request: ProduceRequest) -> Refusal | None:

@@ -27,7 +27,7 @@ class Challenge(NamedTuple):
     """The exchange continues: the client gets these bytes and answers them."""
 
     data: bytes
-    # The exchange has failed already. These bytes tell the client so, and whatever it answers, it is refused.
+    # The exchange has failed already. These bytes tell the client so; its answer is refused.
     failure: Failure | None = None
 
 

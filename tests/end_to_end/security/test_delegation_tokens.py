@@ -1,4 +1,4 @@
-"""Delegation tokens over the wire: made by their owner, used through SCRAM by whoever holds them, until they end.
+"""Delegation tokens over the wire: made by their owner, used through SCRAM by their bearers, until they end.
 
 The Java client and franz-go use them in `tests/interop`; no client library of Python can.
 """

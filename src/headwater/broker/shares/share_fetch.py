@@ -180,7 +180,7 @@ class ShareFetch(Pending[list[ShareRead]]):
                 return None
             if partition.leader_epoch != share.leader_epoch:
                 self._coordinator.leader_epoch_moved(share, partition)
-                # It may have begun anew.
+                # Its state may be another object now.
                 share = self._coordinator.find(share_id) or share
             if partition.start_offset > share.runs.start:
                 self._coordinator.log_start_moved(share_id, partition.start_offset)

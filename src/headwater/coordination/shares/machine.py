@@ -98,7 +98,7 @@ class ShareMachine:
     def decide_restart(
         self, share_id: SharePartitionId, start_offset: int, leader_epoch: int, now: Now
     ) -> Decision[None]:
-        """Begin at that offset, whatever was known. The caller has made sure that the group has no members."""
+        """Begin at that offset, and forget what is known. The caller has made sure that the group has no members."""
         share = self.partitions.get(share_id)
         if share is None:
             return self.decide_begin(share_id, start_offset, leader_epoch, now)

@@ -35,8 +35,8 @@ class Run(NamedTuple):
 class Runs:
     """All offsets from `start` up to `end`; those from `end` on were never given to a member.
 
-    Neighbours in final states become one run, whichever state that is: a record that stays unfinished for long would
-    otherwise pile up as many runs behind it as there are changes between accepted and rejected ones.
+    Neighbours in final states become one run, also if one is accepted and one rejected: a record that stays unfinished
+    for long would otherwise pile up as many runs behind it as there are changes between accepted and rejected ones.
     """
 
     __slots__ = (

@@ -245,7 +245,7 @@ class SharePartition:
     # -- administration
 
     def decide_log_start(self, log_start_offset: int) -> Sequence[ShareEvent]:
-        """Records before this offset are deleted. Whoever holds one of them has nothing to acknowledge any more."""
+        """Records before this offset are deleted. Members that hold some of them need not acknowledge them."""
         runs = self.runs
         if log_start_offset <= runs.start:
             return ()

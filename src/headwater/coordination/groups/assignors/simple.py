@@ -25,7 +25,7 @@ class ShareSubscription(NamedTuple):
 def assign_simple(
     members: Sequence[ShareSubscription], partition_counts: Mapping[TopicId, int]
 ) -> Mapping[MemberId, Assignment]:
-    """The new target of every member, whatever the order in which members and topics are listed."""
+    """The new target of every member. The order of members and topics makes no difference."""
     members = sorted(members, key=lambda member: member.member_id)
     by_topics: dict[frozenset[TopicId], list[ShareSubscription]] = {}
     for member in members:

@@ -11,8 +11,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 # No client is known to write more than one frame, and each frame costs a copy of all bytes behind it.
 FRAMES_MAX: Final = 16
 
-# What is decompressed in one step where a batch is read in parts. The steps release the GIL; whatever is done with a
-# part keeps it, for about 0.3 ms.
+# What is decompressed in one step where a batch is read in parts. The steps release the GIL; work on a part
+# keeps it, for about 0.3 ms.
 PART_BYTES: Final = 128 * 1024
 
 

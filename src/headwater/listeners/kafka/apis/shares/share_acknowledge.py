@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from headwater.broker.pending import Pending
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicId
-from headwater.listeners.kafka.apis.shares.acknowledging import Acknowledging, said_in
+from headwater.listeners.kafka.apis.shares.acknowledgements import AcknowledgementOutcomes, said_in
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, Key, check_names
 from headwater.protocol.messages.shares.share_acknowledge import (
@@ -37,13 +37,13 @@ def handle(
         return ShareAcknowledgeResponse(
             error_code=refusal.code, error_message=str(refusal), responses=[], node_endpoints=[]
         )
-    acknowledging = Acknowledging(
+    acknowledgements = AcknowledgementOutcomes(
         said_in(request.topics), group_id, member_id, context, is_renewal=request.is_renew_ack
     )
     if epoch == FINAL_EPOCH:
         context.share_sessions.end(session)
     lock_duration_ms = context.broker.shares.lock_duration_ms(group_id)
-    return acknowledging.map(lambda outcomes: _response(outcomes, lock_duration_ms))
+    return acknowledgements.map(lambda outcomes: _response(outcomes, lock_duration_ms))
 
 
 def _response(outcomes: Mapping[Key, HeadwaterError | None], lock_duration_ms: int) -> ShareAcknowledgeResponse:

@@ -10,7 +10,7 @@ from headwater.broker.shares.share_fetch import SharedPartition, ShareFetch, Sha
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, TopicId
-from headwater.listeners.kafka.apis.shares.acknowledging import Acknowledging, check_reads, said_in
+from headwater.listeners.kafka.apis.shares.acknowledgements import AcknowledgementOutcomes, check_reads, said_in
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, Key, ShareSession, check_names
 from headwater.protocol.messages.shares.share_fetch import (
@@ -37,7 +37,7 @@ class _Reply(Pending[ShareFetchResponse]):
 
     def __init__(
         self,
-        acknowledging: Acknowledging,
+        acknowledgements: AcknowledgementOutcomes,
         fetch: ShareFetch | None,
         session: ShareSession | None,
         errors: Mapping[Key, HeadwaterError],
@@ -53,7 +53,7 @@ class _Reply(Pending[ShareFetchResponse]):
         self._shows_all = shows_all
         self._lock_duration_ms = lock_duration_ms
         self._fetch = fetch
-        acknowledging.then(self._told)
+        acknowledgements.then(self._told)
         if fetch is None:
             self._read([])
         else:
@@ -116,12 +116,12 @@ def handle(request: ShareFetchRequest, context: Context) -> ShareFetchResponse |
         session = _session(request, group_id, member_id, context)
     except HeadwaterError as refusal:
         return ShareFetchResponse(error_code=refusal.code, error_message=str(refusal), responses=[], node_endpoints=[])
-    acknowledging = Acknowledging(said, group_id, member_id, context, is_renewal=request.is_renew_ack)
+    acknowledgements = AcknowledgementOutcomes(said, group_id, member_id, context, is_renewal=request.is_renew_ack)
     lock_duration_ms = broker.shares.lock_duration_ms(group_id)
     if epoch == FINAL_EPOCH or request.is_renew_ack:
         if epoch == FINAL_EPOCH:
             context.share_sessions.end(session)
-        return _Reply(acknowledging, None, None, {}, shows_all=False, lock_duration_ms=lock_duration_ms)
+        return _Reply(acknowledgements, None, None, {}, shows_all=False, lock_duration_ms=lock_duration_ms)
     wanted: list[SharedPartition] = []
     errors: dict[Key, HeadwaterError] = {}
     for topic_id, index in session.partitions:
@@ -143,7 +143,7 @@ def handle(request: ShareFetchRequest, context: Context) -> ShareFetchResponse |
     )
     fetch = ShareFetch(broker.shares, member_id, wanted, limits)
     return _Reply(
-        acknowledging, fetch, session, errors, shows_all=epoch == INITIAL_EPOCH, lock_duration_ms=lock_duration_ms
+        acknowledgements, fetch, session, errors, shows_all=epoch == INITIAL_EPOCH, lock_duration_ms=lock_duration_ms
     )
 
 

@@ -3,9 +3,10 @@
 from headwater.broker.broker import Broker
 from headwater.broker.pending import result_of
 from headwater.coordination.groups.share.commands import ShareDescription, ShareMemberDescription
-from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.errors import HeadwaterError
 from headwater.ids import GroupId
 from headwater.listeners.kafka.context import Context
+from headwater.listeners.kafka.group_visibility import topics_denial
 from headwater.protocol.messages.shares.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -15,7 +16,7 @@ from headwater.protocol.messages.shares.share_group_describe import (
     TopicPartitions,
 )
 from headwater.protocol.messages.topics.metadata import NO_AUTHORIZED_OPERATIONS
-from headwater.security.acl import Operation, group, topic
+from headwater.security.acl import Operation, group
 
 REQUEST = ShareGroupDescribeRequest
 
@@ -37,7 +38,7 @@ def _described(
     group_id: str, outcome: ShareDescription | HeadwaterError, request: ShareGroupDescribeRequest, context: Context
 ) -> DescribedGroup:
     if not isinstance(outcome, HeadwaterError):
-        outcome = _hidden(outcome, context) or outcome
+        outcome = topics_denial(outcome.members, (), context) or outcome
     if isinstance(outcome, HeadwaterError):
         return DescribedGroup(error_code=outcome.code, error_message=str(outcome), group_id=group_id, members=[])
     return DescribedGroup(
@@ -50,24 +51,6 @@ def _described(
         authorized_operations=context.guard.operations(group(group_id))
         if request.include_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
-    )
-
-
-def _hidden(described: ShareDescription, context: Context) -> HeadwaterError | None:
-    """A group is shown only to clients that may describe all of its topics."""
-    if context.guard.is_open:
-        return None
-    names: set[str] = set()
-    for member in described.members:
-        names.update(member.topic_names)
-        for topic_id in member.assigned:
-            found = context.broker.topics.find_by_id(topic_id)
-            names.update(() if found is None else (found.name,))
-    if all(context.guard.allows(Operation.DESCRIBE, topic(name)) for name in names):
-        return None
-    return Refusal(
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        "The group has described topic(s) that the client is not authorized to describe.",
     )
 
 

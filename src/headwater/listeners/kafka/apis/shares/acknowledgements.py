@@ -35,7 +35,7 @@ def check_reads(topic_id: TopicId, context: Context) -> None:
         raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to read topic '{name}'")
 
 
-class Acknowledging(Pending[Mapping[Key, HeadwaterError | None]]):
+class AcknowledgementOutcomes(Pending[Mapping[Key, HeadwaterError | None]]):
     """The outcome for each partition, once all of them are on disk."""
 
     __slots__ = ("_left", "_outcomes")

@@ -55,7 +55,15 @@ KAFKA_DEFAULTS = {
     "segment.ms": "604800000",
     "unclean.leader.election.enable": "false",
 }
-OUR_DEFAULTS = {"headwater.flush": "ack", "headwater.record.validation": "full"}
+OUR_DEFAULTS = {
+    "headwater.delay.enable": "false",
+    "headwater.delay.max.ms": "2592000000",
+    "headwater.priority.enable": "false",
+    "headwater.ttl.enable": "false",
+    "headwater.ttl.ms": "-1",
+    "headwater.flush": "ack",
+    "headwater.record.validation": "full",
+}
 
 
 def topic(overrides: dict[str, str] | None = None, broker: BrokerConfig | None = None) -> TopicConfig:
@@ -73,7 +81,7 @@ def entry_of(name: str, overrides: dict[str, str] | None = None, broker: BrokerC
     return next(entry for entry in describe(overrides or {}, broker or BrokerConfig()) if entry.name == name)
 
 
-def test_the_settings_and_defaults_are_those_of_kafka_and_two_of_our_own() -> None:
+def test_the_settings_and_defaults_are_those_of_kafka_and_some_of_our_own() -> None:
     described = {entry.name: entry.value for entry in describe({}, BrokerConfig())}
     assert described == KAFKA_DEFAULTS | OUR_DEFAULTS
 

@@ -1,4 +1,4 @@
-"""A topic's settings: Kafka's names, defaults and rules, and two of our own.
+"""A topic's settings: Kafka's names, defaults and rules, and some of our own.
 
 What a topic does not set itself comes from the broker's setting of the same meaning, as in Kafka.
 """
@@ -11,6 +11,7 @@ from headwater.config.broker_settings import NO_EFFECT
 from headwater.config.declaration import (
     BOOLEAN,
     LIST,
+    LONG,
     STRING,
     ConfigEntry,
     ConfigSource,
@@ -59,13 +60,46 @@ class TopicConfig(Settings):
         f"Replicas (partition:broker, or * for all) throttled on the follower's side. {NO_EFFECT}",
         pattern=_THROTTLED_REPLICA,
     )
+    headwater_delay_enable: bool = setting(
+        BOOLEAN,
+        "headwater.delay.enable",
+        False,
+        "Whether records may ask to be delivered later, with the headers headwater-delay-ms or headwater-deliver-at.",
+    )
+    headwater_delay_max_ms: int = setting(
+        LONG,
+        "headwater.delay.max.ms",
+        30 * 24 * 3_600_000,
+        "How far ahead a record may be scheduled.",
+        minimum=1,
+    )
     headwater_flush: str = _inherited("headwater.flush", "headwater.flush")
+    headwater_priority_enable: bool = setting(
+        BOOLEAN,
+        "headwater.priority.enable",
+        False,
+        "Whether share groups hand records out by their header headwater-priority, 0 (critical) to 4 (background).",
+    )
     headwater_record_validation: str = setting(
         STRING,
         "headwater.record.validation",
         "full",
         "How far a produced batch is checked: full walks every record, header trusts the checksum and the header.",
         allowed=("full", "header"),
+    )
+    headwater_ttl_enable: bool = setting(
+        BOOLEAN,
+        "headwater.ttl.enable",
+        False,
+        "Whether records may set how long share groups may deliver them, with the header headwater-ttl-ms.",
+    )
+    headwater_ttl_ms: int = setting(
+        LONG,
+        "headwater.ttl.ms",
+        -1,
+        "How long after its timestamp a record is delivered to share groups, unless it says so itself; -1 is forever.",
+        minimum=1,
+        also=(-1,),
     )
     index_interval_bytes: int = _inherited("index.interval.bytes", "log.index.interval.bytes")
     leader_replication_throttled_replicas: frozenset[str] = setting(
@@ -124,6 +158,10 @@ class TopicConfig(Settings):
     # Computed once in the constructor, because every produced batch reads them.
     is_compacted: bool = derived()
     is_log_append_time: bool = derived()
+    # Whether each record of a batch is checked, and not only the batch's header.
+    reads_records: bool = derived()
+    # Whether records may have headers that the broker heeds (`protocol/batches/directives.py`).
+    has_directives: bool = derived()
     # How far a record's timestamp may be in the past and in the future.
     timestamp_before_max_ms: int = derived()
     timestamp_after_max_ms: int = derived()
@@ -137,6 +175,10 @@ class TopicConfig(Settings):
         derive = partial(object.__setattr__, self)
         derive("is_compacted", "compact" in self.cleanup_policy)
         derive("is_log_append_time", self.message_timestamp_type == "LogAppendTime")
+        has_directives = self.headwater_delay_enable or self.headwater_priority_enable or self.headwater_ttl_enable
+        derive("has_directives", has_directives)
+        is_validated = self.is_compacted or self.headwater_record_validation == "full"
+        derive("reads_records", is_validated or has_directives)
         # With LogAppendTime the broker replaces the client's timestamps anyway.
         before_ms, after_ms = (
             _ANY_TIME_MS if self.is_log_append_time else min(limit_ms, _ANY_TIME_MS)

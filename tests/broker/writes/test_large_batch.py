@@ -14,7 +14,7 @@ from headwater.config.broker import BrokerConfig
 from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode, HeadwaterError
 from headwater.protocol.batches import batch as batches
-from headwater.protocol.batches import compression
+from headwater.protocol.batches import compression, directives
 from headwater.protocol.batches.compression import PART_BYTES, Codec, DecompressedTooLarge
 from headwater.protocol.batches.invalid_record import InvalidRecord
 from headwater.protocol.batches.records import Record
@@ -37,6 +37,7 @@ TOPICS = {
     "snappy": TopicConfig(compression_type="snappy"),
     "zstd, compacted": TopicConfig(compression_type="zstd", cleanup_policy=frozenset({"compact"})),
     "uncompressed": TopicConfig(compression_type="uncompressed"),
+    "directives": TopicConfig(headwater_priority_enable=True, headwater_record_validation="header"),
     "small": TopicConfig(compression_type="uncompressed", max_message_bytes=2000),
 }
 
@@ -140,6 +141,20 @@ def test_a_limit_of_decompressed_bytes_below_that_of_small_batches_holds(codec: 
 
     with pytest.raises(DecompressedTooLarge):
         intake.admit(produced, TopicConfig(), small, NOW_MS)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_records_that_ask_for_the_impossible_are_named_in_the_same_way(codec: Codec) -> None:
+    records = [
+        Record(n, NOW_MS, None, b"value" * 10, ((directives.PRIORITY, b"9" if n % 500 == 7 else b"1"),))
+        for n in range(6000)
+    ]
+    batch = bytes(batches.build(records, codec=codec))
+    code, index, refused = check_both(batch, TOPICS["directives"])
+    assert (code, index) == (ErrorCode.INVALID_RECORD, 7)
+    assert [index for index, _ in refused] == list(range(7, 6000, 500))
+    # What no setting switches on is a header like any other.
+    check_both(batch, TOPICS["plain"])
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])

@@ -3,8 +3,11 @@
 Nothing here touches the log: a refused batch leaves no trace.
 """
 
+# Lazy annotations: the types of late imports stand in them.
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.config.broker import BrokerConfig
 from headwater.config.topic import TopicConfig
@@ -14,6 +17,9 @@ from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.compression import DecompressedTooLarge
 from headwater.protocol.batches.invalid_record import InvalidRecord
+
+if TYPE_CHECKING:
+    from headwater.protocol.batches.directives import Heeded
 
 # Two compressed kilobytes can hold millions of empty records, and each becomes an object of a hundred bytes in code
 # that reads records one by one: lookups by time, compaction, consumers. No honest batch comes near this bound.
@@ -52,7 +58,7 @@ def admit(
         raise LargeBatch
     earliest, latest = now_ms - topic.timestamp_before_max_ms, now_ms + topic.timestamp_after_max_ms
     payload: Buffer | None = None
-    if topic.is_compacted or topic.headwater_record_validation == "full":
+    if topic.reads_records:
         payload = _decompressed(produced, sent, broker) if sent else produced[HEADER_SIZE:]
         try:
             greatest = records.validate(
@@ -73,6 +79,8 @@ def admit(
         check_timestamps(header, earliest, latest)
     if header.record_count > RECORDS_MAX:
         check_record_count(header)
+    if topic.has_directives and payload is not None:
+        check_directives(payload, header, topic)
     if codec is not None and codec != sent:
         if payload is None:
             payload = _decompressed(produced, sent, broker) if sent else produced[HEADER_SIZE:]
@@ -98,9 +106,20 @@ def admit_checked(
     return batches.read_header(checked), checked
 
 
-def reads_records(topic: TopicConfig) -> bool:
-    """Whether each record is checked, and not only the batch's header."""
-    return topic.is_compacted or topic.headwater_record_validation == "full"
+def check_directives(payload: Buffer, header: BatchHeader, topic: TopicConfig) -> None:
+    """Refuse records that ask for what the topic heeds and cannot grant."""
+    # Late import: few topics heed any directives.
+    from headwater.protocol.batches import directives  # noqa: PLC0415
+
+    found = directives.faults(payload, header.record_count, heeded_by(topic), refused_max(header))
+    if found:
+        raise directives.refusal(found)
+
+
+def heeded_by(topic: TopicConfig) -> Heeded:
+    from headwater.protocol.batches.directives import Heeded  # noqa: PLC0415
+
+    return Heeded(topic.headwater_delay_enable, topic.headwater_priority_enable, topic.headwater_ttl_enable)
 
 
 def timestamp_limits(topic: TopicConfig, now_ms: int) -> tuple[int, int]:

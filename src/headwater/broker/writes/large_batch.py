@@ -13,7 +13,7 @@ from headwater.config.broker import BrokerConfig
 from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode
 from headwater.protocol.batches import batch as batches
-from headwater.protocol.batches import compression, records
+from headwater.protocol.batches import compression, directives, records
 from headwater.protocol.batches.batch import NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.invalid_record import InvalidRecord
@@ -35,7 +35,7 @@ def check(produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms
     parts = compression.decompress_in_parts(header.codec, produced[batches.HEADER_SIZE :], bytes_max)
     earliest, latest = intake.timestamp_limits(topic, now_ms)
     walk = None
-    if intake.reads_records(topic):
+    if topic.reads_records:
         walk = _RecordWalk(header, topic, earliest, latest)
         parts = walk.over(parts)
     parts = _with_pauses(parts, _PARTS_BETWEEN_PAUSES if header.codec in _RELEASE_THE_GIL else 1)
@@ -89,12 +89,15 @@ class _RecordWalk:
 
     def __init__(self, header: BatchHeader, topic: TopicConfig, earliest: int, latest: int) -> None:
         self._header = header
+        self._topic = topic
         self._keys_required = topic.is_compacted
         self._limits = earliest, latest
         # The index of the next record, and what has come of it.
         self._index = 0
         self._begun = bytearray()
         self._refused: list[tuple[int, bool]] = []
+        # Records that ask the broker for something impossible.
+        self._impossible: list[tuple[int, str]] = []
         self.timestamp_found = NO_TIMESTAMP
 
     def over(self, parts: Iterator[Buffer]) -> Iterator[Buffer]:
@@ -115,6 +118,7 @@ class _RecordWalk:
         begun = self._begun
         if begun:
             begun += part
+        first_index = self._index
         position, self._index, timestamp_found = records.validate_part(
             begun or part,
             self._index,
@@ -126,6 +130,8 @@ class _RecordWalk:
             self._refused,
         )
         self.timestamp_found = max(self.timestamp_found, timestamp_found)
+        if self._topic.has_directives:
+            self._read_directives(begun or part, position, first_index)
         if begun:
             del begun[:position]
         else:
@@ -140,6 +146,16 @@ class _RecordWalk:
             self._walk(b"", is_last=True)
         if self._index < self._header.record_count:
             raise InvalidRecord(records.CUT_OFF, self._index)
+        if self._impossible and not self._refused:
+            raise directives.refusal(self._impossible)
+
+    def _read_directives(self, part: Buffer, end: int, first_index: int) -> None:
+        """Of the whole records in the part, which end at `end`."""
+        left = intake.refused_max(self._header) - len(self._impossible)
+        with memoryview(part)[:end] as whole:
+            self._impossible += directives.faults(
+                whole, self._index - first_index, intake.heeded_by(self._topic), left, first_index
+            )
 
     def _refusal(self) -> InvalidRecord:
         earliest, latest = self._limits

@@ -1,0 +1,39 @@
+"""ReadShareGroupStateSummary (key 87), v0-1: v1 adds how many records are done with."""
+
+from uuid import UUID
+
+from headwater.protocol.wire.codec import Request, Response, Struct, field, int16, int32, int64
+
+
+class ReadShareGroupStateSummaryRequestPartition(Struct):
+    partition: int32
+    leader_epoch: int32
+
+
+class ReadShareGroupStateSummaryRequestTopic(Struct):
+    topic_id: UUID
+    partitions: list[ReadShareGroupStateSummaryRequestPartition]
+
+
+class ReadShareGroupStateSummaryRequest(Request, key=87, versions="0-1", flexible="0+"):
+    group_id: str
+    topics: list[ReadShareGroupStateSummaryRequestTopic]
+
+
+class ReadShareGroupStateSummaryResponsePartition(Struct):
+    partition: int32
+    error_code: int16 = 0
+    error_message: str | None = None
+    state_epoch: int32 = 0
+    leader_epoch: int32 = 0
+    start_offset: int64 = 0
+    delivery_complete_count: int32 = field(versions="1+", default=-1)
+
+
+class ReadShareGroupStateSummaryResponseTopic(Struct):
+    topic_id: UUID
+    partitions: list[ReadShareGroupStateSummaryResponsePartition]
+
+
+class ReadShareGroupStateSummaryResponse(Response, key=87, versions="0-1", flexible="0+"):
+    results: list[ReadShareGroupStateSummaryResponseTopic]

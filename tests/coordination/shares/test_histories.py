@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from headwater.coordination.shares import share_partition
+from headwater.coordination.shares import share_partition, share_state
 from headwater.coordination.shares.events import LocksChecked, Resumed, ShareSnapshotStored, ShareUpdated
 from headwater.coordination.shares.runs import Run
 from headwater.coordination.shares.share_partition import SharePartition
@@ -66,12 +66,12 @@ def let_locks_last(patch: pytest.MonkeyPatch) -> None:
 
 def store_acquisitions_in_snapshots(patch: pytest.MonkeyPatch) -> None:
     """A snapshot counts deliveries that have not ended: after a crash the record has one attempt less."""
-    stored = share_partition._stored
+    stored = share_state._stored
 
     def wrong(run: Run) -> Any:
         return stored(run if run.state is not DeliveryState.ACQUIRED else Run(*run[:3], run.delivery_count + 1))
 
-    patch.setattr(share_partition, "_stored", wrong)
+    patch.setattr(share_state, "_stored", wrong)
 
 
 def lose_releases(patch: pytest.MonkeyPatch) -> None:

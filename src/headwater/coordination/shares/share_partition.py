@@ -4,7 +4,7 @@ Pure: no clock, no I/O. `decide_*` returns events; `apply` is the only writer, l
 volatile: a restart ends it, and the record counts as delivered once less. All else is stored before a member is told.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.shares.commands import (
@@ -18,7 +18,6 @@ from headwater.coordination.shares.commands import (
 from headwater.coordination.shares.events import (
     Acquired,
     AcquiredRange,
-    Deferred,
     LocksChecked,
     Renewed,
     Resumed,
@@ -29,7 +28,8 @@ from headwater.coordination.shares.events import (
     StateBatch,
 )
 from headwater.coordination.shares.limits import ShareLimits
-from headwater.coordination.shares.runs import NOBODY, Run, Runs
+from headwater.coordination.shares.runs import Run, Runs
+from headwater.coordination.shares.share_state import ShareState
 from headwater.coordination.shares.terms import AcknowledgeType, DeliveryState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
@@ -41,19 +41,7 @@ _FINAL_BY_TYPE = {
 }
 
 
-class SharePartition:
-    def __init__(self, first: ShareSnapshotStored) -> None:
-        self.id = first.id
-        self.created_ms = first.created_ms
-        self.snapshot_epoch = first.snapshot_epoch
-        self.state_epoch = first.state_epoch
-        self.leader_epoch = first.leader_epoch
-        self.updates_since_snapshot = 0
-        self.runs = Runs(first.start_offset)
-        # No lock and no wait ends before this time; None if there is neither.
-        self.next_deadline_ms: int | None = None
-        _put(self.runs, first.batches)
-
+class SharePartition(ShareState):
     @property
     def next_fetch_offset(self) -> int:
         """The first offset that a member could acquire."""
@@ -290,127 +278,12 @@ class SharePartition:
     def decide_snapshot(self, now: Now) -> ShareSnapshotStored:
         return self._snapshot(self.runs, now)
 
-    def _decide_change(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Sequence[object]:
-        """`changes` are in the order of the log, and of offsets in no final state."""
-        runs = self.runs
-        start = self._start_after(changes)
-        finished = sum(each.last - each.first + 1 for each in changes if each.state.is_final)
-        final_count = runs.final_count + finished - (start - runs.start)
-        kept = [each for each in changes if each.last >= start]
-        update = ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, start, final_count, kept)
-        events: list[object] = [update]
-        if self.updates_since_snapshot + 1 >= limits.updates_per_snapshot:
-            after = runs.copy()
-            _put(after, changes)
-            after.advance(start)
-            events.append(self._snapshot(after, now))
-        if limits.backoff_ms:
-            events += self._deferred(changes, limits, now)
-        return events
-
-    def _deferred(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Iterator[Deferred]:
-        """Records that were given back wait, the longer the more often they were delivered."""
-        by_count: dict[int, list[AcquiredRange]] = {}
-        for first, last, state, count in changes:
-            if state is DeliveryState.AVAILABLE:
-                by_count.setdefault(count, []).append(AcquiredRange(first, last, count))
-        for count, ranges in by_count.items():
-            yield Deferred(self.id, ranges, now.monotonic_ms + limits.backoff_after(count))
-
-    def _start_after(self, changes: Sequence[StateBatch]) -> int:
-        """The start moves past everything that is done with."""
-        runs = self.runs
-        offset = runs.start
-        left = iter(changes)
-        change = next(left, None)
-        while True:
-            while change is not None and change.last < offset:
-                change = next(left, None)
-            if change is not None and change.first <= offset:
-                if not change.state.is_final:
-                    return offset
-                offset = change.last + 1
-                continue
-            run = runs.at(offset)
-            if run is None or not run.is_final:
-                return offset
-            offset = run.last + 1
-
-    def _snapshot(self, runs: Runs, now: Now) -> ShareSnapshotStored:
-        return ShareSnapshotStored(
-            self.id,
-            self.snapshot_epoch + 1,
-            self.state_epoch,
-            self.leader_epoch,
-            runs.start,
-            runs.final_count,
-            self.created_ms,
-            now.wall_ms,
-            [batch for run in runs if (batch := _stored(run)) is not None],
-        )
-
-    # -- state
-
-    def apply(self, event: object) -> None:
-        match event:
-            case ShareUpdated():
-                _put(self.runs, event.batches)
-                self.runs.advance(event.start_offset)
-                self.leader_epoch = event.leader_epoch
-                self.updates_since_snapshot += 1
-            case ShareSnapshotStored():
-                # The same as what is known, but for acquisitions, which it lacks: one of another state epoch would
-                # begin a new `SharePartition`.
-                assert event.state_epoch == self.state_epoch
-                self.snapshot_epoch = event.snapshot_epoch
-                self.updates_since_snapshot = 0
-            case Acquired(_, member_id, ranges, deadline_ms) | Renewed(_, member_id, ranges, deadline_ms):
-                for first, last, count in ranges:
-                    self.runs.set(Run(first, last, DeliveryState.ACQUIRED, count, member_id, deadline_ms))
-                self._expect(deadline_ms)
-            case Deferred(_, ranges, until_ms):
-                for first, last, count in ranges:
-                    self.runs.set(Run(first, last, DeliveryState.WAITING, count, NOBODY, until_ms))
-                self._expect(until_ms)
-            case Resumed(_, ranges):
-                for first, last, count in ranges:
-                    self.runs.set(Run(first, last, DeliveryState.AVAILABLE, count))
-            case Skipped(_, ranges):
-                for first, last in ranges:
-                    self.runs.set(Run(first, last, DeliveryState.ARCHIVED, 0))
-            case LocksChecked(_, next_deadline_ms):
-                self.next_deadline_ms = next_deadline_ms
-            case _:
-                raise AssertionError(f"not an event of a share-partition: {event!r}")
-
-    def _expect(self, deadline_ms: int) -> None:
-        if self.next_deadline_ms is None or deadline_ms < self.next_deadline_ms:
-            self.next_deadline_ms = deadline_ms
-
-
-def _put(runs: Runs, batches: Sequence[StateBatch]) -> None:
-    for first, last, state, count in batches:
-        runs.set(Run(first, last, state, count, NOBODY))
-
 
 def _state_after_release(run: Run, limits: ShareLimits) -> DeliveryState:
     if run.delivery_count >= limits.delivery_count_max:
         # Out of attempts: a record that fails every member must leave the queue.
         return DeliveryState.ARCHIVED
     return DeliveryState.AVAILABLE
-
-
-def _stored(run: Run) -> StateBatch | None:
-    """What a restart must know of a run; None if nothing."""
-    state, count = run.state, run.delivery_count
-    if state is DeliveryState.ACQUIRED:
-        # As it was before: a delivery counts once it has ended.
-        state, count = DeliveryState.AVAILABLE, count - 1
-    elif state is DeliveryState.WAITING:
-        state = DeliveryState.AVAILABLE
-    if state is DeliveryState.AVAILABLE and count == 0:
-        return None
-    return StateBatch(run.first, run.last, state, count)
 
 
 def _joined(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:

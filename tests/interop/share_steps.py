@@ -7,10 +7,14 @@ from collections.abc import Callable
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
+from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ErrorCode
+from headwater.ids import GroupId, TopicId
+from headwater.protocol.messages.cluster.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.support.kafka.raw_client import RawClient, Reachable, batch_of
 from tests.support.kafka.raw_groups import find
+from tests.support.kafka.raw_share_states import ShareStates
 from tests.support.kafka.raw_shares import (
     ACCEPT,
     FINAL,
@@ -30,6 +34,7 @@ from tests.support.kafka.raw_shares import (
 
 T = TypeVar("T")
 DEADLINE_S = 60
+SHARE_KEY = 2
 WAIT_MS = 500
 
 
@@ -253,8 +258,75 @@ def heartbeats(steps: Steps) -> None:
     note("empty", describe(steps.client, steps.group).group_state)
 
 
+def states(steps: Steps) -> None:
+    """What other brokers ask of the coordinator of share groups. There is no member."""
+    key = SharePartitionId(GroupId(steps.group), TopicId(steps.topic_id), 0).coordinator_key
+    request = FindCoordinatorRequest(key_type=SHARE_KEY, coordinator_keys=[key])
+    steps.await_(lambda: steps.client.ask(request, FindCoordinatorResponse, 6).coordinators[0].error_code, 0)
+    ours = ShareStates(steps.client, steps.group, steps.topic_id)
+    # Kafka may still be creating its internal topic.
+    steps.await_(lambda: ours.summary().error_code, ErrorCode.NONE)
+
+    def note(step: str, answer: Any) -> None:
+        fields = ("error_code", "state_epoch", "start_offset", "state_batches")
+        told = [getattr(answer, each) for each in fields if hasattr(answer, each)]
+        steps.note(step, [repr(each) for each in told] if answer.error_code == ErrorCode.NONE else answer.error_code)
+
+    def look(step: str, leader_epoch: int = 0) -> None:
+        note(f"{step}, all of it", ours.read(leader_epoch))
+        note(f"{step}, in short", ours.summary(leader_epoch))
+
+    note("no state", ours.read(0))
+    note("no state, in short", ours.summary(0))
+    note("a write without a state", ours.write(0, 0, 0))
+    note("initialized without a start", ours.initialize(0, -1))
+    look("without a start")
+    note("a negative state epoch", ours.initialize(-3, 5))
+    note("a start", ours.write(0, 0, 5))
+    look("with a start")
+    note("initialized again", ours.initialize(0, 7))
+    look("initialized again")
+    note("records", ours.write(0, 0, 7, [(7, 9, 2, 1), (10, 12, 0, 2), (15, 20, 4, 3)], 9))
+    look("with records")
+    steps.note("how many are done with", ours.summary().delivery_complete_count)
+    note("a write that was overtaken", ours.write(0, 0, 9, [(10, 11, 4, 1)], 6))
+    look("overtaken")
+    note("no new start", ours.write(0, 0, -1, [(30, 31, 0, 1)]))
+    look("no new start")
+    note("a later start", ours.write(0, 0, 25, [(4, 6, 2, 1)]))
+    look("a later start")
+    look("a new leader", 6)
+    steps.note("the epoch of a new leader", ours.summary(6).leader_epoch)
+    note("an old leader writes", ours.write(0, 5, 26))
+    note("an old leader reads", ours.read(5))
+    note("a leader without an epoch writes", ours.write(0, -1, 26))
+    note("a leader without an epoch reads", ours.read(-1))
+    note("a newer state epoch", ours.initialize(3, 1))
+    look("a newer state epoch", 6)
+    note("an older state epoch", ours.initialize(2, 1))
+    note("a write with an older state epoch", ours.write(2, 6, 2))
+    strangers = {
+        "unknown partition": ShareStates(steps.client, steps.group, steps.topic_id, 7),
+        "negative partition": ShareStates(steps.client, steps.group, steps.topic_id, -7),
+        "unknown topic": ShareStates(steps.client, steps.group, UUID(int=77)),
+    }
+    for what, stranger in strangers.items():
+        note(f"{what} read", stranger.read(0))
+        note(f"{what} in short", stranger.summary(0))
+        note(f"{what} initialized", stranger.initialize(0, 0))
+        note(f"{what} written", stranger.write(0, 0, 0))
+        note(f"{what} deleted", stranger.delete())
+    note("deleted", ours.delete())
+    note("deleted again", ours.delete())
+    note("after a deletion", ours.read(6))
+    note("after a deletion, in short", ours.summary(6))
+    note("a new state", ours.initialize(0, 4))
+    look("a new state")
+
+
 SCRIPTS: dict[str, Callable[[Steps], None]] = {
-    each.__name__: each for each in (acknowledgements, two_members, limits, sessions, administration, heartbeats)
+    each.__name__: each
+    for each in (acknowledgements, two_members, limits, sessions, administration, heartbeats, states)
 }
 # What the groups of some scripts set.
 SETTINGS = {"limits": {"share_delivery_count_limit": "2"}}

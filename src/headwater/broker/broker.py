@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
     from headwater.broker.replicas import Replicas
     from headwater.broker.shares.coordinator import ShareCoordinator
+    from headwater.broker.shares.remote_leaders import RemoteLeaders
     from headwater.broker.writes.check_threads import CheckThreads, RequestBytes
 
 logger = logging.getLogger(__name__)
@@ -134,6 +135,13 @@ class Broker:
         )
         shares.declare(self.measurements.metrics)
         return shares
+
+    @cached_property
+    def remote_share_leaders(self) -> RemoteLeaders:
+        # Late import: only other brokers need it.
+        from headwater.broker.shares.remote_leaders import RemoteLeaders  # noqa: PLC0415
+
+        return RemoteLeaders(self.shares, self.topics)
 
     async def _forget_shares(self, _: TopicName) -> None:
         if self._shares is not None:

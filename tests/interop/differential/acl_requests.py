@@ -159,6 +159,16 @@ def _groups(own: Own) -> Iterator[Asked]:
     yield Asked("", "DeleteGroups", 2, {"groups_names": [own.named("gone"), nowhere]})
 
 
+# The requests among brokers, with their last versions and the fields of a partition that have no default.
+SHARE_STATE_APIS = (
+    ("InitializeShareGroupState", 0, ("state_epoch", "start_offset")),
+    ("ReadShareGroupState", 0, ("leader_epoch",)),
+    ("WriteShareGroupState", 1, ("state_epoch", "leader_epoch", "start_offset")),
+    ("DeleteShareGroupState", 0, ()),
+    ("ReadShareGroupStateSummary", 1, ("leader_epoch",)),
+)
+
+
 def _share_groups(own: Own) -> Iterator[Asked]:
     """Of groups that do not exist: whether a client may ask is decided first."""
     orders, missing = _both(own)
@@ -179,6 +189,9 @@ def _share_groups(own: Own) -> Iterator[Asked]:
     yield Asked("", "AlterShareGroupOffsets", 0, {"group_id": nowhere, "topics": altered})
     deleted = [{"topic_name": orders}, {"topic_name": missing}]
     yield Asked("", "DeleteShareGroupOffsets", 0, {"group_id": nowhere, "topics": deleted})
+    for api, version, fields in SHARE_STATE_APIS:
+        topic = {"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, **dict.fromkeys(fields, 0)}]}
+        yield Asked("", api, version, {"group_id": nowhere, "topics": [topic]})
 
 
 def _writes(own: Own) -> Iterator[Asked]:

@@ -424,6 +424,16 @@ def _share_session(world: World) -> Values:
     return {"group_id": world.new("absent"), "member_id": MEMBER_ID, "share_session_epoch": 5}
 
 
+def _share_state(*fields: str) -> Callable[[World], Values]:
+    """Of another broker, about a topic that does not exist."""
+
+    def values(world: World) -> Values:
+        topic = {"topic_id": UUID(int=77), "partitions": [{"partition": 0, **dict.fromkeys(fields, 0)}]}
+        return {"group_id": world.new("absent"), "topics": [topic]}
+
+    return values
+
+
 # -- cluster and replicas
 
 
@@ -529,6 +539,11 @@ SUBJECTS: Mapping[str, list[Subject]] = {
         Subject("ShareGroupDescribe", lambda world: {"group_ids": [world.new("absent")]}),
         Subject("ShareFetch", _share_session, _SHARE_SESSION),
         Subject("ShareAcknowledge", _share_session, _SHARE_SESSION),
+        Subject("InitializeShareGroupState", _share_state("state_epoch", "start_offset")),
+        Subject("ReadShareGroupState", _share_state("leader_epoch")),
+        Subject("WriteShareGroupState", _share_state("state_epoch", "leader_epoch", "start_offset")),
+        Subject("DeleteShareGroupState", _share_state()),
+        Subject("ReadShareGroupStateSummary", _share_state("leader_epoch")),
         Subject("DescribeClientQuotas", lambda _: {"components": []}),
     ],
     "security": [

@@ -129,7 +129,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         if not self.shards:
             return None
         machine = self.shards[self.partition_of(share_id.coordinator_key)].machine
-        return None if machine is None else machine.find(share_id)
+        share = None if machine is None else machine.find(share_id)
+        return share if share is not None and share.has_begun else None
 
     def begin(self, share_id: SharePartitionId, partition: Partition) -> None:
         """Have the group begin with a partition that is new to it. Fetches that wait for it are woken then."""

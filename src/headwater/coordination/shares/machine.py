@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now
+from headwater.coordination.shares import state_requests
 from headwater.coordination.shares.commands import (
     Acknowledged,
     AcknowledgedRange,
@@ -30,6 +31,7 @@ from headwater.coordination.shares.events import (
 )
 from headwater.coordination.shares.limits import ShareLimits
 from headwater.coordination.shares.share_partition import SharePartition
+from headwater.coordination.shares.state_requests import ReadState, WriteState
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId, MemberId, TopicId
@@ -57,15 +59,19 @@ class ShareMachine:
         self, share_id: SharePartitionId, start_offset: int, leader_epoch: int, now: Now
     ) -> Decision[None]:
         """The group reads this partition for the first time, from this offset on."""
-        if share_id in self.partitions:
-            return Decision((), None)
+        share = self.partitions.get(share_id)
+        if share is not None:
+            return share.decide_begin(start_offset, leader_epoch)
+        self._check_room()
+        began = ShareSnapshotStored(share_id, 0, 0, leader_epoch, start_offset, 0, now.wall_ms, now.wall_ms, ())
+        return Decision([began], None, effects=[RecordsAvailable(share_id)])
+
+    def _check_room(self) -> None:
         if not self._has_room():
             raise Refusal(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
                 "there are too many share-partitions (headwater.share.partitions.max): delete some share groups",
             )
-        began = ShareSnapshotStored(share_id, 0, 0, leader_epoch, start_offset, 0, now.wall_ms, now.wall_ms, ())
-        return Decision([began], None, effects=[RecordsAvailable(share_id)])
 
     def decide_acquire(self, share_id: SharePartitionId, command: Acquire, now: Now) -> Decision[AcquiredRanges]:
         share = self._existing(share_id)
@@ -93,6 +99,23 @@ class ShareMachine:
         share = self.partitions.get(share_id)
         return Decision(() if share is None else share.decide_leader_epoch(leader_epoch, end_offset, now), None)
 
+    # -- other brokers
+
+    def decide_initialize(
+        self, share_id: SharePartitionId, state_epoch: int, start_offset: int, now: Now
+    ) -> Decision[None]:
+        share = self.partitions.get(share_id)
+        if share is None:
+            self._check_room()
+        return state_requests.decide_initialize(share, share_id, state_epoch, start_offset, now)
+
+    def decide_read(self, share_id: SharePartitionId, leader_epoch: int, now: Now) -> Decision[ReadState]:
+        return state_requests.decide_read(self.partitions.get(share_id), leader_epoch, now)
+
+    def decide_write(self, share_id: SharePartitionId, command: WriteState, now: Now) -> Decision[None]:
+        limits = self._limits_of(share_id.group_id)
+        return state_requests.decide_write(self.partitions.get(share_id), command, limits, now)
+
     # -- administration
 
     def decide_restart(
@@ -110,6 +133,10 @@ class ShareMachine:
     def decide_snapshots(self, now: Now) -> Decision[None]:
         """Write all that is known once more, so that what the log has now may be deleted."""
         return Decision([share.decide_snapshot(now) for share in self.partitions.values()], None)
+
+    def status(self, share_id: SharePartitionId) -> ShareStatus | None:
+        share = self.partitions.get(share_id)
+        return None if share is None else share.status()
 
     def statuses(self, group_id: GroupId) -> Sequence[ShareStatus]:
         return [share.status() for share_id, share in self.partitions.items() if share_id.group_id == group_id]

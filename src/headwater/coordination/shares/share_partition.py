@@ -30,7 +30,7 @@ from headwater.coordination.shares.events import (
 from headwater.coordination.shares.limits import ShareLimits
 from headwater.coordination.shares.runs import Run, Runs
 from headwater.coordination.shares.share_state import ShareState
-from headwater.coordination.shares.terms import AcknowledgeType, DeliveryState
+from headwater.coordination.shares.terms import NOT_BEGUN, AcknowledgeType, DeliveryState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 
@@ -42,6 +42,11 @@ _FINAL_BY_TYPE = {
 
 
 class SharePartition(ShareState):
+    @property
+    def has_begun(self) -> bool:
+        """Whether it is known where the group begins."""
+        return self.runs.start != NOT_BEGUN
+
     @property
     def next_fetch_offset(self) -> int:
         """The first offset that a member could acquire."""
@@ -231,6 +236,14 @@ class SharePartition(ShareState):
         return Decision(events, None, effects=effects)
 
     # -- administration
+
+    def decide_begin(self, start_offset: int, leader_epoch: int) -> Decision[None]:
+        """The group begins here, unless it has begun: another broker may have initialized the state without saying
+        where."""
+        if self.has_begun:
+            return Decision((), None)
+        began = ShareUpdated(self.id, self.snapshot_epoch, leader_epoch, start_offset, 0, ())
+        return Decision([began], None, effects=[RecordsAvailable(self.id)])
 
     def decide_log_start(self, log_start_offset: int) -> Sequence[ShareEvent]:
         """Records before this offset are deleted. Members that hold some of them need not acknowledge them."""

@@ -6,6 +6,9 @@ from typing import Final, NamedTuple
 
 from headwater.ids import GroupId, TopicId
 
+# The start offset of a share-partition that another broker initialized without one.
+NOT_BEGUN: Final = -1
+
 
 class SharePartitionId(NamedTuple):
     """A partition as one share group reads it."""

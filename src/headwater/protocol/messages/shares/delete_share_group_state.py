@@ -5,30 +5,30 @@ from uuid import UUID
 from headwater.protocol.wire.codec import Request, Response, Struct, int16, int32
 
 
-class DeleteShareGroupStateRequestPartition(Struct):
+class PartitionData(Struct):
     partition: int32
 
 
-class DeleteShareGroupStateRequestTopic(Struct):
+class DeleteStateData(Struct):
     topic_id: UUID
-    partitions: list[DeleteShareGroupStateRequestPartition]
+    partitions: list[PartitionData]
 
 
 class DeleteShareGroupStateRequest(Request, key=86, versions="0", flexible="0+"):
     group_id: str
-    topics: list[DeleteShareGroupStateRequestTopic]
+    topics: list[DeleteStateData]
 
 
-class DeleteShareGroupStateResponsePartition(Struct):
+class PartitionResult(Struct):
     partition: int32
     error_code: int16 = 0
     error_message: str | None = None
 
 
-class DeleteShareGroupStateResponseTopic(Struct):
+class DeleteStateResult(Struct):
     topic_id: UUID
-    partitions: list[DeleteShareGroupStateResponsePartition]
+    partitions: list[PartitionResult]
 
 
 class DeleteShareGroupStateResponse(Response, key=86, versions="0", flexible="0+"):
-    results: list[DeleteShareGroupStateResponseTopic]
+    results: list[DeleteStateResult]

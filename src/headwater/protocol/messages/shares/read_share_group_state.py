@@ -5,41 +5,41 @@ from uuid import UUID
 from headwater.protocol.wire.codec import Request, Response, Struct, field, int8, int16, int32, int64
 
 
-class ReadShareGroupStateRequestPartition(Struct):
+class PartitionData(Struct):
     partition: int32
     leader_epoch: int32
 
 
-class ReadShareGroupStateRequestTopic(Struct):
+class ReadStateData(Struct):
     topic_id: UUID
-    partitions: list[ReadShareGroupStateRequestPartition]
+    partitions: list[PartitionData]
 
 
 class ReadShareGroupStateRequest(Request, key=84, versions="0", flexible="0+"):
     group_id: str
-    topics: list[ReadShareGroupStateRequestTopic]
+    topics: list[ReadStateData]
 
 
-class ReadStateBatch(Struct):
+class StateBatch(Struct):
     first_offset: int64
     last_offset: int64
     delivery_state: int8
     delivery_count: int16
 
 
-class ReadShareGroupStateResponsePartition(Struct):
+class PartitionResult(Struct):
     partition: int32
     error_code: int16 = 0
     error_message: str | None = None
     state_epoch: int32 = 0
     start_offset: int64 = 0
-    state_batches: list[ReadStateBatch] = field()
+    state_batches: list[StateBatch] = field()
 
 
-class ReadShareGroupStateResponseTopic(Struct):
+class ReadStateResult(Struct):
     topic_id: UUID
-    partitions: list[ReadShareGroupStateResponsePartition]
+    partitions: list[PartitionResult]
 
 
 class ReadShareGroupStateResponse(Response, key=84, versions="0", flexible="0+"):
-    results: list[ReadShareGroupStateResponseTopic]
+    results: list[ReadStateResult]

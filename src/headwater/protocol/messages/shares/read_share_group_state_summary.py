@@ -5,22 +5,22 @@ from uuid import UUID
 from headwater.protocol.wire.codec import Request, Response, Struct, field, int16, int32, int64
 
 
-class ReadShareGroupStateSummaryRequestPartition(Struct):
+class PartitionData(Struct):
     partition: int32
     leader_epoch: int32
 
 
-class ReadShareGroupStateSummaryRequestTopic(Struct):
+class ReadStateSummaryData(Struct):
     topic_id: UUID
-    partitions: list[ReadShareGroupStateSummaryRequestPartition]
+    partitions: list[PartitionData]
 
 
 class ReadShareGroupStateSummaryRequest(Request, key=87, versions="0-1", flexible="0+"):
     group_id: str
-    topics: list[ReadShareGroupStateSummaryRequestTopic]
+    topics: list[ReadStateSummaryData]
 
 
-class ReadShareGroupStateSummaryResponsePartition(Struct):
+class PartitionResult(Struct):
     partition: int32
     error_code: int16 = 0
     error_message: str | None = None
@@ -30,10 +30,10 @@ class ReadShareGroupStateSummaryResponsePartition(Struct):
     delivery_complete_count: int32 = field(versions="1+", default=-1)
 
 
-class ReadShareGroupStateSummaryResponseTopic(Struct):
+class ReadStateSummaryResult(Struct):
     topic_id: UUID
-    partitions: list[ReadShareGroupStateSummaryResponsePartition]
+    partitions: list[PartitionResult]
 
 
 class ReadShareGroupStateSummaryResponse(Response, key=87, versions="0-1", flexible="0+"):
-    results: list[ReadShareGroupStateSummaryResponseTopic]
+    results: list[ReadStateSummaryResult]

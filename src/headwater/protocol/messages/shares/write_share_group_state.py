@@ -5,42 +5,42 @@ from uuid import UUID
 from headwater.protocol.wire.codec import Request, Response, Struct, field, int8, int16, int32, int64
 
 
-class WriteStateBatch(Struct):
+class StateBatch(Struct):
     first_offset: int64
     last_offset: int64
     delivery_state: int8
     delivery_count: int16
 
 
-class WriteShareGroupStateRequestPartition(Struct):
+class PartitionData(Struct):
     partition: int32
     state_epoch: int32
     leader_epoch: int32
     start_offset: int64
     delivery_complete_count: int32 = field(versions="1+", default=-1)
-    state_batches: list[WriteStateBatch]
+    state_batches: list[StateBatch]
 
 
-class WriteShareGroupStateRequestTopic(Struct):
+class WriteStateData(Struct):
     topic_id: UUID
-    partitions: list[WriteShareGroupStateRequestPartition]
+    partitions: list[PartitionData]
 
 
 class WriteShareGroupStateRequest(Request, key=85, versions="0-1", flexible="0+"):
     group_id: str
-    topics: list[WriteShareGroupStateRequestTopic]
+    topics: list[WriteStateData]
 
 
-class WriteShareGroupStateResponsePartition(Struct):
+class PartitionResult(Struct):
     partition: int32
     error_code: int16 = 0
     error_message: str | None = None
 
 
-class WriteShareGroupStateResponseTopic(Struct):
+class WriteStateResult(Struct):
     topic_id: UUID
-    partitions: list[WriteShareGroupStateResponsePartition]
+    partitions: list[PartitionResult]
 
 
 class WriteShareGroupStateResponse(Response, key=85, versions="0-1", flexible="0+"):
-    results: list[WriteShareGroupStateResponseTopic]
+    results: list[WriteStateResult]

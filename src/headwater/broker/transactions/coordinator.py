@@ -25,8 +25,7 @@ from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition, refused
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.markers import MarkerWriter
-from headwater.broker.writes.append import Append
-from headwater.broker.writes.journal import Journal
+from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal
 from headwater.coordination.decisions import Decision, Now, Ticket

@@ -105,7 +105,7 @@ def test_help_lists_every_command_without_importing_any() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
     ).stdout
     assert all(f"  {name} " in output for name in COMMANDS)
-    assert output.endswith("['headwater.cli', 'headwater.cli.main', 'headwater.errors']\n")
+    assert output.endswith("['headwater.cli', 'headwater.cli.lazy_group', 'headwater.cli.main', 'headwater.errors']\n")
 
 
 def test_a_misspelt_command_is_refused_with_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,15 +5,12 @@ Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
 import click
 
+from headwater.cli.lazy_group import LazyCommand, LazyGroup
 from headwater.errors import HeadwaterError
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 # The command NAME is the attribute NAME of the module headwater.cli.NAME.
 COMMANDS = {
@@ -21,6 +18,7 @@ COMMANDS = {
     "topic": "Create, list, describe, alter and delete topics.",
     "produce": "Write records to a topic.",
     "consume": "Read records from topics, alone or in a group.",
+    "queue": "Work with topics as queues: dead letters.",
     "group": "List, describe, reset and delete consumer groups.",
     "transaction": "List and describe transactions, find and abort those that hang.",
     "user": "Add, list and delete users, and change their passwords.",
@@ -38,35 +36,6 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        return getattr(import_module(f"headwater.cli.{cmd_name}"), cmd_name)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args[0] not in COMMANDS and not ctx.resilient_parsing:
-            from headwater.config.declaration import nearest
-
-            meant = nearest(args[0], COMMANDS)
-            hint = f"; did you mean {meant!r}?" if meant else ""
-            ctx.fail(f"unknown command {args[0]!r}{hint}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        from click.shell_completion import CompletionItem
-
-        commands = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
-        return commands + click.Command.shell_complete(self, ctx, incomplete)
-
-
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
@@ -79,7 +48,11 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    lazy_commands={name: LazyCommand(f"headwater.cli.{name}", text) for name, text in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
 )

@@ -139,10 +139,10 @@ class Queue:
 
     async def _wanted(self, guard: Guard, request: Receive) -> list[SharedPartition]:
         """The partitions of the topics, beginning with another one each time, so that none of them starves."""
-        self._check(request)
         group_id = request.group_id
         guard.check(Operation.READ, group(group_id))
         wanted = self._partitions.of(guard, Operation.READ, group_id, request.topics)
+        self._check(request)
         if not self._groups.is_share_group(group_id):
             await self._groups.prepare()
             refusal = await self._groups.open_share_group(group_id).wait()
@@ -198,8 +198,9 @@ class Queue:
             if found.gaps:
                 self._shares.settle(share_id, hold, found.gaps, Verdict(AcknowledgeType.GAP))
             if found.fault is not None and not found.records:
-                logger.error("%s cannot be read at offset %s: %s", where, found.cut_at, found.fault)
-                failure = failure or found.fault
+                reason = f"{where} cannot be read at offset {found.cut_at}: {found.fault}"
+                logger.error("%s", reason)
+                failure = failure or Refusal(ErrorCode.CORRUPT_MESSAGE, reason)
                 # The delivery counts: what cannot be read leaves the queue at some time.
                 self._shares.release_all([share_id], hold)
             elif found.cut_at is not None:

@@ -74,9 +74,9 @@ class QueueViews:
     ) -> list[PeekedRecord]:
         """The first records that the group is not done with, whether somebody holds them or not. Nothing is taken."""
         guard.check(Operation.READ, group(group_id))
+        wanted = self._partitions.of(guard, Operation.READ, group_id, topics)
         if not 1 <= records_max <= PEEKED_MAX:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"a peek gives 1 to {PEEKED_MAX} records, not {records_max}")
-        wanted = self._partitions.of(guard, Operation.READ, group_id, topics)
         await self._check_group(group_id)
         peeked: list[PeekedRecord] = []
         for each in wanted:

@@ -266,6 +266,22 @@ async def test_what_cannot_be_read_leaves_the_queue_at_some_time(broker: Broker,
     assert await desk.offsets() == [2]
 
 
+async def test_trouble_of_the_disk_is_told_and_costs_no_delivery(
+    broker: Broker, orders: Partition, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(broker, orders, 2)
+
+    async def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(received_module.BatchReader, "_read", fail)
+    with pytest.raises(Refusal) as refused:
+        await desk.receive()
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.undo()
+    assert [(each.record.offset, each.delivery_count) for each in await desk.receive()] == [(0, 1), (1, 1)]
+
+
 # -- groups
 
 

@@ -189,7 +189,12 @@ class Queue:
                 self._shares.take_back(share_id, hold)
                 continue
             decode = partial(contents_of, ranges=read.acquired, bytes_max=bytes_left)
-            found = await self._reader.read(read.records, decode)
+            try:
+                found = await self._reader.read(read.records, decode)
+            except HeadwaterError as refusal:
+                failure = failure or refusal
+                self._shares.take_back(share_id, hold)
+                continue
             for record, delivery_count in found.records:
                 delivery = Delivery(share_id.topic_id, share_id.partition, record.offset, delivery_count, nonce)
                 receipt = self._key.receipt(request.group_id, delivery)

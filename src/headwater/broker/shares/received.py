@@ -2,18 +2,21 @@
 holds, its size does not tell."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from headwater.broker.shares.log_scan import is_aborted
 from headwater.config.live import LiveConfig
 from headwater.coordination.shares.events import AcquiredRange
-from headwater.errors import CorruptBatch
+from headwater.errors import CorruptBatch, ErrorCode, Refusal
 from headwater.file_range import FileRange
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader
 from headwater.protocol.batches.records import Record
 from headwater.storage.producers.transaction_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -44,6 +47,13 @@ class BatchReader:
 
     async def read(self, found: FileRange, decode: Callable[[bytes, int], T]) -> T:
         """Call `decode` with the bytes, and with the most that a batch may be decompressed to."""
+        try:
+            return await self._read(found, decode)
+        except OSError as trouble:
+            logger.error("%s cannot be read: %s", found.file.path, trouble)
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"records cannot be read: {trouble}") from trouble
+
+    async def _read(self, found: FileRange, decode: Callable[[bytes, int], T]) -> T:
         config = self._config.current
         payload_bytes_max = config.headwater_batch_decompressed_bytes_max
         data = found.read_resident() if found.length <= config.headwater_batch_inline_bytes_max else None

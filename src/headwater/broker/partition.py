@@ -376,6 +376,10 @@ class Partition:
     def producer(self, producer_id: int) -> ProducerState | None:
         return self._log.producers.get(producer_id)
 
+    def recognises(self, header: BatchHeader) -> bool:
+        """Whether the producer sent the batch before; refuses one that is out of order."""
+        return self._log.check_sequence(header) is not None
+
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         state = self._log.producers.get(producer_id)
         return (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.broker.partition import Partition
-from headwater.broker.writes.append import ACKS_ALL
+from headwater.broker.writes.journal import ACKS_ALL
 from headwater.clock import ManualClock
 from headwater.errors import ErrorCode
 from headwater.file_range import FileRange

@@ -24,10 +24,9 @@ from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition, refused
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
-from headwater.broker.writes.append import Append
 from headwater.broker.writes.check_threads import RequestBytes
 from headwater.broker.writes.intake import DelayedBatch
-from headwater.broker.writes.journal import Journal
+from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
 from headwater.coordination.catalog.topic_names import SCHEDULE_TOPIC
 from headwater.coordination.decisions import Decision, Now, Ticket

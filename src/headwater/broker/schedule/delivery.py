@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.schedule import contents, split
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.clock import Clock
 from headwater.coordination.schedule.commands import Deliver
 from headwater.errors import ErrorCode, HeadwaterError

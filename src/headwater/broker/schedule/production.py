@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Fault
-from headwater.broker.writes.append import Append
 from headwater.broker.writes.check_threads import RequestBytes
 from headwater.broker.writes.intake import DelayedBatch
+from headwater.broker.writes.journal import Append
 from headwater.coordination.schedule.commands import ScheduledBatch
 from headwater.coordination.schedule.terms import Target
 from headwater.errors import ErrorCode, HeadwaterError, Refusal

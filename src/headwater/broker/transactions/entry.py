@@ -11,7 +11,7 @@ from headwater.broker.topics import check_not_internal
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.broker.writes import intake
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.clock import Clock
 from headwater.config.live import LiveConfig
 from headwater.coordination.transactions.commands import ProducerIdentity

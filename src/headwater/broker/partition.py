@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.broker.reads.watcher import Watcher
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.config.topic import TopicConfig
 from headwater.coordination.catalog.topic_names import is_internal
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -131,8 +131,7 @@ class Partition:
                 self._acknowledge_duplicate(append, duplicate.base_offset, duplicate.next_offset, acks)
                 return
         base_offset = self._next_offset
-        batches.patch(batch, base_offset, self.leader_epoch)
-        header = batches.with_position(header, base_offset, self.leader_epoch)
+        header = batches.patch(batch, header, base_offset, self.leader_epoch)
         if header.producer_id >= 0:
             self._log.producers.update(header, now_ms)
         append.base_offset = base_offset
@@ -246,8 +245,7 @@ class Partition:
         waiting = self._awaiting_flush
         self._move_high_watermark()
         while waiting and waiting[0].next_offset <= flushed_offset:
-            append = waiting.popleft()
-            append.complete()
+            waiting.popleft().complete()
         if waiting:
             self._journal.flush_soon(self)
 
@@ -375,6 +373,10 @@ class Partition:
 
     def producer(self, producer_id: int) -> ProducerState | None:
         return self._log.producers.get(producer_id)
+
+    def recognises(self, header: BatchHeader) -> bool:
+        """Whether the producer sent the batch before; refuses one that is out of order."""
+        return self._log.check_sequence(header) is not None
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         state = self._log.producers.get(producer_id)

@@ -15,8 +15,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from headwater.broker.pending import Pending
 from headwater.broker.shards.state_log import StateLog
-from headwater.broker.writes.append import Append
-from headwater.broker.writes.journal import Journal
+from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
 from headwater.coordination.decisions import Answer, Decision, Now, Ticket, Waiting, is_volatile
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -136,7 +135,8 @@ class Shard(Generic[MachineT]):
             for events in self._log.replay(LOAD_STEP_BYTES):
                 for event in events:
                     machine.apply(event)
-                count += len(events)
+                if events and not is_volatile(events[-1]):
+                    count += len(events)
                 await asyncio.sleep(0)
             await self._log.wait_until_flushed()
             decision = machine.decide_loaded(self._now())

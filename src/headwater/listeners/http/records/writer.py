@@ -9,7 +9,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.topics import Topic
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.protocol.batches.records import Headers, Record
 from headwater.protocol.partitioner import partition_for_key

@@ -15,7 +15,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.coordination.transactions.commands import PROTOCOL_2, ProducerIdentity
 from headwater.coordination.transactions.filter import TransactionFilter
 from headwater.errors import ErrorCode, HeadwaterError, Refusal

@@ -54,7 +54,10 @@ def serve(
     with _late_ssl():
         import asyncio
 
-    asyncio.run(_serve(file, flags))
+    from headwater.listeners.tcp.event_loop import ServingLoop
+
+    with asyncio.Runner(loop_factory=ServingLoop) as runner:
+        runner.run(_serve(file, flags))
 
 
 @contextmanager

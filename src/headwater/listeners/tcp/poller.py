@@ -1,7 +1,8 @@
 """Readiness of all client sockets of a node, through an epoll of their own.
 
-The event loop sees one descriptor. When it is readable, all clients that are ready are served in one turn, and what
-they produced is written before the turn ends: one write per partition, from however many clients.
+All clients that are ready are served in one turn, and what they produced is written before the turn ends: one write per
+partition, from however many clients. A `ServingLoop` waits for that epoll itself; any other event loop sees it as one
+descriptor that becomes readable.
 """
 
 import asyncio
@@ -9,8 +10,7 @@ import select
 from collections.abc import Callable
 from typing import Protocol
 
-# The most clients that are served in one turn, so that timers and other tasks of the loop run, too.
-READY_MAX = 256
+from headwater.listeners.tcp.event_loop import READY_MAX, Ready, ServingLoop
 
 
 class Turn(Protocol):
@@ -37,7 +37,10 @@ class Poller:
         # Clients with bytes that are decrypted already.
         self._again: set[int] = set()
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._epoll, self._ready)
+        if isinstance(self._loop, ServingLoop):
+            self._loop.serve_clients(self._epoll, self._serve)
+        else:
+            self._loop.add_reader(self._epoll, self._readable)
 
     def watch(self, transport: Watched, on_readable: Callable[[], None]) -> None:
         descriptor = transport.fileno()
@@ -70,13 +73,19 @@ class Poller:
             self._epoll.unregister(descriptor)
 
     def close(self) -> None:
-        self._loop.remove_reader(self._epoll)
+        if isinstance(self._loop, ServingLoop):
+            self._loop.stop_serving()
+        else:
+            self._loop.remove_reader(self._epoll)
         self._epoll.close()
 
-    def _ready(self) -> None:
+    def _readable(self) -> None:
+        self._serve(self._epoll.poll(0, READY_MAX))
+
+    def _serve(self, ready: Ready) -> None:
         self._turn.begin_turn()
         try:
-            for descriptor, _ in self._epoll.poll(0, READY_MAX):
+            for descriptor, _ in ready:
                 # A client served earlier in this turn may have ended another's connection.
                 on_readable = self._callbacks.get(descriptor)
                 if on_readable is not None:
@@ -86,11 +95,4 @@ class Poller:
 
     def _serve_again(self) -> None:
         descriptors, self._again = self._again, set()
-        self._turn.begin_turn()
-        try:
-            for descriptor in descriptors:
-                on_readable = self._callbacks.get(descriptor)
-                if on_readable is not None:
-                    on_readable()
-        finally:
-            self._turn.end_turn()
+        self._serve([(descriptor, select.EPOLLIN) for descriptor in descriptors])

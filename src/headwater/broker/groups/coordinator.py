@@ -179,6 +179,18 @@ class GroupCoordinator(ShardedTopic["GroupMachine"]):
         """Refuses a share group with members; begins one that does not exist."""
         return self._submit(group_id, lambda machine, _ticket, _now: machine.decide_restart_share_group(group_id))
 
+    def open_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Begins a share group that does not exist; refuses a group of another kind."""
+        return self._submit(group_id, lambda machine, _ticket, _now: machine.decide_open_share_group(group_id))
+
+    def check_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Refuses unless there is such a share group."""
+
+        def check(machine: GroupMachine) -> None:
+            machine.share_group(group_id)
+
+        return self._query(group_id, check)
+
     def has_share_reader(self, group_id: GroupId, topic: TopicName) -> bool:
         """Whether it is a share group with a member that subscribes to the topic."""
         group = self._find(group_id)

@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar
 from headwater.broker_security import BrokerSecurity, SecuredClients
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
-from headwater.listeners.tcp.event_loop import ServingLoop
+from headwater.listeners.tcp.poller import ServingLoop
 from headwater.node import Node
 from headwater.storage.disk import Disk
 

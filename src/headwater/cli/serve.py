@@ -56,7 +56,7 @@ def serve(
     with _late_ssl():
         import asyncio
 
-    from headwater.listeners.tcp.event_loop import ServingLoop
+    from headwater.listeners.tcp.poller import ServingLoop
 
     with asyncio.Runner(loop_factory=ServingLoop) as runner:
         runner.run(_serve(file, flags))

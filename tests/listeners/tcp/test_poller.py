@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pytest
 
-from headwater.listeners.tcp.event_loop import Ready, ServingLoop
+from headwater.listeners.tcp.poller import Ready, ServingLoop
 
 
 @pytest.fixture

@@ -130,6 +130,8 @@ class Broker:
             self.metadata.state,
             self._effective,
             self.groups,
+            self.producer_ids,
+            self.access.audit,
             self.journal,
             self.clock,
         )

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
+from headwater.broker.catalog.producer_ids import ProducerIds
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
@@ -36,11 +38,13 @@ from headwater.coordination.shares.commands import (
     Acquire,
     AcquiredRanges,
     RecordsAvailable,
+    RecordsGivenUp,
     ShareStatus,
 )
 from headwater.coordination.shares.events import ShareEvent
 from headwater.coordination.shares.limits import ShareLimits
 from headwater.coordination.shares.machine import ShareMachine
+from headwater.coordination.shares.outbox import LetterTarget
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -49,7 +53,12 @@ from headwater.metrics import Metrics, Sample
 from headwater.storage.cleaning.garbage import Garbage
 
 if TYPE_CHECKING:
+    from headwater.broker.audit.audit_log import AuditLog
+    from headwater.broker.shares.dead_letters import DeadLetterWriter
+    from headwater.broker.shares.expiry import Expiry
+    from headwater.broker.shares.log_scan import Scan
     from headwater.broker.shares.share_fetch import ShareFetch
+    from headwater.file_range import ReadableFile
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +75,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         catalog: CatalogMachine,
         config: EffectiveConfig,
         groups: GroupCoordinator,
+        producer_ids: ProducerIds,
+        audit: AuditLog | None,
         journal: Journal,
         clock: Clock,
     ) -> None:
@@ -73,6 +84,9 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         self._catalog = catalog
         self._config = config
         self._groups = groups
+        self._producer_ids = producer_ids
+        self._audit = audit
+        self._dead_letter_writer: DeadLetterWriter | None = None
         # The fetches that wait for records of a share-partition.
         self._waiting: dict[SharePartitionId, set[ShareFetch]] = {}
         # Share-partitions whose first offset is being looked up.
@@ -114,6 +128,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             config.headwater_share_retry_backoff_ms,
             config.headwater_share_retry_backoff_factor,
             config.headwater_share_retry_backoff_max_ms,
+            config.has_dead_letters,
+            config.has_dead_letters and config.headwater_deadletterqueue_expired_enable,
         )
 
     def is_committed_only(self, group_id: GroupId) -> bool:
@@ -205,6 +221,18 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
         return self.submit(share_id.coordinator_key, decide)
 
+    def without_expired(
+        self, scanned: Scan, partition: Partition, file: ReadableFile, wake: Callable[[], None]
+    ) -> Scan:
+        return self._expiry.applied(scanned, partition, file, self._clock.now_ms(), wake)
+
+    @cached_property
+    def _expiry(self) -> Expiry:
+        # Late import: in most topics records do not expire.
+        from headwater.broker.shares.expiry import Expiry  # noqa: PLC0415
+
+        return Expiry(lambda: self._config.live.current.headwater_batch_decompressed_bytes_max)
+
     def release_all(self, share_ids: Iterable[SharePartitionId], member_id: MemberId) -> None:
         """Give back what the member holds of these: it ended its session, or its connection."""
         for share_id in share_ids:
@@ -246,11 +274,50 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
                     del self._waiting[share_id]
 
     def _perform_effect(self, effect: object) -> None:
+        if isinstance(effect, RecordsGivenUp):
+            self.measurements.outlived.value += effect.expired
+            if effect.has_letters:
+                self._dead_letters().start(effect.id)
+            return
         assert isinstance(effect, RecordsAvailable)
         self.measurements.expired.value += effect.expired
         self.measurements.exhausted.value += effect.exhausted
         for fetch in tuple(self._waiting.get(effect.id, ())):
             fetch.read_soon()
+
+    # -- dead letters
+
+    def _dead_letters(self) -> DeadLetterWriter:
+        if self._dead_letter_writer is None:
+            # Late import: most share groups have no dead letters.
+            from headwater.broker.shares.dead_letters import DeadLetterWriter, SharePartitions  # noqa: PLC0415
+
+            self._dead_letter_writer = DeadLetterWriter(
+                SharePartitions(self.find, self._letters_written, self._use_letter_target),
+                self._partitions,
+                self._catalog,
+                self._config,
+                self._producer_ids,
+                self._topics,
+                self._audit,
+                self.measurements,
+                self._clock,
+            )
+        return self._dead_letter_writer
+
+    def _letters_written(self, share: SharePartition, before: int) -> Pending[Outcome[None]]:
+        share_id, state_epoch = share.id, share.state_epoch
+        return self.submit(
+            share_id.coordinator_key,
+            lambda machine, _ticket, _now: machine.decide_letters_written(share_id, state_epoch, before),
+        )
+
+    def _use_letter_target(self, share: SharePartition, target: LetterTarget) -> Pending[Outcome[None]]:
+        share_id, state_epoch = share.id, share.state_epoch
+        return self.submit(
+            share_id.coordinator_key,
+            lambda machine, _ticket, _now: machine.decide_letter_target(share_id, state_epoch, target),
+        )
 
     # -- measurements
 
@@ -267,6 +334,12 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             "gauge",
             "Records that members of a share group hold, by group and partition.",
             lambda: self._samples(lambda status, _: status.acquired_count),
+        )
+        metrics.declare(
+            "headwater_share_dead_letters_waiting",
+            "gauge",
+            "Dead letters of a share group that are not written yet, by group and partition.",
+            lambda: self._samples(lambda status, _: status.letter_count),
         )
 
     def _samples(self, value: Callable[[ShareStatus, Partition], int]) -> Iterator[Sample]:
@@ -367,6 +440,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         for task in tuple(self._beginning.values()):
             task.cancel()
         await asyncio.gather(*self._beginning.values(), return_exceptions=True)
+        if self._dead_letter_writer is not None:
+            await self._dead_letter_writer.stop()
         await super().stop()
 
 

@@ -222,6 +222,9 @@ class ShareFetch(Pending[list[ShareRead]]):
                 continue
             if scanned.cold_position is not None:
                 self._warm(found, scanned.cold_position)
+            if partition.config.has_ttl:
+                scanned = self._coordinator.without_expired(scanned, partition, found.file, self.read_soon)
+                self._is_warming |= scanned.is_waiting
             if not scanned.batches:
                 continue
             command = Acquire(self._member_id, scanned.batches, records_left, limits.is_strict)
@@ -231,6 +234,10 @@ class ShareFetch(Pending[list[ShareRead]]):
                 self._give(read, acquired, scanned, found)
                 records_left -= sum(each.last - each.first + 1 for each in acquired)
                 bytes_left -= 0 if read.records is None else read.records.length
+            elif share.next_fetch_offset > offset:
+                # There was nothing to deliver: more may follow.
+                self._is_warming = True
+                self.read_soon()
         return acquisitions
 
     @staticmethod

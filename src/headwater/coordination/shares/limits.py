@@ -17,6 +17,9 @@ class ShareLimits(NamedTuple):
     backoff_ms: int = 0
     backoff_factor: float = 2.0
     backoff_max_ms: int = 60_000
+    # Whether records that the group gives up are copied to a dead-letter topic, and those too that expired.
+    has_dead_letters: bool = False
+    has_expired_dead_letters: bool = False
 
     def backoff_after(self, delivery_count: int) -> int:
         # The exponent is bounded, because a float is: 25 deliveries are the most that may be set.

@@ -1,7 +1,6 @@
 """The Java client, franz-go and kcat through every way to authenticate: their work, and what they make of a refusal.
 
-kcat neither has transactions nor gets a token for OAUTHBEARER without an issuer's server; delegation tokens are known
-to the Java client and franz-go alone.
+kcat has no transactions; only the Java client and franz-go know delegation tokens.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +26,7 @@ from tests.support.security.logins import (
     Login,
 )
 from tests.support.security.secured_broker import ANN, SecuredBroker, secured_broker
+from tests.support.security.token_endpoint import CLIENT_ID, SECRET, TokenEndpoint, issued
 
 pytestmark = pytest.mark.interop
 
@@ -158,6 +158,8 @@ def wrong(broker: SecuredBroker, tmp_path: Path, kind: str) -> Login:
             return broker.login(SSL).but(certificate=issue(ANN, file=tmp_path.name, ends_in=-timedelta(hours=1)))
         case "expired token":
             return broker.login(SASL_SSL, OAUTHBEARER).but(token=lambda: broker.token(exp=broker.now_s() - 60))
+        case "foreign token":
+            return broker.login(SASL_SSL, OAUTHBEARER).but(token=lambda: broker.token(aud="others"))
         case "unknown user":
             return broker.login(SASL_PLAINTEXT, SCRAM_256).but(user="nobody")
         case _:
@@ -197,23 +199,41 @@ def test_a_delegation_token_is_made_used_and_ended(
 # -- kcat
 
 
-def kcat(login: Login) -> Kcat:
-    path = toolchain.kcat()
-    version = toolchain.librdkafka_version(path)
-    if login.mechanism.startswith("SCRAM") and version < SCRAM_SINCE:
-        pytest.skip(f"kcat's librdkafka {version} has no SCRAM for Kafka 4 or Headwater; 2.6.1 or later is needed")
-    return Kcat(path, login.bootstrap_servers, login.properties())
+@pytest.fixture
+def kcat() -> Iterator[Callable[[Login], Kcat]]:
+    """Makes a kcat that logs in so; its tokens come from an issuer's endpoint."""
+    path, environment = toolchain.kcat(), toolchain.newer_librdkafka()
+    tokens: list[Callable[[], str]] = []
+
+    def logged_in(login: Login) -> Kcat:
+        settings = login.properties()
+        if login.token is not None:
+            tokens.append(login.token)
+            settings |= {
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": CLIENT_ID,
+                "sasl.oauthbearer.client.secret": SECRET,
+                "sasl.oauthbearer.token.endpoint.url": endpoint.url,
+            }
+        return Kcat(path, login.bootstrap_servers, settings, environment)
+
+    with TokenEndpoint(lambda: (200, issued(tokens[-1]()))) as endpoint:
+        yield logged_in
 
 
-@pytest.mark.parametrize(("protocol", "mechanism"), [way for way in WAYS if way[1] != OAUTHBEARER])
-def test_kcat_writes_and_reads(broker: SecuredBroker, topic: str, protocol: str, mechanism: str) -> None:
+@pytest.mark.parametrize(("protocol", "mechanism"), WAYS)
+def test_kcat_writes_and_reads(
+    broker: SecuredBroker, topic: str, kcat: Callable[[Login], Kcat], protocol: str, mechanism: str
+) -> None:
     ann = kcat(broker.login(protocol, mechanism))
     ann.produce(topic, [Record(key=b"k", value=b"1")])
     assert [record.value for record in ann.consume(topic, 1).values()] == [b"1"]
 
 
-@pytest.mark.parametrize("kind", ["no certificate", "expired certificate", PLAIN, SCRAM_256])
-def test_kcat_with_wrong_credentials_ends_with_an_error(broker: SecuredBroker, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["no certificate", "expired certificate", "foreign token", PLAIN, SCRAM_256])
+def test_kcat_with_wrong_credentials_ends_with_an_error(
+    broker: SecuredBroker, tmp_path: Path, kcat: Callable[[Login], Kcat], kind: str
+) -> None:
     with pytest.raises(AssertionError, match="ERROR"):
         kcat(wrong(broker, tmp_path, kind)).topics()
 

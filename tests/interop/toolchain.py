@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import confluent_kafka
 import pytest
 from benchmarks import archives
 
@@ -37,6 +38,26 @@ def _find(tool: str, hint: str) -> str:
 
 def kcat() -> str:
     return _find("kcat", "`apt-get install kcat` brings it")
+
+
+def newer_librdkafka() -> Mapping[str, str]:
+    """The variables with which kcat loads the librdkafka of confluent-kafka's wheel. Its interface is that of the
+    system's, which may be years older."""
+    directory = _WORK / "kcat"
+    with archives.one_at_a_time(_WORK):
+        directory.mkdir(exist_ok=True)
+        link, library = directory / "librdkafka.so.1", wheel_librdkafka()
+        if not link.exists() or link.resolve() != library:
+            link.unlink(missing_ok=True)
+            link.symlink_to(library)
+    return {"LD_LIBRARY_PATH": str(directory)}
+
+
+def wheel_librdkafka() -> Path:
+    """The librdkafka in confluent-kafka's wheel, which auditwheel gives a name of its own."""
+    package = str(confluent_kafka.__file__)
+    [library] = Path(package).parent.parent.glob("confluent_kafka.libs/librdkafka*.so.1")
+    return library.resolve()
 
 
 def librdkafka_version(kcat: str) -> tuple[int, ...]:

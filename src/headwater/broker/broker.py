@@ -29,8 +29,7 @@ from headwater.broker.topics import Topics, check_not_internal
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.broker.writes import intake
-from headwater.broker.writes.append import ACKS_ALL, Append
-from headwater.broker.writes.journal import Journal
+from headwater.broker.writes.journal import ACKS_ALL, Append, Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig, changed_names
 from headwater.coordination.catalog.topic_names import SHARE_STATE_TOPIC
@@ -151,7 +150,10 @@ class Broker:
 
     async def prune_shares(self) -> None:
         if self._shares is not None:
-            await self._shares.prune(self.housekeeping.collect)
+            # Late import, as above.
+            from headwater.broker.shares.prune import prune  # noqa: PLC0415
+
+            await prune(self._shares, self.partitions, self.housekeeping.collect)
 
     def delete_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
         """Delete a group without members, and all that it stored."""

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headwater.broker.broker import Broker
-from headwater.broker.shares import coordinator as coordinator_module
 from headwater.broker.shares import dead_letters as dead_letters_module
+from headwater.broker.shares import prune as prune_module
 from headwater.coordination.shares import outbox as outbox_module
 from headwater.coordination.shares.terms import AcknowledgeType
 from headwater.ids import MemberId
@@ -57,7 +57,7 @@ async def test_a_rejected_record_becomes_a_dead_letter_with_all_that_is_known_of
         assert origin == DeadLetterOrigin(
             "orders", 0, 1, GROUP, 1, Reason.REJECTED, origin.time_ms, source.timestamp, True
         )
-        assert broker.shares.measurements.letters == {(GROUP, "rejected"): 1}
+        await until(lambda: broker.shares.measurements.letters == {(GROUP, "rejected"): 1})
         assert broker.topics.existing("orders.dlq").overrides["errors.deadletterqueue.group.enable"] == "true"
 
 
@@ -283,7 +283,7 @@ async def test_a_topic_is_not_its_own_dead_letter_topic(tmp_path: Path, caplog: 
         await settled(broker, orders)
         assert "'orders' cannot be its own dead-letter topic" in caplog.text
         assert orders.partition.end_offset == 1
-        assert broker.shares.measurements.letters_dropped.value == 1
+        await until(lambda: broker.shares.measurements.letters_dropped.value == 1)
 
 
 # -- what is copied
@@ -348,7 +348,7 @@ async def test_many_letters_at_once_are_copied_in_order_in_batches(tmp_path: Pat
                 taken += high - low + 1
         await settled(broker, orders)
         assert [value for value, _ in letters(broker)] == [b"%d" % each for each in range(total)]
-        assert broker.shares.measurements.letters == {(GROUP, "rejected"): total}
+        await until(lambda: broker.shares.measurements.letters == {(GROUP, "rejected"): total})
 
 
 async def test_another_name_counts_for_letters_from_then_on(tmp_path: Path) -> None:
@@ -386,8 +386,8 @@ async def test_a_deleted_dead_letter_topic_is_created_again(tmp_path: Path) -> N
 
 
 async def test_letters_that_wait_survive_pruning_and_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_module, "PRUNE_RECORDS_MIN", 1)
-    monkeypatch.setattr(coordinator_module, "PRUNE_RECORDS_EACH", 0)
+    monkeypatch.setattr(prune_module, "PRUNE_RECORDS_MIN", 1)
+    monkeypatch.setattr(prune_module, "PRUNE_RECORDS_EACH", 0)
     broker = start(tmp_path, SETTINGS)
     orders = await queue(broker)
     await create(broker, "orders.dlq")

@@ -18,17 +18,17 @@ from tests.support.broker.embedded_broker import NOW_MS, create, produce, runnin
 TTL = "headwater-ttl-ms"
 
 
-def batch(*ttls: int | None, timestamp: int = NOW_MS, value: bytes = b"v", **options: int) -> bytes:
+def batch(*ttls: int | None, timestamp: int = NOW_MS, value: bytes = b"v", codec: int = Codec.NONE) -> bytes:
     """One record for each time to live; None names none."""
     records = [
         Record(index, timestamp, b"k", value, () if ttl is None else ((TTL, b"%d" % ttl),))
         for index, ttl in enumerate(ttls)
     ]
-    return bytes(batches.build(records, **options))
+    return bytes(batches.build(records, codec=codec))
 
 
 async def queue(broker: Broker, **overrides: str) -> Shared:
-    partition = await create(broker, "orders", **overrides)
+    partition = await create(broker, "orders", 1, **overrides)
     found = Shared(broker, partition)
     await configure(broker)
     await found.join()
@@ -177,4 +177,4 @@ async def test_topics_without_a_time_to_live_do_not_load_what_it_takes(tmp_path:
         orders = await shared(broker)
         await orders.produce(b"a")
         await orders.fetched()
-        assert "_expiry" not in vars(broker.shares)
+        assert "expiry" not in vars(broker.shares)

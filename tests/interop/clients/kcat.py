@@ -1,6 +1,7 @@
 """kcat, one process per errand. It writes and reads records; topics it only lists, or creates by writing to them."""
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,15 +27,24 @@ def can_write(record: Record) -> bool:
 
 
 class Kcat:
-    def __init__(self, path: str, bootstrap_servers: str, settings: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        path: str,
+        bootstrap_servers: str,
+        settings: Mapping[str, str] = {},
+        environment: Mapping[str, str] = {},
+    ) -> None:
         """`settings` are librdkafka's."""
         self._command = [path, "-q", "-b", bootstrap_servers]
+        self._environment = {**os.environ, **environment}
         for name, value in settings.items():
             self._command += ["-X", f"{name}={value}"]
 
     def _run(self, *arguments: str | bytes, stdin: bytes = b"") -> bytes:
         command = [*self._command, *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, timeout=_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, env=self._environment, input=stdin, capture_output=True, timeout=_TIMEOUT_S, check=False
+        )
         assert done.returncode == 0, done.stderr.decode(errors="replace")
         return done.stdout
 

@@ -34,6 +34,7 @@ class TokenEndpoint:
                 else:
                     status, content = 401, b'{"error": "invalid_client"}'
                 self.send_response(status)
+                self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition
 from headwater.broker.shards.state_log import StateLog
 from headwater.broker.shares.format import ShareFormat
+from headwater.broker.shares.gauges import ShareGauges
 from headwater.broker.shares.measurements import ShareMeasurements
 from headwater.broker.topics import Topics
 from headwater.broker.writes.journal import Journal
@@ -39,32 +40,29 @@ from headwater.coordination.shares.commands import (
     AcquiredRanges,
     RecordsAvailable,
     RecordsGivenUp,
+    Settled,
     ShareStatus,
+    Verdict,
 )
 from headwater.coordination.shares.events import ShareEvent
 from headwater.coordination.shares.limits import ShareLimits
 from headwater.coordination.shares.machine import ShareMachine
-from headwater.coordination.shares.outbox import LetterTarget
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, TopicId, TopicPartition
-from headwater.metrics import Metrics, Sample
-from headwater.storage.cleaning.garbage import Garbage
+from headwater.metrics import Metrics
 
 if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
     from headwater.broker.shares.dead_letters import DeadLetterWriter
     from headwater.broker.shares.expiry import Expiry
-    from headwater.broker.shares.log_scan import Scan
+    from headwater.broker.shares.queue import Queue
+    from headwater.broker.shares.queue_partitions import QueuePartitions
+    from headwater.broker.shares.queue_views import QueueViews
     from headwater.broker.shares.share_fetch import ShareFetch
-    from headwater.file_range import ReadableFile
 
 logger = logging.getLogger(__name__)
-
-# A log is pruned when it has this many records, and some for each share-partition that it is about.
-PRUNE_RECORDS_MIN = 1000
-PRUNE_RECORDS_EACH = 4
 
 
 class ShareCoordinator(ShardedTopic[ShareMachine]):
@@ -113,6 +111,27 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         )
         super().__init__(definition, topics, partitions, journal, clock, self._perform_effect)
 
+    @cached_property
+    def queue(self) -> Queue:
+        """Share groups for clients that receive without being members."""
+        # Late import: most brokers have no such clients.
+        from headwater.broker.shares.queue import Queue  # noqa: PLC0415
+
+        return Queue(self, self._groups, self._queue_partitions, self._catalog, self._config.live)
+
+    @cached_property
+    def queue_views(self) -> QueueViews:
+        """What queues look like."""
+        from headwater.broker.shares.queue_views import QueueViews  # noqa: PLC0415  (late, as above)
+
+        return QueueViews(self, self._groups, self._queue_partitions, self._config.live, self._clock)
+
+    @cached_property
+    def _queue_partitions(self) -> QueuePartitions:
+        from headwater.broker.shares.queue_partitions import QueuePartitions  # noqa: PLC0415  (late, as above)
+
+        return QueuePartitions(self._topics, self._partitions)
+
     def _has_room(self) -> bool:
         """Whether one more share-partition may begin."""
         begun = sum(len(machine.partitions) for machine in self.machines())
@@ -134,6 +153,13 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def is_committed_only(self, group_id: GroupId) -> bool:
         return self._config.of_group(group_id).share_isolation_level == READ_COMMITTED
+
+    def reset_of(self, group_id: GroupId) -> str:
+        """Where the group begins in a partition that is new to it."""
+        return self._config.of_group(group_id).share_auto_offset_reset
+
+    def allows_renewal(self, group_id: GroupId) -> bool:
+        return self._config.of_group(group_id).share_renew_acknowledge_enable
 
     def lock_duration_ms(self, group_id: GroupId) -> int:
         return self._config.of_group(group_id).share_record_lock_duration_ms
@@ -164,20 +190,23 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     async def _begin(self, share_id: SharePartitionId, partition: Partition) -> None:
         try:
-            await self.prepare()
-            start_offset = await self._first_offset(share_id.group_id, partition)
-            outcome = await self.submit(
-                share_id.coordinator_key,
-                lambda machine, _, now: machine.decide_begin(share_id, start_offset, partition.leader_epoch, now),
-            ).wait()
-            if isinstance(outcome, HeadwaterError):
-                raise outcome
+            await self.begin_at(share_id, partition, self.reset_of(share_id.group_id))
         except HeadwaterError as error:
             # The member's next fetch tries again.
             logger.warning("share group %r cannot begin with %s: %s", share_id.group_id, partition.id, error)
 
-    async def _first_offset(self, group_id: GroupId, partition: Partition) -> int:
-        reset = self._config.of_group(group_id).share_auto_offset_reset
+    async def begin_at(self, share_id: SharePartitionId, partition: Partition, reset: str) -> None:
+        """Begin with a partition, unless the group has begun with it. `reset` is as share.auto.offset.reset."""
+        await self.prepare()
+        start_offset = await self._first_offset(partition, reset)
+        outcome = await self.submit(
+            share_id.coordinator_key,
+            lambda machine, _, now: machine.decide_begin(share_id, start_offset, partition.leader_epoch, now),
+        ).wait()
+        if isinstance(outcome, HeadwaterError):
+            raise outcome
+
+    async def _first_offset(self, partition: Partition, reset: str) -> int:
         if reset in (EARLIEST, LATEST):
             place = Place.EARLIEST if reset == EARLIEST else Place.LATEST
             return (await look_up(partition, place, committed_only=False)).offset
@@ -199,7 +228,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
         told = self.submit(share_id.coordinator_key, decide)
         ranges = given[0] if given else ()
-        self.measurements.delivered.value += sum(each.last - each.first + 1 for each in ranges)
+        self.measurements.count_delivered(share_id, sum(each.last - each.first + 1 for each in ranges))
         return ranges, told
 
     def acknowledge(
@@ -216,22 +245,39 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         def decide(machine: ShareMachine, _ticket: Ticket, now: Now) -> Decision[Acknowledged]:
             ranges = ranges_of(acknowledgements, allows_renewal=allows_renewal)
             decision = machine.decide_acknowledge(share_id, member_id, ranges, now)
-            self.measurements.count(decision.result)
+            self.measurements.count(share_id, decision.result)
             return decision
 
         return self.submit(share_id.coordinator_key, decide)
 
-    def without_expired(
-        self, scanned: Scan, partition: Partition, file: ReadableFile, wake: Callable[[], None]
-    ) -> Scan:
-        return self._expiry.applied(scanned, partition, file, self._clock.now_ms(), wake)
-
     @cached_property
-    def _expiry(self) -> Expiry:
+    def expiry(self) -> Expiry:
         # Late import: in most topics records do not expire.
         from headwater.broker.shares.expiry import Expiry  # noqa: PLC0415
 
-        return Expiry(lambda: self._config.live.current.headwater_batch_decompressed_bytes_max)
+        return Expiry(self._config.live, self._clock)
+
+    def settle(
+        self, share_id: SharePartitionId, hold: MemberId, offsets: Collection[int], verdict: Verdict
+    ) -> Pending[Outcome[Settled]]:
+        """The same verdict on records that one receive holds."""
+
+        def decide(machine: ShareMachine, _ticket: Ticket, now: Now) -> Decision[Settled]:
+            decision = machine.decide_settle(share_id, hold, offsets, verdict, now)
+            self.measurements.count(share_id, decision.result.acknowledged)
+            return decision
+
+        return self.submit(share_id.coordinator_key, decide)
+
+    def take_back(self, share_id: SharePartitionId, hold: MemberId, first: int = 0) -> None:
+        """What a receive acquired from offset `first` on does not reach its client. The delivery does not count."""
+
+        def decide(machine: ShareMachine, _ticket: Ticket, _now: Now) -> Decision[int]:
+            decision = machine.decide_return(share_id, hold, first)
+            self.measurements.count_delivered(share_id, -decision.result)
+            return decision
+
+        self.submit(share_id.coordinator_key, decide)
 
     def release_all(self, share_ids: Iterable[SharePartitionId], member_id: MemberId) -> None:
         """Give back what the member holds of these: it ended its session, or its connection."""
@@ -280,8 +326,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
                 self._dead_letters().start(effect.id)
             return
         assert isinstance(effect, RecordsAvailable)
-        self.measurements.expired.value += effect.expired
-        self.measurements.exhausted.value += effect.exhausted
+        if effect.expired or effect.exhausted:
+            self.measurements.count_expired(effect.id, effect.expired, effect.exhausted)
         for fetch in tuple(self._waiting.get(effect.id, ())):
             fetch.read_soon()
 
@@ -290,73 +336,33 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
     def _dead_letters(self) -> DeadLetterWriter:
         if self._dead_letter_writer is None:
             # Late import: most share groups have no dead letters.
-            from headwater.broker.shares.dead_letters import DeadLetterWriter, SharePartitions  # noqa: PLC0415
+            from headwater.broker.shares.dead_letters import DeadLetterWriter  # noqa: PLC0415
 
             self._dead_letter_writer = DeadLetterWriter(
-                SharePartitions(self.find, self._letters_written, self._use_letter_target),
+                self,
+                self._topics,
                 self._partitions,
                 self._catalog,
                 self._config,
                 self._producer_ids,
-                self._topics,
                 self._audit,
-                self.measurements,
                 self._clock,
             )
         return self._dead_letter_writer
-
-    def _letters_written(self, share: SharePartition, before: int) -> Pending[Outcome[None]]:
-        share_id, state_epoch = share.id, share.state_epoch
-        return self.submit(
-            share_id.coordinator_key,
-            lambda machine, _ticket, _now: machine.decide_letters_written(share_id, state_epoch, before),
-        )
-
-    def _use_letter_target(self, share: SharePartition, target: LetterTarget) -> Pending[Outcome[None]]:
-        share_id, state_epoch = share.id, share.state_epoch
-        return self.submit(
-            share_id.coordinator_key,
-            lambda machine, _ticket, _now: machine.decide_letter_target(share_id, state_epoch, target),
-        )
 
     # -- measurements
 
     def declare(self, metrics: Metrics) -> None:
         self.measurements.declare(metrics)
-        metrics.declare(
-            "headwater_share_backlog",
-            "gauge",
-            "Records that a share group is not done with, by group and partition.",
-            lambda: self._samples(lambda status, partition: partition.high_watermark - _first_unfinished(status)),
-        )
-        metrics.declare(
-            "headwater_share_held",
-            "gauge",
-            "Records that members of a share group hold, by group and partition.",
-            lambda: self._samples(lambda status, _: status.acquired_count),
-        )
-        metrics.declare(
-            "headwater_share_dead_letters_waiting",
-            "gauge",
-            "Dead letters of a share group that are not written yet, by group and partition.",
-            lambda: self._samples(lambda status, _: status.letter_count),
-        )
 
-    def _samples(self, value: Callable[[ShareStatus, Partition], int]) -> Iterator[Sample]:
-        for machine in self.machines():
-            for share in machine.partitions.values():
-                status = share.status()
-                topic = self._catalog.by_id.get(status.id.topic_id)
-                partition = (
-                    None if topic is None else self._partitions.find(TopicPartition(topic.name, status.id.partition))
-                )
-                if partition is not None:
-                    labels = (
-                        ("group", status.id.group_id),
-                        ("topic", partition.id.topic),
-                        ("partition", str(status.id.partition)),
-                    )
-                    yield Sample(labels, max(value(status, partition), 0))
+        def statuses() -> Iterator[ShareStatus]:
+            return (share.status() for machine in self.machines() for share in machine.partitions.values())
+
+        ShareGauges(statuses, self._partition_of).declare(metrics)
+
+    def _partition_of(self, status: ShareStatus) -> Partition | None:
+        topic = self._catalog.by_id.get(status.id.topic_id)
+        return None if topic is None else self._partitions.find(TopicPartition(topic.name, status.id.partition))
 
     # -- administration
 
@@ -403,32 +409,17 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     async def forget_deleted_topics(self, has_topic: Callable[[TopicId], bool]) -> None:
         # What cannot be forgotten now is forgotten when its shard is loaded again.
-        await self.submit_to_all(
-            lambda machine, _ticket, _now: machine.decide_forget(lambda share_id: not has_topic(share_id.topic_id))
-        )
+        def concerns(share_id: SharePartitionId) -> bool:
+            return not has_topic(share_id.topic_id)
+
+        await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget(concerns))
+        self.measurements.forget(concerns)
 
     async def _forget(self, concerns: Callable[[SharePartitionId], bool]) -> None:
         for outcome in await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget(concerns)):
             if isinstance(outcome, HeadwaterError):
                 raise outcome
-
-    async def prune(self, collect: Callable[[Garbage], Awaitable[None]]) -> None:
-        """Delete what newer snapshots have replaced, so that a start reads little. Each log of some length gets a
-        snapshot of every share-partition; everything before them goes once they are on disk."""
-        for shard, partition in zip(self.shards, self._partitions.by_topic.get(SHARE_STATE_TOPIC, ()), strict=False):
-            machine = shard.machine
-            end_offset = partition.end_offset
-            if machine is None:
-                continue
-            needed = PRUNE_RECORDS_MIN + PRUNE_RECORDS_EACH * len(machine.partitions)
-            if end_offset - partition.start_offset <= needed:
-                continue
-            outcome = await shard.submit(lambda machine, _, now: machine.decide_snapshots(now)).wait()
-            if isinstance(outcome, HeadwaterError):
-                logger.error("%s is not pruned now: %s", partition.id, outcome)
-                continue
-            await collect(partition.advance_start(end_offset))
-            await self._partitions.checkpoint_start_offsets()
+        self.measurements.forget(concerns)
 
     def end_waits(self) -> None:
         super().end_waits()
@@ -443,8 +434,3 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         if self._dead_letter_writer is not None:
             await self._dead_letter_writer.stop()
         await super().stop()
-
-
-def _first_unfinished(status: ShareStatus) -> int:
-    """Where the group would be, if all that is done with came first."""
-    return status.start_offset + status.complete_count

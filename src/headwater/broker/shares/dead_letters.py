@@ -11,11 +11,14 @@ producer. One task per share-partition does it while letters wait:
 A dead-letter topic that cannot be written keeps its letters waiting, and nobody else: the share-partition goes on.
 """
 
+# Lazy annotations: the coordinator makes the writer.
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.audit.audit_log import AuditLog
 from headwater.broker.audit.event import EventType
@@ -26,12 +29,13 @@ from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Outcome
 from headwater.broker.shares.letter_source import SourceRecord, codec_of, read_records
-from headwater.broker.shares.measurements import ShareMeasurements
 from headwater.broker.topics import Topics
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.clock import Clock
 from headwater.coordination.catalog.events import Topic
 from headwater.coordination.catalog.machine import CatalogMachine
+from headwater.coordination.decisions import Decision
+from headwater.coordination.shares.machine import ShareMachine
 from headwater.coordination.shares.outbox import Letters, LetterTarget, Outbox, sequence_of
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import SharePartitionId
@@ -41,6 +45,9 @@ from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import dead_letter_headers
 from headwater.protocol.batches.dead_letter_headers import DeadLetterOrigin
 from headwater.protocol.batches.records import Record
+
+if TYPE_CHECKING:
+    from headwater.broker.shares.coordinator import ShareCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -69,26 +76,16 @@ class _Copies(NamedTuple):
     letter_count: int
 
 
-class SharePartitions(NamedTuple):
-    """What the writer asks of the coordinator of share-partitions."""
-
-    find: Callable[[SharePartitionId], SharePartition | None]
-    # The letters before this number are copied.
-    letters_written: Callable[[SharePartition, int], Pending[Outcome[None]]]
-    use_target: Callable[[SharePartition, LetterTarget], Pending[Outcome[None]]]
-
-
 class DeadLetterWriter:
     def __init__(
         self,
-        shares: SharePartitions,
+        shares: ShareCoordinator,
+        topics: Topics,
         partitions: HostedPartitions,
         catalog: CatalogMachine,
         config: EffectiveConfig,
         producer_ids: ProducerIds,
-        topics: Topics,
         audit: AuditLog | None,
-        measurements: ShareMeasurements,
         clock: Clock,
     ) -> None:
         self._shares = shares
@@ -98,7 +95,7 @@ class DeadLetterWriter:
         self._producer_ids = producer_ids
         self._topics = topics
         self._audit = audit
-        self._measurements = measurements
+        self._measurements = shares.measurements
         self._clock = clock
         self._tasks: dict[SharePartitionId, asyncio.Task[None]] = {}
 
@@ -189,13 +186,20 @@ class DeadLetterWriter:
         done = [each for each in share.outbox.letters if each.number < before]
         if not done:
             return False
-        outcome = await self._shares.letters_written(share, before).wait()
+        outcome = await self._submit(
+            share, lambda machine: machine.decide_letters_written(share.id, share.state_epoch, before)
+        ).wait()
         if isinstance(outcome, HeadwaterError):
             raise outcome
         for each in done if is_written else ():
             size = min(each.size, before - each.number)
             self._measurements.count_letters(share.id.group_id, each.reason.label, size)
         return True
+
+    def _submit(
+        self, share: SharePartition, decide: Callable[[ShareMachine], Decision[None]]
+    ) -> Pending[Outcome[None]]:
+        return self._shares.submit(share.id.coordinator_key, lambda machine, _ticket, _now: decide(machine))
 
     def _discard(self, share: SharePartition, reason: str) -> None:
         size = share.outbox.size
@@ -237,7 +241,9 @@ class DeadLetterWriter:
     async def _use_target(self, share: SharePartition, partition: Partition) -> None:
         topic = self._catalog.by_name[partition.id.topic]
         target = LetterTarget(topic.id, partition.id.partition, await self._producer_ids.next())
-        outcome = await self._shares.use_target(share, target).wait()
+        outcome = await self._submit(
+            share, lambda machine: machine.decide_letter_target(share.id, share.state_epoch, target)
+        ).wait()
         if isinstance(outcome, HeadwaterError):
             raise outcome
 

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from headwater.broker.partition import Partition
 from headwater.broker.shares.log_scan import Scan, Span
+from headwater.clock import Clock
+from headwater.config.live import LiveConfig
 from headwater.config.topic import TopicConfig
 from headwater.coordination.shares.commands import LogBatch
 from headwater.file_range import ReadableFile
@@ -46,16 +48,16 @@ class _Ends(NamedTuple):
 
 
 class Expiry:
-    def __init__(self, decompressed_bytes_max: Callable[[], int]) -> None:
-        self._decompressed_bytes_max = decompressed_bytes_max
+    def __init__(self, config: LiveConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
         self._known: OrderedDict[tuple[TopicPartition, int, int], _Ends] = OrderedDict()
         self._kept_records = 0
 
-    def applied(
-        self, scan: Scan, partition: Partition, file: ReadableFile, now_ms: int, wake: Callable[[], None]
-    ) -> Scan:
+    def applied(self, scan: Scan, partition: Partition, file: ReadableFile, wake: Callable[[], None]) -> Scan:
         """The scan, with expired records marked as such. It ends before a batch that has to be read first; `wake` is
         called then."""
+        now_ms = self._clock.now_ms()
         spans = {span.first: span for span in scan.spans}
         listed: list[LogBatch] = []
         for batch in scan.batches:
@@ -89,11 +91,11 @@ class Expiry:
         if span.size <= INLINE_BYTES_MAX:
             stored = file.pread_resident(span.size, span.position)
             if stored is not None and not batches.read_header(stored).codec:
-                found = _look_into(stored, config, self._decompressed_bytes_max())
+                found = _look_into(stored, config, self._config.current.headwater_batch_decompressed_bytes_max)
                 self._keep(key, found)
                 return found
         reading = asyncio.get_running_loop().run_in_executor(
-            None, _read, file, span, config, self._decompressed_bytes_max()
+            None, _read, file, span, config, self._config.current.headwater_batch_decompressed_bytes_max
         )
 
         def read(done: "asyncio.Future[_Ends]") -> None:

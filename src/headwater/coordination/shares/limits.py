@@ -1,6 +1,6 @@
 """The settings that decide about share-partitions."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class ShareLimits(NamedTuple):
@@ -20,6 +20,12 @@ class ShareLimits(NamedTuple):
     # Whether records that the group gives up are copied to a dead-letter topic, and those too that expired.
     has_dead_letters: bool = False
     has_expired_dead_letters: bool = False
+
+    def for_once(self, duration_ms: int) -> Self:
+        """The limits for a client that says itself how long it holds a record, or how long a released one waits."""
+        return self._replace(
+            lock_duration_ms=duration_ms, backoff_ms=duration_ms, backoff_factor=1.0, backoff_max_ms=duration_ms
+        )
 
     def backoff_after(self, delivery_count: int) -> int:
         # The exponent is bounded, because a float is: 25 deliveries are the most that may be set.

@@ -15,7 +15,9 @@ TRANSACTIONS_TOPIC = TopicName("__transaction_state")
 SHARE_STATE_TOPIC = TopicName("__share_group_state")
 # Tells who did what; Spark and any consumer that may read it read it by name.
 AUDIT_TOPIC = TopicName("__headwater_audit")
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, AUDIT_TOPIC})
+# Stores records that are to be delivered later.
+SCHEDULE_TOPIC = TopicName("__headwater_schedule")
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, AUDIT_TOPIC, SCHEDULE_TOPIC})
 
 _LEGAL_NAME = r"[a-zA-Z0-9._-]+"
 

@@ -80,8 +80,8 @@ class _Comparison:
         if reader.kind is not writer.kind:
             if writer.kind is Kind.UNION:
                 found: list[Difference] = []
-                for branch in writer.branches:
-                    found += self.of(reader, branch)
+                for number, branch in enumerate(writer.branches):
+                    found += self._at(str(number), reader, branch)
                 return found
             if reader.kind is Kind.UNION:
                 return self._branch_for(reader, writer)
@@ -148,7 +148,10 @@ class _Comparison:
             self._path += ["fields", str(number)]
             if source is not None:
                 found += self._at("type", field.type, source.type)
-            elif not field.has_default and not (field.type.kind is Kind.ENUM and field.type.default is not None):
+            elif not field.has_default and field.type.kind is Kind.ENUM and field.type.default is not None:
+                # The default of an enum is none of the field, and Avro's library says so in this odd way.
+                found += self._at("type", field.type, writer)
+            elif not field.has_default:
                 found.append(self._difference(Problem.READER_FIELD_MISSING_DEFAULT_VALUE, field.name))
             del self._path[-2:]
         return found

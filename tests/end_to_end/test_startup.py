@@ -24,6 +24,19 @@ def test_a_start_does_not_load(module: str, loaded: set[str]) -> None:
     assert module not in loaded
 
 
+def test_a_broker_without_http_loads_none_of_it(tmp_path: Path) -> None:
+    program = (
+        "import sys; from headwater.testing import Broker\n"
+        "with Broker() as broker: print(*broker.node.addresses, *sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    names = run.stdout.split()
+    assert names[0] == "kafka"
+    assert [name for name in names if name.split(".")[0] in {"httptools", "msgspec", "websockets"}] == []
+    ours = "headwater.listeners.http."
+    assert [name for name in names if name.startswith(ours)] == [f"{ours}activation"]
+
+
 def test_a_broker_without_tls_does_not_load_openssl(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         mapped = Path(f"/proc/{broker.pid}/maps").read_text()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from headwater.registry.compatibility import Level, Version, check
 from headwater.registry.formats import parse
 from headwater.registry.parsed import Document, ParsedSchema, Policy, SchemaType

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from headwater.coordination.schemas import refusals
 from headwater.coordination.schemas.commands import Registration
 from headwater.coordination.schemas.refusals import RegistryRefusal
@@ -28,7 +29,7 @@ async def test_equal_schemas_have_one_id_and_versions_count_up(tmp_path: Path) -
         again = await register(registry, "orders-value", record("id"))
         spaced = await register(registry, "orders-value", record("id").replace(",", " , "))
         elsewhere = await register(registry, "payments-value", record("id"))
-        second = await register(registry, "orders-value", record("id", "note=\"\""))
+        second = await register(registry, "orders-value", record("id", 'note=""'))
 
     assert (first.id, first.version) == (1, 1)
     assert again == first
@@ -45,8 +46,9 @@ async def test_an_incompatible_schema_is_refused_in_confluents_words(tmp_path: P
     assert refusal.status == 409
     assert refusal.message == (
         'Schema being registered is incompatible with an earlier schema for subject "orders-value", details: '
-        "[{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'The field 'note' at path '/fields/1' in the new "
-        "schema has no default value and is missing in the old schema', additionalInfo:'note'}, {oldSchemaVersion: 1}, "
+        "[{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE', description:'The field 'note' at path '/fields/1' in the "
+        "new schema has no default value and is missing in the old schema', additionalInfo:'note'}, "
+        "{oldSchemaVersion: 1}, "
         f"{{oldSchema: '{record('id')}'}}, {{validateFields: 'false', compatibility: 'BACKWARD'}}]"
     )
 
@@ -91,7 +93,9 @@ async def test_concurrent_registrations_agree(tmp_path: Path) -> None:
         wanted = [(f"subject-{number % 7}", record(f"field{number % 23}")) for number in range(400)]
         stored = await asyncio.gather(*(register(registry, subject, text) for subject, text in wanted))
 
-    by_text = {text: {each.id for each, (_, other) in zip(stored, wanted, strict=True) if other == text} for _, text in wanted}
+    by_text = {
+        text: {each.id for each, (_, other) in zip(stored, wanted, strict=True) if other == text} for _, text in wanted
+    }
     assert all(len(ids) == 1 for ids in by_text.values())
     assert len({next(iter(ids)) for ids in by_text.values()}) == len(by_text) == 23
     places = {(each.subject, each.version): each.id for each in stored}
@@ -122,7 +126,9 @@ async def test_a_schema_that_others_refer_to_stays(tmp_path: Path) -> None:
         await refused(refusals.REFERENCE_EXISTS, registry.delete_version("address", 1, is_permanent=False))
         await refused(refusals.REFERENCE_EXISTS, registry.delete_subject("address", is_permanent=False))
         referrers = await registry.ask(lambda m: m.state.referrers_of("address", 1, with_deleted=False))
-        await refused(refusals.INVALID_SCHEMA, register(registry, "person", person, references=[("Address", "address", 9)]))
+        await refused(
+            refusals.INVALID_SCHEMA, register(registry, "person", person, references=[("Address", "address", 9)])
+        )
         resolved = await registry.formatted(stored, "resolved")
 
     assert [each.id for each in referrers] == [stored.id]
@@ -149,9 +155,7 @@ async def test_import_keeps_ids_and_versions(tmp_path: Path) -> None:
         await refused(refusals.NOT_PERMITTED, register(registry, "orders", record("id")))
         stored = await register(registry, "orders", record("id"), version=7, schema_id=70)
         earlier = await register(registry, "orders", record("other"), version=3, schema_id=30)
-        await refused(
-            refusals.NOT_PERMITTED, register(registry, "orders", record("third"), version=8, schema_id=70)
-        )
+        await refused(refusals.NOT_PERMITTED, register(registry, "orders", record("third"), version=8, schema_id=70))
         await registry.set_mode("orders", Mode.READWRITE, is_forced=False)
         await registry.configure("orders", {"compatibilityLevel": "NONE"})
         following = await register(registry, "orders", record("fourth"))

@@ -68,7 +68,9 @@ def _primitives() -> list[tuple[str, str, str]]:
     return cases
 
 
-_TREE = '{"type":"record","name":"Tree","fields":[{"name":"value","type":"%s"},{"name":"left","type":["null","Tree"]}%s]}'
+_TREE = (
+    '{"type":"record","name":"Tree","fields":[{"name":"value","type":"%s"},{"name":"left","type":["null","Tree"]}%s]}'
+)
 _NESTED = record("inner:" + record("a:int", name="Inner"))
 
 CASES: Final[list[tuple[str, str, str]]] = [

@@ -5,7 +5,7 @@ B: the second reads what follows the first (BACKWARD). F: the first reads what f
 
 from typing import Final
 
-S, N, I, A = '{"type":"string"}', '{"type":"number"}', '{"type":"integer"}', '{"type":"boolean"}'
+S, N, W, A = '{"type":"string"}', '{"type":"number"}', '{"type":"integer"}', '{"type":"boolean"}'
 
 
 def s(keywords: str) -> str:
@@ -54,8 +54,8 @@ CASES: Final[list[tuple[str, str, str]]] = [
     (S, S, "BF"),
     (S, N, ""),
     (S, A, ""),
-    (I, N, "B"),
-    (I, I, "BF"),
+    (W, N, "B"),
+    (W, W, "BF"),
     (N, A, ""),
     ('{"type":"null"}', S, ""),
     ('{"type":"null"}', '{"type":"null"}', "BF"),
@@ -112,7 +112,7 @@ CASES: Final[list[tuple[str, str, str]]] = [
     (obj(""), obj('"a":true'), "BF"),
     (obj(""), obj(f'"a":{S}', '"required":["a"]'), "F"),
     (obj(""), obj('"a":{"type":"string","default":"x"}', '"required":["a"]'), "F"),
-    (obj(f'"a":{I}'), obj(f'"a":{N}'), "B"),
+    (obj(f'"a":{W}'), obj(f'"a":{N}'), "B"),
     (obj(f'"a":{S}'), obj(f'"a":{N}'), ""),
     (obj(f'"a":{S}', '"required":["a"]'), obj(f'"a":{S}'), "B"),
     (obj('"a":{"type":"string","default":"x"}'), obj('"a":{"type":"string","default":"x"}', '"required":["a"]'), "BF"),
@@ -132,11 +132,11 @@ CASES: Final[list[tuple[str, str, str]]] = [
     (partly("", S), partly("", S), "BF"),
     (partly("", S), obj(""), "B"),
     (partly("", S), closed(""), "F"),
-    (partly("", I), partly("", N), "B"),
+    (partly("", W), partly("", N), "B"),
     (partly("", S), partly(f'"a":{S}', S), "BF"),
     (partly("", S), partly(f'"a":{N}', S), ""),
-    (partly("", N), partly(f'"a":{I}', N), "F"),
-    (partly(f'"a":{I}', N), partly("", N), "B"),
+    (partly("", N), partly(f'"a":{W}', N), "F"),
+    (partly(f'"a":{W}', N), partly("", N), "B"),
     (obj("", f'"patternProperties":{{"^a":{S}}}'), obj(f'"ab":{S}', f'"patternProperties":{{"^a":{S}}}'), "BF"),
     (obj("", f'"patternProperties":{{"^a":{S}}}'), obj(f'"ab":{N}', f'"patternProperties":{{"^a":{S}}}'), ""),
     # Other keywords of objects.
@@ -155,7 +155,7 @@ CASES: Final[list[tuple[str, str, str]]] = [
     ),
     ('{"properties":{"a":{"type":"string"}}}', obj(f'"a":{S}'), "BF"),
     # Arrays.
-    (arr(f'"items":{I}'), arr(f'"items":{N}'), "B"),
+    (arr(f'"items":{W}'), arr(f'"items":{N}'), "B"),
     (arr(f'"items":{S}'), arr(f'"items":{N}'), ""),
     (arr(f'"items":{S}'), '{"type":"array"}', "B"),
     (arr(f'"items":[{S}]'), arr(f'"items":[{S}]'), "BF"),
@@ -165,7 +165,7 @@ CASES: Final[list[tuple[str, str, str]]] = [
     (arr(f'"items":[{S}],"additionalItems":false'), arr(f'"items":[{S}]'), "B"),
     (arr(f'"items":[{S}],"additionalItems":{S}'), arr(f'"items":[{S},{S}],"additionalItems":{S}'), "BF"),
     (arr(f'"items":[{S}],"additionalItems":{S}'), arr(f'"items":[{S},{N}],"additionalItems":{S}'), ""),
-    (arr(f'"items":[{S}],"additionalItems":{I}'), arr(f'"items":[{S}],"additionalItems":{N}'), "B"),
+    (arr(f'"items":[{S}],"additionalItems":{W}'), arr(f'"items":[{S}],"additionalItems":{N}'), "B"),
     (arr('"maxItems":5'), arr('"maxItems":9'), "B"),
     (arr('"maxItems":5'), '{"type":"array"}', "B"),
     (arr('"minItems":5'), arr('"minItems":3'), "B"),
@@ -181,7 +181,7 @@ CASES: Final[list[tuple[str, str, str]]] = [
     (of("oneOf", S, N), of("oneOf", N, S), "BF"),
     (of("oneOf", S, N), of("oneOf", S, N, A), "B"),
     (of("oneOf", S, N), of("oneOf", S, A), ""),
-    (of("oneOf", I, S), of("oneOf", N, S), "B"),
+    (of("oneOf", W, S), of("oneOf", N, S), "B"),
     (of("oneOf", S, N), of("anyOf", S, N), "B"),
     (of("anyOf", S, N), of("anyOf", S, N, A), "B"),
     (of("anyOf", S, N), of("oneOf", S, N), "F"),
@@ -195,19 +195,19 @@ CASES: Final[list[tuple[str, str, str]]] = [
     (f'{{"not":{S}}}', f'{{"not":{N}}}', ""),
     # References.
     (_DEFINED % S, _DEFINED % S, "BF"),
-    (_DEFINED % I, _DEFINED % N, "B"),
+    (_DEFINED % W, _DEFINED % N, "B"),
     (_DEFINED % S, _DEFINED % N, ""),
     (_DEFINED % S, obj(f'"a":{S}'), "BF"),
-    (_DEFINED % I, obj(f'"a":{N}'), "B"),
-    (_LIST % I, _LIST % I, "BF"),
-    (_LIST % I, _LIST % N, "B"),
-    (_LIST % I, _LIST % S, ""),
+    (_DEFINED % W, obj(f'"a":{N}'), "B"),
+    (_LIST % W, _LIST % W, "BF"),
+    (_LIST % W, _LIST % N, "B"),
+    (_LIST % W, _LIST % S, ""),
     ('{"$ref":"#"}', '{"$ref":"#"}', "BF"),
     # Draft 2020-12.
     (modern(arr(f'"prefixItems":[{S}]')), modern(arr(f'"prefixItems":[{S},{S}]')), "F"),
     (modern(arr(f'"prefixItems":[{S}],"items":false')), modern(arr(f'"prefixItems":[{S}]')), "B"),
-    (modern(arr(f'"prefixItems":[{I}]')), modern(arr(f'"prefixItems":[{N}]')), "B"),
-    (modern(arr(f'"items":{I}')), modern(arr(f'"items":{N}')), "B"),
+    (modern(arr(f'"prefixItems":[{W}]')), modern(arr(f'"prefixItems":[{N}]')), "B"),
+    (modern(arr(f'"items":{W}')), modern(arr(f'"items":{N}')), "B"),
     (modern(obj("", '"unevaluatedProperties":false')), modern(obj("")), "B"),
     (modern(obj("", '"unevaluatedProperties":false')), modern(obj(f'"a":{S}', '"unevaluatedProperties":false')), "B"),
     (modern(obj("", '"dependentRequired":{"a":["b"]}')), modern(obj("")), "B"),

@@ -7,7 +7,7 @@ from typing import Final
 from headwater.listeners.http.router import Area
 
 # Modules that have an `AREA`.
-AREAS: Final = ("health.area",)
+AREAS: Final = ("health.area", "registry.area")
 
 
 def load_areas() -> Iterator[Area]:

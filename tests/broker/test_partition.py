@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.errors import ErrorCode, Refusal
 from headwater.storage.disk import File
 from tests.support.broker.embedded_broker import batch_of, create, produce, readable, running, sequenced, settled, stage

@@ -9,7 +9,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.reads.fetch import Fetch, PartitionFetch, PartitionRead
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.clock import ManualClock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.errors import ErrorCode, Refusal

@@ -30,8 +30,7 @@ from headwater.broker.topics import Topics, internal_topic
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.broker.writes import intake
-from headwater.broker.writes.append import ACKS_ALL, Append
-from headwater.broker.writes.journal import Journal
+from headwater.broker.writes.journal import ACKS_ALL, Append, Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig, changed_names
 from headwater.coordination.catalog.topic_names import SHARE_STATE_TOPIC

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.broker.reads.watcher import Watcher
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.config.topic import TopicConfig
 from headwater.coordination.catalog.topic_names import is_internal
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
@@ -131,8 +131,7 @@ class Partition:
                 self._acknowledge_duplicate(append, duplicate.base_offset, duplicate.next_offset, acks)
                 return
         base_offset = self._next_offset
-        batches.patch(batch, base_offset, self.leader_epoch)
-        header = batches.with_position(header, base_offset, self.leader_epoch)
+        header = batches.patch(batch, header, base_offset, self.leader_epoch)
         if header.producer_id >= 0:
             self._log.producers.update(header, now_ms)
         append.base_offset = base_offset

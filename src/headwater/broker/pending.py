@@ -4,7 +4,7 @@ An asyncio future runs its callbacks one loop turn later; on the path of every p
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import ClassVar, Generic, Self, TypeVar, cast
 
 from headwater.errors import ErrorCode
@@ -102,6 +102,31 @@ class Abandonable(Pending[T]):
     __slots__ = ()
 
     is_abandonable = True
+
+
+class PendingTask(Abandonable[T]):
+    """The result of a coroutine, which is cancelled when its client has gone."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, coroutine: Coroutine[object, object, T]) -> None:
+        super().__init__()
+        self._task: asyncio.Task[T] | None = asyncio.get_running_loop().create_task(coroutine)
+        self._task.add_done_callback(self._done)
+
+    def abandon(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _done(self, task: asyncio.Task[T]) -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self.resolve(task.result())
+        elif isinstance(error, Exception):
+            self.resolve(cast("T", error if isinstance(error, Fault) else Fault(error)))
 
 
 async def result_of(outcome: Pending[T] | T) -> T:

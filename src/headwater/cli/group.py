@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headwater.cli.duration import duration_text
 from headwater.cli.options import bootstrap_option, connect
 from headwater.cli.output import format_option, show
 from headwater.cli.subcommands.group_reset import reset
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 STATES = ("Empty", "Assigning", "Reconciling", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 TYPES = ("classic", "consumer", "share")
+SHARE_COLUMNS = (
+    "topic", "partition", "start", "end", "backlog", "held", "waiting", "oldest", "deliveries", "archived", "members"
+)  # fmt: skip
 
 
 @click.group()
@@ -79,7 +83,9 @@ def describe(name: str, format: str, bootstrap: str) -> None:
     partition now. A dash stands where there is none.
 
     A share group has, instead, the offset before which everything is done with, the backlog (what is not done with:
-    records to come, to come again, or held by members), and the number of members that read the partition.
+    records to come, to come again, or held by clients), how much of it is held and how much waits for its next
+    delivery, for how long the oldest of it has been in the topic, and the number of members that read the partition.
+    Deliveries and archived records (rejected, or delivered too often) are counted since the broker started.
 
     \b
     Examples:
@@ -99,10 +105,13 @@ def describe(name: str, format: str, bootstrap: str) -> None:
     if format != "table":
         show([{**whole, "partitions": partitions}], format)
         return
+    for row in partitions:
+        age_ms = row.get("oldest_age_ms")
+        row["oldest"] = duration_text(age_ms) if isinstance(age_ms, int) else None
     _show_summary(whole)
     click.echo()
     if partitions:
-        show(partitions, format)
+        show(partitions, format, SHARE_COLUMNS if is_share else None)
     else:
         click.echo("no partition is assigned, and " + ("none was begun with" if is_share else "no offset is committed"))
 

@@ -12,7 +12,8 @@
                     print(record.value)
 
 Everything starts with a `Cluster`, which holds the connections; `read_security` gives it TLS and SASL. `Producer`
-writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group. `Admin`, `GroupAdmin`,
+writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group, and
+`QueueConsumer` receives and settles records of a share group. `Admin`, `GroupAdmin`,
 `TransactionAdmin`, `UserAdmin`, `TokenAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change.
 `StagingWriter` and `publish` write exactly once from many tasks. What goes wrong raises a `ClientError`; its
 `is_retriable` says whether a retry may help.
@@ -44,6 +45,13 @@ if TYPE_CHECKING:
     from headwater.client.groups.admin import GroupAdmin, GroupDescription, GroupListing, MemberDescription
     from headwater.client.groups.group_consumer import GroupConsumer
     from headwater.client.groups.group_offsets import CommittedOffset
+    from headwater.client.groups.queue_consumer import (
+        NotSettled,
+        PeekedRecord,
+        QueueConsumer,
+        QueueStats,
+        ReceivedRecord,
+    )
     from headwater.client.offsets import EARLIEST, LATEST, list_offsets, offsets_since
     from headwater.client.producer import Producer
     from headwater.client.security.security import Security, read_security
@@ -93,14 +101,19 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "MemberDescription",
+    "NotSettled",
     "OffsetOutOfRange",
     "Operation",
     "OutdatedBatch",
     "PartitionDescription",
     "PatternType",
+    "PeekedRecord",
     "Permission",
     "Producer",
     "PublishResult",
+    "QueueConsumer",
+    "QueueStats",
+    "ReceivedRecord",
     "Record",
     "Refused",
     "ResourceType",
@@ -145,6 +158,7 @@ if not TYPE_CHECKING:
         "headwater.client.groups.admin": "GroupAdmin GroupDescription GroupListing MemberDescription",
         "headwater.client.groups.group_consumer": "GroupConsumer",
         "headwater.client.groups.group_offsets": "CommittedOffset",
+        "headwater.client.groups.queue_consumer": "NotSettled PeekedRecord QueueConsumer QueueStats ReceivedRecord",
         "headwater.client.offsets": "EARLIEST LATEST list_offsets offsets_since",
         "headwater.client.producer": "Producer",
         "headwater.client.security.security": "Security read_security",

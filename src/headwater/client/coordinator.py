@@ -51,21 +51,29 @@ class Coordinator:
         read: Callable[[R], T],
         *,
         version_max: int | None = None,
+        timeout_ms: int | None = None,
     ) -> T:
         """Ask, and retry temporary errors. `read` extracts the result from the response, or raises the error that the
         response holds. `request` may be a function: it is called for every attempt, so that a retry can differ."""
 
         def attempt() -> T:
             current = request if isinstance(request, Request) else request()
-            return self.ask_once(current, response, read, version_max=version_max)
+            return self.ask_once(current, response, read, version_max=version_max, timeout_ms=timeout_ms)
 
         return self.cluster.retrying(attempt)
 
     def ask_once(
-        self, request: Request, response: type[R], read: Callable[[R], T], *, version_max: int | None = None
+        self,
+        request: Request,
+        response: type[R],
+        read: Callable[[R], T],
+        *,
+        version_max: int | None = None,
+        timeout_ms: int | None = None,
     ) -> T:
         try:
-            return read(self._connection().call(request, response, version_max=version_max))
+            connection = self._connection()
+            return read(connection.call(request, response, version_max=version_max, timeout_ms=timeout_ms))
         except ClientError as error:
             if error.code in _MOVED:
                 self._node = None

@@ -23,8 +23,7 @@ from headwater.storage.cleaning.garbage import Garbage, discard
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
 from headwater.storage.errors import DiskFull, LogFailed, OffsetOutOfRange, is_disk_full
-from headwater.storage.flush.backlog import FlushBacklog
-from headwater.storage.flush.flush_task import FlushTask
+from headwater.storage.flush.flush_task import FlushBacklog, FlushTask
 from headwater.storage.producers.aborted_transactions import AbortedTransactions
 from headwater.storage.producers.states import Duplicate, ProducerStates
 from headwater.storage.recovery.log_contents import LogContents, new_segment

@@ -8,7 +8,7 @@ import pytest
 from headwater.broker.groups.log import GroupLog
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.clock import ManualClock
 from headwater.coordination.groups.classic.events import ClassicGroupForgotten
 from headwater.coordination.groups.events import Event

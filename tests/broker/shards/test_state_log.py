@@ -8,7 +8,7 @@ import pytest
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.shards.state_log import StateLog
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.errors import HeadwaterError
 from headwater.protocol.batches.batch import Marker
 from tests.support.broker.embedded_broker import NOW_MS, batch_of, create, produce, run, running

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.log import TransactionLog
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.coordination.transactions.events import Event, TransactionForgotten, TransactionState, TransactionStored
 from headwater.ids import ProducerId, TransactionalId
 from tests.support.broker.embedded_broker import create, running, settled

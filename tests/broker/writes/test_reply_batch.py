@@ -1,6 +1,6 @@
 """Replies of many connections that are sent when the batch ends."""
 
-from headwater.broker.writes.reply_batch import ReplyBatch
+from headwater.broker.writes.journal import ReplyBatch
 
 
 class Sender:

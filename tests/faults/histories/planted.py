@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.coordination.groups.classic.commands import Sync
 from headwater.coordination.groups.classic.roster import ClassicRoster
 from headwater.coordination.groups.consumer import consequences, reconciliation

@@ -8,7 +8,7 @@ from typing import Any
 from headwater.broker.broker import Broker
 from headwater.broker.pending import Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.clock import ManualClock
 from headwater.coordination.groups.classic.commands import NO_GENERATION
 from headwater.coordination.groups.offsets.commands import Commit, OffsetToCommit

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.errors import ErrorCode
 from headwater.listeners.kafka import reply_templates
 from headwater.listeners.kafka.reply_templates import ReplyTemplates

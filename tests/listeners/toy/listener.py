@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from headwater.broker.broker import Broker
 from headwater.broker.reads.fetch import PartitionFetch, PartitionRead
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.config.broker import BrokerConfig
 from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode, HeadwaterError, ProtocolError

@@ -92,7 +92,7 @@ def test_other_clients_read_what_we_build(
     made: list[Record], codec: Codec, base_offset: int, producer_id: int, transactional: bool
 ) -> None:
     moved = batches.build(made, codec=codec, producer_id=producer_id, transactional=transactional)
-    batches.patch(moved, base_offset, 3)
+    assert batches.patch(moved, batches.read_header(moved), base_offset, 3) == batches.read_header(moved)
     expected = [Record(base_offset + each.offset, each.timestamp, each.key, each.value, each.headers) for each in made]
 
     for reader in READERS:
@@ -125,9 +125,10 @@ def test_we_read_what_other_clients_build(made: list[Record], codec: Codec, tran
         for each in made:
             theirs.append(each.offset, each.timestamp, each.key, each.value, list(each.headers))
 
-        header, ours = read(bytes(theirs.build()))
+        batch = bytes(theirs.build())
+        header, ours = read(batch)
 
-        batches.verify_produced(header)
+        batches.verify_produced(batch, header)
         assert ours == made
         assert (header.producer_id, header.producer_epoch, header.base_sequence) == (77, 2, 5)
         assert header.is_transactional is transactional
@@ -192,12 +193,13 @@ def test_sequences_wrap_to_zero(base_sequence: int, last_offset_delta: int, last
 
 def test_patching_moves_the_records_and_keeps_the_checksum() -> None:
     batch = batches.build(two_records(), leader_epoch=0)
-    crc = batches.read_header(batch).crc
+    before = batches.read_header(batch)
 
-    batches.patch(memoryview(batch), 1_000, 12)
+    patched = batches.patch(memoryview(batch), before, 1_000, 12)
 
     header, ours = read(batch)
-    assert (header.base_offset, header.leader_epoch, header.crc) == (1_000, 12, crc)
+    assert header == patched
+    assert (header.base_offset, header.leader_epoch, header.crc) == (1_000, 12, before.crc)
     assert [record.offset for record in ours] == [1_000, 1_001]
 
 
@@ -348,13 +350,13 @@ def test_a_clients_header_that_claims_too_much_is_refused(
     position: int, layout: str, value: int, code: ErrorCode
 ) -> None:
     batch = batches.build(two_records())
-    batches.verify_produced(batches.read_header(batch))
+    batches.verify_produced(batch, batches.read_header(batch))
 
     header = batches.read_header(reseal(batch, position, layout, value))
 
     batches.verify(batch, header)
     with pytest.raises(CorruptBatch) as caught:
-        batches.verify_produced(header)
+        batches.verify_produced(batch, header)
     assert caught.value.code is code
 
 

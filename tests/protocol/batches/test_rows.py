@@ -117,8 +117,7 @@ def test_a_completed_batch_is_the_one_that_is_built_from_records(
         )
 
         header = batch.read_header(sealed)
-        batch.verify(sealed, header)
-        batch.verify_produced(header)
+        batch.verify_produced(sealed, header)
         assert batch.read_records(sealed, header, 2**20) == records_of(contents)
         if codec_number == Codec.NONE:
             assert sealed == expected

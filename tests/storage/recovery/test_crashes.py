@@ -9,7 +9,7 @@ from headwater.config.topic import TopicConfig
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
 from headwater.storage.cleaning import compaction
-from headwater.storage.flush import backlog
+from headwater.storage.flush import flush_task
 from headwater.storage.log import Log
 from headwater.storage.log_factory import open_log
 from tests.storage.recovery.crashes import MODES, Mode, RecordingDisk, crash, materialize
@@ -275,8 +275,8 @@ def test_a_crash_while_recovery_completes_or_undoes_a_compaction_loses_no_key(
 @pytest.fixture
 def transactional_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Life:
     """Three producers, one of which ends its transactions late, with flushes that write indexes and snapshots."""
-    monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES", 200)
-    monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
+    monkeypatch.setattr(flush_task, "_CHECKPOINT_BYTES", 200)
+    monkeypatch.setattr(flush_task, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
     life = Life(tmp_path, settings(segment_bytes=1400, index_interval_bytes=100))
     writer = Writer(life.log)
     for turn in range(13):
@@ -335,8 +335,8 @@ def test_after_a_crash_at_any_step_only_committed_records_are_read(
 def test_the_name_of_a_transaction_index_is_on_disk_before_recovery_trusts_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES", 300)
-    monkeypatch.setattr(backlog, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
+    monkeypatch.setattr(flush_task, "_CHECKPOINT_BYTES", 300)
+    monkeypatch.setattr(flush_task, "_CHECKPOINT_BYTES_PER_PRODUCER", 0)
     life = Life(tmp_path, settings(segment_bytes=4000, index_interval_bytes=0))
     writer = Writer(life.log)
     for _ in range(5):

@@ -9,7 +9,7 @@ from typing import Any
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.clock import Clock, ManualClock
 from headwater.config.broker import BrokerConfig
 from headwater.protocol.batches import batch as batches

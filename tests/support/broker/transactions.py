@@ -12,7 +12,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Shard
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.coordination.transactions.commands import PROTOCOL_1, PROTOCOL_2, ProducerIdentity
 from headwater.coordination.transactions.events import TransactionState
 from headwater.coordination.transactions.machine import TransactionMachine

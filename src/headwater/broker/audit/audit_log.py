@@ -13,7 +13,7 @@ from uuid import uuid4
 from headwater.broker.audit.event import AuditEvent, EventType, Result
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.topics import Topics
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.coordination.catalog.topic_names import AUDIT_TOPIC

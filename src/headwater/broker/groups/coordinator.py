@@ -7,11 +7,10 @@ The first request for a group's coordinator creates the topic. A refused command
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
-from headwater.broker.groups.log import GroupLog
 from headwater.broker.groups.topic_view import TopicView
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
@@ -24,31 +23,34 @@ from headwater.clock import Clock
 from headwater.coordination.catalog.machine import CatalogMachine
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC
 from headwater.coordination.decisions import Decision, Now, Ticket
-from headwater.coordination.groups.classic.commands import (
-    ClassicDescription,
-    Join,
-    JoinResult,
-    Leave,
-    LeaveResult,
-    Sync,
-    SyncResult,
-)
-from headwater.coordination.groups.consumer.commands import ConsumerDescription, MemberAnswer, MemberHeartbeat
-from headwater.coordination.groups.group import Group
-from headwater.coordination.groups.machine import GroupMachine
-from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
-from headwater.coordination.groups.share.commands import ShareAnswer, ShareDescription, ShareHeartbeat
 from headwater.coordination.groups.terms import GroupListing, GroupType
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, ProducerId, TopicName, TopicPartition
 from headwater.metrics import Labels, Sample
+
+if TYPE_CHECKING:
+    from headwater.broker.groups.log import GroupLog
+    from headwater.coordination.groups.classic.commands import (
+        ClassicDescription,
+        Join,
+        JoinResult,
+        Leave,
+        LeaveResult,
+        Sync,
+        SyncResult,
+    )
+    from headwater.coordination.groups.consumer.commands import ConsumerDescription, MemberAnswer, MemberHeartbeat
+    from headwater.coordination.groups.group import Group
+    from headwater.coordination.groups.machine import GroupMachine
+    from headwater.coordination.groups.offsets.commands import Commit, FoundOffset, OffsetQuery
+    from headwater.coordination.groups.share.commands import ShareAnswer, ShareDescription, ShareHeartbeat
 
 ResultT = TypeVar("ResultT")
 
 GROUP_ID_LENGTH_MAX = 1000
 
 
-class GroupCoordinator(ShardedTopic[GroupMachine]):
+class GroupCoordinator(ShardedTopic["GroupMachine"]):
     def __init__(
         self,
         topics: Topics,
@@ -63,14 +65,22 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
         view = TopicView(catalog, leadership)
 
         def new_log(partition: Partition) -> GroupLog:
+            # Late import, as of the machine: a broker without groups needs neither.
+            from headwater.broker.groups.log import GroupLog  # noqa: PLC0415
+
             return GroupLog(partition, config.live.current.offsets_topic_compression_codec)
+
+        def new_machine() -> GroupMachine:
+            from headwater.coordination.groups.machine import GroupMachine  # noqa: PLC0415
+
+            return GroupMachine(config.live.current, config.of_group, view, self._has_room, self._bytes_left)
 
         definition = ShardedTopicDefinition(
             OFFSETS_TOPIC,
             lambda: config.live.current.offsets_topic_num_partitions,
             lambda: {"segment.bytes": str(config.live.current.offsets_topic_segment_bytes)},
             new_log,
-            lambda: GroupMachine(config.live.current, config.of_group, view, self._has_room, self._bytes_left),
+            new_machine,
         )
         super().__init__(definition, topics, partitions, journal, clock)
 
@@ -168,6 +178,18 @@ class GroupCoordinator(ShardedTopic[GroupMachine]):
     def restart_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
         """Refuses a share group with members; begins one that does not exist."""
         return self._submit(group_id, lambda machine, _ticket, _now: machine.decide_restart_share_group(group_id))
+
+    def open_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Begins a share group that does not exist; refuses a group of another kind."""
+        return self._submit(group_id, lambda machine, _ticket, _now: machine.decide_open_share_group(group_id))
+
+    def check_share_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
+        """Refuses unless there is such a share group."""
+
+        def check(machine: GroupMachine) -> None:
+            machine.share_group(group_id)
+
+        return self._query(group_id, check)
 
     def has_share_reader(self, group_id: GroupId, topic: TopicName) -> bool:
         """Whether it is a share group with a member that subscribes to the topic."""

@@ -16,7 +16,7 @@ from headwater.broker.groups.formats import classic, consumer, offsets, share
 from headwater.broker.groups.formats.record import Read, StoredRecord, Write
 from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.coordination.groups.events import Event
 from headwater.coordination.groups.offsets.events import (
     OffsetCommitted,

@@ -160,7 +160,7 @@ class Fetch(Pending[list[PartitionRead]]):
                 error = ErrorCode.KAFKA_STORAGE_ERROR
                 failed = True
             if records is not None:
-                total += len(records)
-                left = max(0, left - len(records))
+                total += records.length
+                left = max(0, left - records.length)
             reads.append(PartitionRead(partition, error, records, aborted))
         return reads, failed or total >= self._bytes_min

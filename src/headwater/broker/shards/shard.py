@@ -15,8 +15,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from headwater.broker.pending import Pending
 from headwater.broker.shards.state_log import StateLog
-from headwater.broker.writes.append import Append
-from headwater.broker.writes.journal import Journal
+from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
 from headwater.coordination.decisions import Answer, Decision, Now, Ticket, Waiting, is_volatile
 from headwater.errors import ErrorCode, HeadwaterError, Refusal

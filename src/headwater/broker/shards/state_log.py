@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.errors import CorruptBatch, HeadwaterError
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import BatchHeader

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
@@ -36,7 +37,9 @@ from headwater.coordination.shares.commands import (
     Acquire,
     AcquiredRanges,
     RecordsAvailable,
+    Settled,
     ShareStatus,
+    Verdict,
 )
 from headwater.coordination.shares.events import ShareEvent
 from headwater.coordination.shares.limits import ShareLimits
@@ -49,6 +52,9 @@ from headwater.metrics import Metrics, Sample
 from headwater.storage.cleaning.garbage import Garbage
 
 if TYPE_CHECKING:
+    from headwater.broker.shares.queue import Queue
+    from headwater.broker.shares.queue_partitions import QueuePartitions
+    from headwater.broker.shares.queue_views import QueueViews
     from headwater.broker.shares.share_fetch import ShareFetch
 
 logger = logging.getLogger(__name__)
@@ -99,6 +105,27 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         )
         super().__init__(definition, topics, partitions, journal, clock, self._perform_effect)
 
+    @cached_property
+    def queue(self) -> Queue:
+        """Share groups for clients that receive without being members."""
+        # Late import: most brokers have no such clients.
+        from headwater.broker.shares.queue import Queue  # noqa: PLC0415
+
+        return Queue(self, self._groups, self._queue_partitions, self._catalog, self._config.live)
+
+    @cached_property
+    def queue_views(self) -> QueueViews:
+        """What queues look like."""
+        from headwater.broker.shares.queue_views import QueueViews  # noqa: PLC0415  (late, as above)
+
+        return QueueViews(self, self._groups, self._queue_partitions, self._config.live, self._clock)
+
+    @cached_property
+    def _queue_partitions(self) -> QueuePartitions:
+        from headwater.broker.shares.queue_partitions import QueuePartitions  # noqa: PLC0415  (late, as above)
+
+        return QueuePartitions(self._topics, self._partitions)
+
     def _has_room(self) -> bool:
         """Whether one more share-partition may begin."""
         begun = sum(len(machine.partitions) for machine in self.machines())
@@ -118,6 +145,13 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def is_committed_only(self, group_id: GroupId) -> bool:
         return self._config.of_group(group_id).share_isolation_level == READ_COMMITTED
+
+    def reset_of(self, group_id: GroupId) -> str:
+        """Where the group begins in a partition that is new to it."""
+        return self._config.of_group(group_id).share_auto_offset_reset
+
+    def allows_renewal(self, group_id: GroupId) -> bool:
+        return self._config.of_group(group_id).share_renew_acknowledge_enable
 
     def lock_duration_ms(self, group_id: GroupId) -> int:
         return self._config.of_group(group_id).share_record_lock_duration_ms
@@ -148,20 +182,23 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     async def _begin(self, share_id: SharePartitionId, partition: Partition) -> None:
         try:
-            await self.prepare()
-            start_offset = await self._first_offset(share_id.group_id, partition)
-            outcome = await self.submit(
-                share_id.coordinator_key,
-                lambda machine, _, now: machine.decide_begin(share_id, start_offset, partition.leader_epoch, now),
-            ).wait()
-            if isinstance(outcome, HeadwaterError):
-                raise outcome
+            await self.begin_at(share_id, partition, self.reset_of(share_id.group_id))
         except HeadwaterError as error:
             # The member's next fetch tries again.
             logger.warning("share group %r cannot begin with %s: %s", share_id.group_id, partition.id, error)
 
-    async def _first_offset(self, group_id: GroupId, partition: Partition) -> int:
-        reset = self._config.of_group(group_id).share_auto_offset_reset
+    async def begin_at(self, share_id: SharePartitionId, partition: Partition, reset: str) -> None:
+        """Begin with a partition, unless the group has begun with it. `reset` is as share.auto.offset.reset."""
+        await self.prepare()
+        start_offset = await self._first_offset(partition, reset)
+        outcome = await self.submit(
+            share_id.coordinator_key,
+            lambda machine, _, now: machine.decide_begin(share_id, start_offset, partition.leader_epoch, now),
+        ).wait()
+        if isinstance(outcome, HeadwaterError):
+            raise outcome
+
+    async def _first_offset(self, partition: Partition, reset: str) -> int:
         if reset in (EARLIEST, LATEST):
             place = Place.EARLIEST if reset == EARLIEST else Place.LATEST
             return (await look_up(partition, place, committed_only=False)).offset
@@ -183,7 +220,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
         told = self.submit(share_id.coordinator_key, decide)
         ranges = given[0] if given else ()
-        self.measurements.delivered.value += sum(each.last - each.first + 1 for each in ranges)
+        self.measurements.count_delivered(share_id, sum(each.last - each.first + 1 for each in ranges))
         return ranges, told
 
     def acknowledge(
@@ -200,10 +237,32 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         def decide(machine: ShareMachine, _ticket: Ticket, now: Now) -> Decision[Acknowledged]:
             ranges = ranges_of(acknowledgements, allows_renewal=allows_renewal)
             decision = machine.decide_acknowledge(share_id, member_id, ranges, now)
-            self.measurements.count(decision.result)
+            self.measurements.count(share_id, decision.result)
             return decision
 
         return self.submit(share_id.coordinator_key, decide)
+
+    def settle(
+        self, share_id: SharePartitionId, hold: MemberId, offsets: Collection[int], verdict: Verdict
+    ) -> Pending[Outcome[Settled]]:
+        """The same verdict on records that one receive holds."""
+
+        def decide(machine: ShareMachine, _ticket: Ticket, now: Now) -> Decision[Settled]:
+            decision = machine.decide_settle(share_id, hold, offsets, verdict, now)
+            self.measurements.count(share_id, decision.result.acknowledged)
+            return decision
+
+        return self.submit(share_id.coordinator_key, decide)
+
+    def take_back(self, share_id: SharePartitionId, hold: MemberId, first: int = 0) -> None:
+        """What a receive acquired from offset `first` on does not reach its client. The delivery does not count."""
+
+        def decide(machine: ShareMachine, _ticket: Ticket, _now: Now) -> Decision[int]:
+            decision = machine.decide_return(share_id, hold, first)
+            self.measurements.count_delivered(share_id, -decision.result)
+            return decision
+
+        self.submit(share_id.coordinator_key, decide)
 
     def release_all(self, share_ids: Iterable[SharePartitionId], member_id: MemberId) -> None:
         """Give back what the member holds of these: it ended its session, or its connection."""
@@ -247,8 +306,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def _perform_effect(self, effect: object) -> None:
         assert isinstance(effect, RecordsAvailable)
-        self.measurements.expired.value += effect.expired
-        self.measurements.exhausted.value += effect.exhausted
+        if effect.expired or effect.exhausted:
+            self.measurements.count_expired(effect.id, effect.expired, effect.exhausted)
         for fetch in tuple(self._waiting.get(effect.id, ())):
             fetch.read_soon()
 
@@ -330,14 +389,17 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     async def forget_deleted_topics(self, has_topic: Callable[[TopicId], bool]) -> None:
         # What cannot be forgotten now is forgotten when its shard is loaded again.
-        await self.submit_to_all(
-            lambda machine, _ticket, _now: machine.decide_forget(lambda share_id: not has_topic(share_id.topic_id))
-        )
+        def concerns(share_id: SharePartitionId) -> bool:
+            return not has_topic(share_id.topic_id)
+
+        await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget(concerns))
+        self.measurements.forget(concerns)
 
     async def _forget(self, concerns: Callable[[SharePartitionId], bool]) -> None:
         for outcome in await self.submit_to_all(lambda machine, _ticket, _now: machine.decide_forget(concerns)):
             if isinstance(outcome, HeadwaterError):
                 raise outcome
+        self.measurements.forget(concerns)
 
     async def prune(self, collect: Callable[[Garbage], Awaitable[None]]) -> None:
         """Delete what newer snapshots have replaced, so that a start reads little. Each log of some length gets a

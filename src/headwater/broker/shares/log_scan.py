@@ -59,7 +59,7 @@ def scan(
         if header.base_offset > offset:
             # Compaction left nothing of what was here.
             listed.append(LogBatch(offset, header.base_offset - 1, False))
-        is_deliverable = not header.is_control and not _is_aborted(header, aborted)
+        is_deliverable = not header.is_control and not is_aborted(header, aborted)
         listed.append(LogBatch(header.base_offset, header.last_offset, is_deliverable))
         spans.append(Span(header.base_offset, header.last_offset, position, header.size))
         if is_deliverable:
@@ -69,7 +69,7 @@ def scan(
     return Scan(listed, spans, None)
 
 
-def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
+def is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
     return header.is_transactional and any(
         each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
         for each in aborted

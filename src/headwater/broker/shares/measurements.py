@@ -1,13 +1,29 @@
 """The metrics of share groups."""
 
+from collections import defaultdict
+from collections.abc import Callable
+
 from headwater.coordination.shares.commands import Acknowledged
+from headwater.coordination.shares.terms import SharePartitionId
 from headwater.metrics import Counter, Metrics, Sample
+
+
+class Tally:
+    """What became of the records of one share-partition since the broker started."""
+
+    __slots__ = ("accepted", "archived", "deliveries")
+
+    def __init__(self) -> None:
+        self.deliveries = 0
+        self.accepted = 0
+        # Rejected, or delivered too often.
+        self.archived = 0
 
 
 class ShareMeasurements:
     """How often records were delivered, and what became of them."""
 
-    __slots__ = ("accepted", "delivered", "exhausted", "expired", "rejected", "released", "renewed")
+    __slots__ = ("_tallies", "accepted", "delivered", "exhausted", "expired", "rejected", "released", "renewed")
 
     def __init__(self) -> None:
         self.delivered = Counter()
@@ -17,8 +33,28 @@ class ShareMeasurements:
         self.renewed = Counter()
         self.expired = Counter()
         self.exhausted = Counter()
+        self._tallies: defaultdict[SharePartitionId, Tally] = defaultdict(Tally)
 
-    def count(self, acknowledged: Acknowledged) -> None:
+    def tally(self, share_id: SharePartitionId) -> Tally:
+        return self._tallies.get(share_id) or Tally()
+
+    def forget(self, concerns: Callable[[SharePartitionId], bool]) -> None:
+        for share_id in [each for each in self._tallies if concerns(each)]:
+            del self._tallies[share_id]
+
+    def count_delivered(self, share_id: SharePartitionId, count: int) -> None:
+        self.delivered.value += count
+        self._tallies[share_id].deliveries += count
+
+    def count_expired(self, share_id: SharePartitionId, expired: int, exhausted: int) -> None:
+        self.expired.value += expired
+        self.exhausted.value += exhausted
+        self._tallies[share_id].archived += exhausted
+
+    def count(self, share_id: SharePartitionId, acknowledged: Acknowledged) -> None:
+        tally = self._tallies[share_id]
+        tally.accepted += acknowledged.accepted
+        tally.archived += acknowledged.rejected + acknowledged.exhausted
         self.accepted.value += acknowledged.accepted
         self.released.value += acknowledged.released
         self.rejected.value += acknowledged.rejected

@@ -43,6 +43,8 @@ class ShareFetchLimits(NamedTuple):
     wait_ms: int
     # Whether only records of committed transactions are given.
     committed_only: bool
+    # How long the records are held; None as the group's setting says.
+    lock_duration_ms: int | None = None
 
 
 class ShareRead:
@@ -224,7 +226,7 @@ class ShareFetch(Pending[list[ShareRead]]):
                 self._warm(found, scanned.cold_position)
             if not scanned.batches:
                 continue
-            command = Acquire(self._member_id, scanned.batches, records_left, limits.is_strict)
+            command = Acquire(self._member_id, scanned.batches, records_left, limits.is_strict, limits.lock_duration_ms)
             acquired, told = self._coordinator.acquire(read.wanted.id, command)
             acquisitions.append(_Acquisition(read, told))
             if acquired:

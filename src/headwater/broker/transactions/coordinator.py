@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
@@ -24,14 +24,11 @@ from headwater.broker.ports.leadership import Leadership
 from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition, refused
 from headwater.broker.topics import Topics
-from headwater.broker.transactions.log import TransactionLog
 from headwater.broker.transactions.markers import MarkerWriter
-from headwater.broker.writes.append import Append
-from headwater.broker.writes.journal import Journal
+from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
 from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal
 from headwater.coordination.decisions import Decision, Now, Ticket
-from headwater.coordination.groups.offsets.commands import Commit
 from headwater.coordination.transactions.commands import (
     PROTOCOL_2,
     EndTransaction,
@@ -44,11 +41,16 @@ from headwater.coordination.transactions.commands import (
     TransactionListing,
     WriteMarkers,
 )
-from headwater.coordination.transactions.filter import TransactionFilter
-from headwater.coordination.transactions.machine import TransactionMachine
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import NO_PRODUCER_ID, GroupId, ProducerId, TopicPartition, TransactionalId, application_of
 from headwater.protocol.batches.batch import Marker
+
+if TYPE_CHECKING:
+    from headwater.broker.partition import Partition
+    from headwater.broker.transactions.log import TransactionLog
+    from headwater.coordination.groups.offsets.commands import Commit
+    from headwater.coordination.transactions.filter import TransactionFilter
+    from headwater.coordination.transactions.machine import TransactionMachine
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +109,7 @@ class _ParkedRequest:
         return True
 
 
-class TransactionCoordinator(ShardedTopic[TransactionMachine]):
+class TransactionCoordinator(ShardedTopic["TransactionMachine"]):
     def __init__(
         self,
         topics: Topics,
@@ -131,12 +133,24 @@ class TransactionCoordinator(ShardedTopic[TransactionMachine]):
         # How many batches of a producer wait until their partition is part of the transaction.
         self._joining: Counter[tuple[ProducerId, TopicPartition]] = Counter()
         self._is_stopping = False
+
+        def new_log(partition: Partition) -> TransactionLog:
+            # Late import, as of the machine: a broker without transactions needs neither.
+            from headwater.broker.transactions.log import TransactionLog  # noqa: PLC0415
+
+            return TransactionLog(partition)
+
+        def new_machine() -> TransactionMachine:
+            from headwater.coordination.transactions.machine import TransactionMachine  # noqa: PLC0415
+
+            return TransactionMachine(config.live.current, self._has_room, self._partitions_left)
+
         definition = ShardedTopicDefinition(
             TRANSACTIONS_TOPIC,
             lambda: config.live.current.transaction_state_log_num_partitions,
             lambda: {"segment.bytes": str(config.live.current.transaction_state_log_segment_bytes)},
-            TransactionLog,
-            lambda: TransactionMachine(config.live.current, self._has_room, self._partitions_left),
+            new_log,
+            new_machine,
         )
         super().__init__(definition, topics, partitions, journal, clock, self._perform)
 

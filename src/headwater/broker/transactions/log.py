@@ -10,7 +10,7 @@ from typing import Final
 
 from headwater.broker.partition import Partition
 from headwater.broker.shards.state_log import StateLog
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.coordination.transactions.events import (
     Event,
     TransactionForgotten,

@@ -12,8 +12,7 @@ from typing import Protocol
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Fault
 from headwater.broker.writes import intake, large_batch
-from headwater.broker.writes.append import Append
-from headwater.broker.writes.journal import Journal
+from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ErrorCode, HeadwaterError, Refusal

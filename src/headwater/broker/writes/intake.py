@@ -51,8 +51,7 @@ def admit(
         _refuse_size(produced, header)
     if size > topic.max_message_bytes:
         raise too_large(size, topic)
-    batches.verify(produced, header)
-    batches.verify_produced(header)
+    batches.verify_produced(produced, header)
     sent, codec = header.codec, topic.stored_codec
     if codec is not None and codec != sent and size > broker.headwater_batch_inline_bytes_max:
         raise LargeBatch

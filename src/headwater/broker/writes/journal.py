@@ -1,4 +1,5 @@
-"""Writes and flushes of all partitions: one write per partition and loop turn, group commit for flushes.
+"""Writes and flushes of all partitions: one write per partition and loop turn, group commit for flushes, and replies
+that leave together.
 
 Group commit: while a partition is being flushed, everything that arrives waits for its next flush, so that one
 fdatasync serves many producers."""
@@ -6,17 +7,91 @@ fdatasync serves many producers."""
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import NamedTuple, Protocol, TypeAlias
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 from headwater.broker.measurements import Measurements
-from headwater.broker.partition import Partition
+from headwater.broker.pending import Fault
 from headwater.broker.writes.flush_thread import FlushThread
 from headwater.broker.writes.kernel_engine import KernelEngine
-from headwater.broker.writes.reply_batch import ReplyBatch
 from headwater.clock import Clock
+from headwater.errors import HeadwaterError
 from headwater.storage.flush.flush_task import FlushTask
 
+if TYPE_CHECKING:
+    from headwater.broker.partition import Partition
+
 logger = logging.getLogger(__name__)
+
+ACKS_ALL = -1
+
+
+class Append:
+    """One batch on its way into a partition, and the outcome that its producer waits for.
+
+    `complete` (or `fail`) is called once, when the acknowledgement rule is met."""
+
+    __slots__ = ("_notify", "base_offset", "error", "log_append_time_ms", "log_start_offset", "next_offset")
+
+    def __init__(self, notify: Callable[["Append"], None]) -> None:
+        self._notify = notify
+        self.base_offset = -1
+        self.next_offset = -1
+        self.log_append_time_ms = -1
+        self.log_start_offset = -1
+        # A `Fault` where a bug kept the outcome from coming.
+        self.error: HeadwaterError | None = None
+
+    def fail(self, error: HeadwaterError | Fault) -> None:
+        self.error = cast("HeadwaterError", error.kept())
+        self.base_offset = -1
+        self.complete()
+
+    def complete(self) -> None:
+        try:
+            self._notify(self)
+        except Exception:
+            # A listener's fault must neither keep the other producers from their outcome nor look like a disk failure.
+            logger.exception("an outcome could not be told")
+
+
+class Sender(Protocol):
+    """A client's connection with replies that are ready."""
+
+    def send_ready(self) -> None: ...
+
+
+class ReplyBatch:
+    """Context manager: connections with replies that one write or flush made ready send them when the block exits. A
+    client with several requests in flight gets them with one system call, and wakes up once."""
+
+    __slots__ = ("_senders",)
+
+    def __init__(self) -> None:
+        # An ordered set of connections; None outside of the block.
+        self._senders: dict[Sender, None] | None = None
+
+    def takes(self, sender: Sender) -> bool:
+        """Whether the block sends for this connection when it exits."""
+        if self._senders is None:
+            return False
+        self._senders[sender] = None
+        return True
+
+    def __enter__(self) -> None:
+        assert self._senders is None, "blocks do not nest"
+        self._senders = {}
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        senders, self._senders = self._senders, None
+        for sender in senders or ():
+            try:
+                sender.send_ready()
+            except Exception:
+                # The other connections must still send: nothing would call them again.
+                logger.exception("replies that are ready could not be sent")
 
 
 class StagedWriter(Protocol):
@@ -26,7 +101,7 @@ class StagedWriter(Protocol):
 
 
 class Flush(NamedTuple):
-    partition: Partition
+    partition: "Partition"
     task: FlushTask
     begun_us: int
 
@@ -92,7 +167,7 @@ class Journal:
                 # The other writers of this turn must still be called: nothing would call them again.
                 logger.exception("what was staged is not written, or not all who wait for it are told")
 
-    def flush_soon(self, partition: Partition) -> None:
+    def flush_soon(self, partition: "Partition") -> None:
         if partition in self._flushing:
             self._flush_again.add(partition)
             return
@@ -110,7 +185,7 @@ class Journal:
                 continue
             await self._completion()
 
-    async def wait_for_flushes(self, partitions: Collection[Partition]) -> None:
+    async def wait_for_flushes(self, partitions: Collection["Partition"]) -> None:
         """Wait until none of these is being flushed any more."""
         while not self._flushing.keys().isdisjoint(partitions):
             await self._completion()

@@ -69,11 +69,21 @@ def partition_rows(cluster: "Cluster", described: "GroupDescription") -> list[di
 
 
 def share_partition_rows(cluster: "Cluster", described: "GroupDescription") -> list[dict[str, object]]:
-    """One row for each partition that the share group has begun with or that is assigned to a member."""
+    """One row for each partition that the share group has begun with or that is assigned to a member. What only
+    Headwater's brokers tell is None with others."""
+    from headwater.client.coordinator import GroupCoordinator
+    from headwater.client.errors import UnsupportedApi
     from headwater.client.groups.admin import GroupAdmin
+    from headwater.client.groups.queue_consumer import queue_stats
     from headwater.client.offsets import LATEST
+    from headwater.ids import TopicName, TopicPartition
 
     offsets = GroupAdmin(cluster).share_offsets(described.group_id)
+    try:
+        found = queue_stats(GroupCoordinator(cluster, described.group_id))
+    except UnsupportedApi:
+        found = []
+    stats = {TopicPartition(TopicName(each.topic), each.partition): each for each in found}
     readers: dict[TopicPartition, int] = {}
     for member in described.members:
         for partition in member.assigned:
@@ -87,9 +97,15 @@ def share_partition_rows(cluster: "Cluster", described: "GroupDescription") -> l
             "start": offsets[partition].start if partition in offsets else None,
             "end": ends.get(partition),
             "backlog": offsets[partition].backlog if partition in offsets else None,
+            "held": known and known.held,
+            "waiting": known and known.waiting,
+            "oldest_age_ms": known and known.oldest_age_ms,
+            "deliveries": known and known.deliveries,
+            "archived": known and known.archived,
             "members": readers.get(partition, 0),
         }
         for partition in partitions
+        for known in [stats.get(partition)]
     ]
 
 

@@ -147,6 +147,13 @@ class GroupMachine:
         self._check_room()
         return Decision([ShareGroupStored(group_id, 0, NO_METADATA_HASH)], None)
 
+    def decide_open_share_group(self, group_id: GroupId) -> Decision[None]:
+        """For clients that receive without being members: a share group that does not exist begins."""
+        if group_id in self.groups:
+            self.share_group(group_id)
+            return Decision((), None)
+        return self.decide_restart_share_group(group_id)
+
     def share_group(self, group_id: GroupId) -> ShareGroup:
         return self._of_kind(group_id, ShareGroup)
 

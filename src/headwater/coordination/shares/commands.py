@@ -23,6 +23,8 @@ class Acquire(NamedTuple):
     records_max: int
     # Whether `records_max` and the limit of locks cut batches; otherwise a batch that has begun is taken whole.
     is_strict: bool = False
+    # How long the records are held; None as the group's setting says.
+    lock_duration_ms: int | None = None
 
 
 class Acknowledgement(NamedTuple):
@@ -50,6 +52,20 @@ class Acknowledged(NamedTuple):
     exhausted: int = 0
 
 
+class Verdict(NamedTuple):
+    """The same said of several records that one receive has given out."""
+
+    type: AcknowledgeType
+    # How long a released record waits, or a renewed one is held from now on; None as the group's settings say.
+    duration_ms: int | None = None
+
+
+class Settled(NamedTuple):
+    acknowledged: Acknowledged
+    # The offsets that the receive does not hold any more; nothing has changed about them.
+    refused: frozenset[int]
+
+
 class RecordsAvailable(NamedTuple):
     """An effect: records may be acquired that could not be before."""
 
@@ -71,6 +87,8 @@ class ShareStatus(NamedTuple):
     # The first offset that no member was given yet.
     end_offset: int
     acquired_count: int
+    # Of the records that came back, how many wait for their next delivery.
+    waiting_count: int = 0
 
 
 AcquiredRanges = Sequence[AcquiredRange]

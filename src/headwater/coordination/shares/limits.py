@@ -1,6 +1,6 @@
 """The settings that decide about share-partitions."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class ShareLimits(NamedTuple):
@@ -17,6 +17,12 @@ class ShareLimits(NamedTuple):
     backoff_ms: int = 0
     backoff_factor: float = 2.0
     backoff_max_ms: int = 60_000
+
+    def for_once(self, duration_ms: int) -> Self:
+        """The limits for a client that says itself how long it holds a record, or how long a released one waits."""
+        return self._replace(
+            lock_duration_ms=duration_ms, backoff_ms=duration_ms, backoff_factor=1.0, backoff_max_ms=duration_ms
+        )
 
     def backoff_after(self, delivery_count: int) -> int:
         # The exponent is bounded, because a float is: 25 deliveries are the most that may be set.

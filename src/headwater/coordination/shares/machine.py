@@ -4,7 +4,7 @@ Pure: no clock, no I/O. It finds the share-partition that a command names, begin
 their deadlines.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now
@@ -15,7 +15,9 @@ from headwater.coordination.shares.commands import (
     Acquire,
     AcquiredRanges,
     RecordsAvailable,
+    Settled,
     ShareStatus,
+    Verdict,
 )
 from headwater.coordination.shares.events import (
     Acquired,
@@ -82,6 +84,19 @@ class ShareMachine:
     ) -> Decision[Acknowledged]:
         share = self._existing(share_id)
         return share.decide_acknowledge(member_id, ranges, self._limits_of(share_id.group_id), now)
+
+    def decide_settle(
+        self, share_id: SharePartitionId, hold: MemberId, offsets: Collection[int], verdict: Verdict, now: Now
+    ) -> Decision[Settled]:
+        share = self.partitions.get(share_id)
+        if share is None:
+            # The group or the topic was deleted.
+            return Decision((), Settled(Acknowledged(), frozenset(offsets)))
+        return share.decide_settle(hold, offsets, verdict, self._limits_of(share_id.group_id), now)
+
+    def decide_return(self, share_id: SharePartitionId, hold: MemberId, first: int) -> Decision[int]:
+        share = self.partitions.get(share_id)
+        return Decision((), 0) if share is None else share.decide_return(hold, first)
 
     def decide_release_all(self, share_id: SharePartitionId, member_id: MemberId, now: Now) -> Decision[None]:
         share = self.partitions.get(share_id)

@@ -4,7 +4,8 @@ Pure: no clock, no I/O. `decide_*` returns events; `apply` is the only writer, l
 volatile: a restart ends it, and the record counts as delivered once less. All else is stored before a member is told.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.shares.commands import (
@@ -13,7 +14,9 @@ from headwater.coordination.shares.commands import (
     Acquire,
     AcquiredRanges,
     RecordsAvailable,
+    Settled,
     ShareStatus,
+    Verdict,
 )
 from headwater.coordination.shares.events import (
     Acquired,
@@ -71,6 +74,7 @@ class SharePartition(ShareState):
             runs.final_count,
             runs.end,
             runs.acquired_count,
+            runs.waiting_count,
         )
 
     # -- members
@@ -119,7 +123,7 @@ class SharePartition(ShareState):
         if skipped:
             events.append(Skipped(self.id, skipped))
         if acquired:
-            deadline_ms = now.monotonic_ms + limits.lock_duration_ms
+            deadline_ms = now.monotonic_ms + (command.lock_duration_ms or limits.lock_duration_ms)
             events.append(Acquired(self.id, command.member_id, acquired, deadline_ms))
         if exhausted:
             events += self._decide_change(exhausted, limits, now)
@@ -192,6 +196,32 @@ class SharePartition(ShareState):
                 )
             held.append(Run(max(run.first, first), min(run.last, last), *run[2:]))
         return held
+
+    def decide_settle(
+        self, hold: MemberId, offsets: Collection[int], verdict: Verdict, limits: ShareLimits, now: Now
+    ) -> Decision[Settled]:
+        """As `decide_acknowledge`, by receipts: each counts for itself, whether the others do or not."""
+        held = sorted(offset for offset in offsets if self._is_held(hold, offset))
+        ranges = [AcknowledgedRange(first, last, verdict.type) for first, last in _neighbours(held)]
+        if verdict.duration_ms is not None:
+            limits = limits.for_once(verdict.duration_ms)
+        decision = self.decide_acknowledge(hold, ranges, limits, now)
+        settled = Settled(decision.result, frozenset(offsets).difference(held))
+        return Decision(decision.events, settled, effects=decision.effects)
+
+    def _is_held(self, hold: MemberId, offset: int) -> bool:
+        run = self.runs.at(offset)
+        return run is not None and run.state is DeliveryState.ACQUIRED and run.member_id == hold
+
+    def decide_return(self, hold: MemberId, first: int) -> Decision[int]:
+        """What was acquired from offset `first` on was not given to a client after all: the delivery does not count.
+        Gives the number of records."""
+        held = [run for run in self.runs.within(first, self.runs.end - 1) if run.member_id == hold]
+        if not held:
+            return Decision((), 0)
+        returned = [AcquiredRange(max(run.first, first), run.last, run.delivery_count - 1) for run in held]
+        count = sum(each.last - each.first + 1 for each in returned)
+        return Decision([Resumed(self.id, returned)], count, effects=[RecordsAvailable(self.id)])
 
     def decide_release_all(self, member_id: MemberId, limits: ShareLimits, now: Now) -> Decision[None]:
         """The member is gone, or ends its session. Its deliveries count: a record that kills its members must leave the
@@ -297,6 +327,13 @@ def _state_after_release(run: Run, limits: ShareLimits) -> DeliveryState:
         # Out of attempts: a record that fails every member must leave the queue.
         return DeliveryState.ARCHIVED
     return DeliveryState.AVAILABLE
+
+
+def _neighbours(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ascending offsets as ranges."""
+    for _, numbered in groupby(enumerate(offsets), lambda pair: pair[1] - pair[0]):
+        near = [offset for _, offset in numbered]
+        yield near[0], near[-1]
 
 
 def _joined(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:

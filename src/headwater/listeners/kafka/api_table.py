@@ -115,6 +115,10 @@ APIS = (
     Api(10001, "DescribeMetrics", 0, 0, 0, "observability.describe_metrics", ADMIN),
     Api(10002, "DescribeRoles", 0, 0, 0, "security.describe_roles", ADMIN),
     Api(10003, "AlterRoles", 0, 0, 0, "security.alter_roles", ADMIN),
+    Api(10020, "ReceiveRecords", 0, 0, 0, "shares.receive_records", RARE),
+    Api(10021, "SettleRecords", 0, 0, 0, "shares.settle_records", RARE),
+    Api(10022, "PeekRecords", 0, 0, 0, "shares.peek_records", RARE),
+    Api(10023, "DescribeQueue", 0, 0, 0, "shares.describe_queue", RARE),
 )
 
 BY_KEY = {api.key: api for api in APIS}

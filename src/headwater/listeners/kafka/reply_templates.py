@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from headwater.broker.writes.append import Append
+from headwater.broker.writes.journal import Append
 from headwater.protocol.messages.records.produce import ProduceResponse
 from headwater.protocol.wire.headers import reply_frame_parts
 

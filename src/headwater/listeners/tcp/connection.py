@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from headwater.broker.measurements import Measurements
-from headwater.broker.writes.reply_batch import ReplyBatch
+from headwater.broker.writes.journal import ReplyBatch
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
 from headwater.listeners.tcp.conversation import Conversation

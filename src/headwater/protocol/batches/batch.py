@@ -132,11 +132,6 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
 
 
-def with_position(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
-    """The header after `patch`. The same as _replace, in a fraction of the time."""
-    return _new_tuple(BatchHeader, (base_offset, header.batch_length, leader_epoch, *header[3:]))
-
-
 def verify(batch: Buffer, header: BatchHeader) -> None:
     """Checks that `batch` is exactly one whole, undamaged batch with this header."""
     if header.magic != MAGIC:
@@ -152,8 +147,9 @@ def verify(batch: Buffer, header: BatchHeader) -> None:
         raise CorruptBatch(f"checksum is {crc:#010x}, the header says {header.crc:#010x}")
 
 
-def verify_produced(header: BatchHeader) -> None:
-    """Refuses what a client's header may not claim, with Kafka's codes. Records are not read."""
+def verify_produced(batch: Buffer, header: BatchHeader) -> None:
+    """As `verify`; also refuses what a client's header may not claim, with Kafka's codes. Records are not read."""
+    verify(batch, header)
     if header.base_offset != 0:
         raise InvalidRecord(f"base offset of a produced batch is {header.base_offset}, not 0")
     count = header.record_count
@@ -172,9 +168,12 @@ def verify_produced(header: BatchHeader) -> None:
         raise InvalidRecord(f"producer {header.producer_id} sent an invalid sequence number {header.base_sequence}")
 
 
-def patch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+def patch(batch: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """Give a batch its place in the log. Returns its header from now on; the checksum covers neither number."""
     _INT64.pack_into(batch, 0, base_offset)
     _INT32.pack_into(batch, LOG_OVERHEAD, leader_epoch)
+    # The same as _replace, in a fraction of the time.
+    return _new_tuple(BatchHeader, (base_offset, header.batch_length, leader_epoch, *header[3:]))
 
 
 def set_log_append_time(batch: bytearray | memoryview, timestamp_ms: int) -> None:

@@ -1,9 +1,12 @@
-"""Decodes and encodes messages. A reader and a writer are compiled for each message and version on first use."""
+"""Decodes and encodes messages, and finds the errors in them. What does so is compiled on first use: a reader and a
+writer for each message and version, a scan for each response."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from headwater.errors import ProtocolError
+from headwater.protocol.wire.error_scan import compile_error_scan
 from headwater.protocol.wire.primitives import ReadableBuffer
 from headwater.protocol.wire.reader import compile_reader
 from headwater.protocol.wire.schema import (
@@ -40,6 +43,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "nonzero_errors",
     "reader_of",
     "uint16",
     "uint32",
@@ -80,6 +84,14 @@ def encode(message: Message, version: int) -> bytes:
     parts = encode_parts(message, version, out)
     assert len(parts) == 1, "records that are not bytes-like need encode_parts"
     return bytes(out)
+
+
+def nonzero_errors(response: Response) -> Sequence[int]:
+    """The error codes in a response, at any depth, that are not zero."""
+    return _error_scan_of(type(response))(response)
+
+
+_error_scan_of = cache(compile_error_scan)
 
 
 def _check_version(message: type[Message], version: int) -> None:

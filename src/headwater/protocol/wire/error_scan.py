@@ -5,7 +5,6 @@ fraction of the time that a walk over fields would take.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TypeAlias
 
 from headwater.protocol.wire.python_source import PythonSource
@@ -16,12 +15,7 @@ ErrorScan: TypeAlias = Callable[[Response], Sequence[int]]
 _SUFFIX = "error_code"
 
 
-def nonzero_errors(response: Response) -> Sequence[int]:
-    return _compiled(type(response))(response)
-
-
-@cache
-def _compiled(response: type[Response]) -> ErrorScan:
+def compile_error_scan(response: type[Response]) -> ErrorScan:
     source = PythonSource()
     with source.block("def scan(message):"):
         source.emit("found = ()")

@@ -1,4 +1,5 @@
-"""A flush in three steps: planned on the loop, run in any thread, reported back on the loop.
+"""A flush in three steps: planned on the loop, run in any thread, reported back on the loop. Between two flushes a log
+collects what the next one has to cover besides the end of its active segment.
 
 Write barrier: the offset index of a segment is written after its other indexes. Recovery starts at an entry of the
 offset index and trusts that the others know everything before it.
@@ -8,12 +9,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from headwater.storage import names
 from headwater.storage.disk import Disk, File
 from headwater.storage.errors import is_disk_full
 from headwater.storage.index import Index
+from headwater.storage.producers.snapshot_files import SnapshotFiles
 from headwater.storage.segment import Segment
+
+# How far the active segment grows before a flush also writes its index entries and a producer snapshot: recovery reads
+# that much besides the unflushed tail. The more producers a snapshot holds, the more it costs and the rarer it is.
+_CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
+_CHECKPOINT_BYTES_PER_PRODUCER: Final = 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -92,3 +100,89 @@ class FlushTask:
             self.disk.sync_directory(directory)
         for path in self.snapshots_stale:
             self.disk.remove(path)
+
+
+class FlushBacklog:
+    """What the next flush of a log has to cover."""
+
+    __slots__ = ("_checkpointed_bytes", "_directories", "_directory", "_disk", "_snapshots", "sealed")
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        snapshots: SnapshotFiles,
+        sealed: Sequence[Segment],
+        directories: Sequence[Path],
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._snapshots = snapshots
+        # Sealed segments whose batches, or whose index entries, are not all on disk.
+        self.sealed = list(sealed)
+        # Directories in which names have changed.
+        self._directories = list(directories)
+        # Size of the active segment when its index entries were last written.
+        self._checkpointed_bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.sealed or self._directories or self._snapshots.has_unsynced)
+
+    def is_checkpoint_due(self, active: Segment, producer_count: int) -> bool:
+        """Whether the next flush should also write the index entries of the active segment, and a snapshot."""
+        growth_bytes = _CHECKPOINT_BYTES + producer_count * _CHECKPOINT_BYTES_PER_PRODUCER
+        return active.size >= self._checkpointed_bytes + growth_bytes
+
+    def add_sealed(self, segment: Segment) -> None:
+        """The segment was active until now; the file of the next one is new in the directory."""
+        self.sealed.append(segment)
+        self._checkpointed_bytes = 0
+        self.add_directory()
+
+    def add_rebuilt(self, sealed: Sequence[Segment]) -> None:
+        """Adds the segments whose indexes were damaged and rebuilt: their files are still to be replaced."""
+        for segment in sealed:
+            if segment.has_pending_entries and segment not in self.sealed:
+                self.sealed.append(segment)
+
+    def add_directory(self) -> None:
+        """Names in the log's directory have changed."""
+        self._directories = self._directories or [self._directory]
+
+    def forget_directories(self) -> None:
+        """The caller has synced them."""
+        self._directories = []
+
+    def retain(self, sealed: Sequence[Segment]) -> None:
+        """The log has no other sealed segments any more."""
+        self.sealed = [segment for segment in self.sealed if segment in sealed]
+
+    def plan(self, active: Segment, end_offset: int, truncations: int, *, with_active_indexes: bool) -> FlushTask:
+        """Takes all there is into one task, but keeps the sealed segments until that is `complete`."""
+        if with_active_indexes:
+            self._checkpointed_bytes = active.size
+        sealed = tuple(self.sealed)
+        directories, self._directories = self._directories, []
+        files = [segment.file for segment in (*sealed, active)]
+        index_chunks = list(chunks([*sealed, active] if with_active_indexes else sealed))
+        snapshots, snapshots_stale = self._snapshots.take_unsynced()
+        is_sync_only = not (sealed or index_chunks or snapshots or snapshots_stale or directories)
+        return FlushTask(
+            self._disk,
+            end_offset,
+            truncations,
+            files,
+            sealed,
+            index_chunks,
+            snapshots,
+            snapshots_stale,
+            directories,
+            sole_file=files[0] if is_sync_only else None,
+        )
+
+    def complete(self, task: FlushTask) -> None:
+        """The task ran without an error. Segments whose index entries a full disk kept out stay in the backlog."""
+        for chunk in task.chunks:
+            chunk.install()
+        self.sealed = [segment for segment in self.sealed if segment not in task.sealed or segment.has_pending_entries]

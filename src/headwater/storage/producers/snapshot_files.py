@@ -62,13 +62,11 @@ class SnapshotFiles:
     def forget_newest(self) -> None:
         self._disk.remove(self.path(self._offsets.pop()))
 
-    def take_unsynced(self) -> list[Path]:
+    def take_unsynced(self) -> tuple[list[Path], list[Path]]:
+        """The files that the next flush syncs, and those that it then removes."""
         unsynced, self._unsynced = self._unsynced, []
-        return [path for path in unsynced if path not in self._stale and self._disk.exists(path)]
-
-    def take_stale(self) -> list[Path]:
         stale, self._stale = self._stale, []
-        return stale
+        return [path for path in unsynced if path not in stale and self._disk.exists(path)], stale
 
     def cut_before(self, offset: int) -> list[Path]:
         """Removes the snapshots before `offset` from the log. Returns their files."""

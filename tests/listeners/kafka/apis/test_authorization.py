@@ -20,8 +20,7 @@ from headwater.protocol.messages.topics.describe_topic_partitions import (
     TopicRequest,
 )
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from headwater.protocol.wire.codec import Message, Request, Response
-from headwater.protocol.wire.error_scan import nonzero_errors
+from headwater.protocol.wire.codec import Message, Request, Response, nonzero_errors
 from headwater.protocol.wire.schema import IDENTIFIER, RECORDS, TEXT, Array, Kind, NestedStruct, Scalar, Struct
 from headwater.security.acl import Operation, Permission, ResourceType
 from headwater.testing import Broker

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.broker.partition import Partition
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.batch import Marker
 from headwater.protocol.messages.records.fetch import FetchResponse

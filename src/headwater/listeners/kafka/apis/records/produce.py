@@ -9,7 +9,7 @@ from typing import TypeAlias
 from headwater.broker.access.guard import Guard
 from headwater.broker.pending import Fault, Pending
 from headwater.broker.transactions.coordinator import TransactionMembership
-from headwater.broker.writes.append import ACKS_ALL, Append
+from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import TopicId, TransactionalId
 from headwater.listeners.kafka.context import Context

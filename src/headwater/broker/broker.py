@@ -147,6 +147,8 @@ class Broker:
     @cached_property
     def schemas(self) -> SchemaRegistry:
         """The schema registry, where the broker is one."""
+        if not self.config.headwater_schemas_enable:
+            raise Refusal(ErrorCode.RESOURCE_NOT_FOUND, "this broker is no schema registry (headwater.schemas.enable)")
         # Late import: most brokers are none.
         from headwater.broker.schemas.registry import SchemaRegistry  # noqa: PLC0415
 

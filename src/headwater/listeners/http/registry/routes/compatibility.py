@@ -31,7 +31,8 @@ async def check_with_subject(request: Request, subject: str, query: Compatibilit
 async def check_with_version(
     request: Request, subject: str, version: str, query: CompatibilityQuery, body: SchemaBody
 ) -> Response:
-    """Whether the schema could follow one version, by the subject's compatibility level. Needs DESCRIBE on the topic."""
+    """Whether the schema could follow one version, by the subject's compatibility level. Needs DESCRIBE on the
+    topic."""
     return await _check(request, subject, version_number(version), query, body)
 
 

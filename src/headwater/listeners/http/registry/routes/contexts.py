@@ -39,7 +39,8 @@ async def delete_context(request: Request, context: str) -> Response:
 @registry_operation("GET", "/v1/metadata/id")
 async def get_cluster_id(request: Request) -> Response:
     """The id of the registry's cluster."""
-    scope: dict[str, Any] = {"path": [], "clusters": {"kafka-cluster": request.broker.cluster_id, "schema-registry-cluster": ""}}
+    clusters = {"kafka-cluster": request.broker.cluster_id, "schema-registry-cluster": "headwater"}
+    scope: dict[str, Any] = {"path": [], "clusters": clusters}
     return answer({"scope": scope})
 
 

@@ -58,6 +58,7 @@ KAFKA_DEFAULTS = {
 OUR_DEFAULTS = {
     "headwater.delay.enable": "false",
     "headwater.delay.max.ms": "2592000000",
+    "headwater.delay.pending.max": "1000000",
     "headwater.priority.enable": "false",
     "headwater.ttl.enable": "false",
     "headwater.ttl.ms": "-1",

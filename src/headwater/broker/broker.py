@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.broker.access.access import Access
 from headwater.broker.audit.event import EventType
@@ -19,7 +19,7 @@ from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.measurements import Measurements
 from headwater.broker.partition import Partition
-from headwater.broker.pending import Fault, Pending
+from headwater.broker.pending import Pending
 from headwater.broker.ports.leadership import Leadership
 from headwater.broker.reads.fetch import Fetch, PartitionFetch
 from headwater.broker.reads.offset_lookup import look_up
@@ -28,15 +28,14 @@ from headwater.broker.shards.shard import Outcome
 from headwater.broker.single_node import SingleNode
 from headwater.broker.topics import Topics, internal_topic
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
-from headwater.broker.transactions.sequence_guard import SequenceGuard
+from headwater.broker.transactions.entry import TransactionEntry
 from headwater.broker.writes import intake
 from headwater.broker.writes.journal import ACKS_ALL, Append, Journal
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig, changed_names
-from headwater.coordination.catalog.topic_names import SHARE_STATE_TOPIC
-from headwater.coordination.transactions.commands import ProducerIdentity
+from headwater.coordination.catalog.topic_names import SCHEDULE_TOPIC, SHARE_STATE_TOPIC
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import GroupId, NodeId, ProducerId, TopicId, TopicName
+from headwater.ids import GroupId, NodeId, TopicId, TopicName
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
@@ -48,6 +47,7 @@ from headwater.storage.time_lookup import TimestampOffset
 if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
     from headwater.broker.replicas import Replicas
+    from headwater.broker.schedule.coordinator import ScheduleCoordinator
     from headwater.broker.schemas.registry import SchemaRegistry
     from headwater.broker.shares.coordinator import ShareCoordinator
     from headwater.broker.shares.remote_leaders import RemoteLeaders
@@ -106,8 +106,12 @@ class Broker:
             self.leadership,
             self.journal,
             clock,
+            self._end_scheduling,
         )
-        self._sequence_guard = SequenceGuard()
+        self._transaction_entry = TransactionEntry(self.transactions, self.live_config, clock, self.produce)
+        if SCHEDULE_TOPIC in self.partitions.by_topic:
+            # What is due waits for no client.
+            _ = self.schedule
         self._shares: ShareCoordinator | None = None
         self.topics.on_deleted(self._forget_shares)
         if SHARE_STATE_TOPIC in self.partitions.by_topic:
@@ -115,6 +119,21 @@ class Broker:
         self.measurements.observe(self)
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
+
+    @cached_property
+    def schedule(self) -> ScheduleCoordinator:
+        """Records that are delivered later, from the first one on."""
+        # Late import: most brokers deliver every record at once.
+        from headwater.broker.schedule.coordinator import ScheduleCoordinator  # noqa: PLC0415
+
+        schedule = ScheduleCoordinator(
+            self.topics, self.partitions, self._effective, self.transactions, self.journal, self.clock
+        )
+        schedule.declare(self.measurements.metrics)
+        return schedule
+
+    def _end_scheduling(self, *end: Any) -> Pending[Outcome[None]]:
+        return self.schedule.end_transaction(*end)
 
     @property
     def shares(self) -> ShareCoordinator:
@@ -260,6 +279,13 @@ class Broker:
         now_ms = self.clock.now_ms()
         try:
             header, batch = admit(records, partition.config, self.config, now_ms)
+        except intake.DelayedBatch as delayed:
+            if in_transaction:
+                raise
+            rest = memoryview(delayed.rest)
+            stage_rest = partial(self.produce, partition, rest, acks=acks, admit=intake.admit_checked)
+            self.schedule.produce(partition, delayed, append, membership=None, request=request, stage_rest=stage_rest)
+            return
         except intake.LargeBatch:
             if in_transaction:
                 raise
@@ -315,7 +341,20 @@ class Broker:
     ) -> None:
         """As `produce`, for a request that names a transactional id."""
         try:
-            self._enter_transaction(partition, records, append, acks, membership, admit)
+            self._transaction_entry.enter(partition, records, append, acks, membership, admit)
+        except intake.DelayedBatch as delayed:
+            rest = memoryview(delayed.rest)
+            produce = partial(
+                self.produce_in_transaction,
+                partition,
+                rest,
+                acks=acks,
+                membership=membership,
+                admit=intake.admit_checked,
+            )
+            self.schedule.produce(
+                partition, delayed, append, membership=membership, request=request, stage_rest=produce
+            )
         except intake.LargeBatch:
             # Nothing is decided before the batch is checked: the transaction may have ended by then.
             produce = partial(
@@ -327,52 +366,6 @@ class Broker:
                 request=request,
             )
             self._check_threads.check(records, partition, self.config, append, request, produce)
-
-    def _enter_transaction(
-        self,
-        partition: Partition,
-        records: memoryview,
-        append: Append,
-        acks: int,
-        membership: TransactionMembership,
-        admit: intake.Admit,
-    ) -> None:
-        """The first batch that a transaction writes to a partition waits until the coordinator knows of the partition:
-        otherwise a batch that comes too late would open a transaction there that no marker ends."""
-        header = batches.read_header(records)
-        producer = ProducerIdentity(ProducerId(header.producer_id), header.producer_epoch)
-        is_open = partition.has_open_transaction(header.producer_id, header.producer_epoch)
-        must_join = membership.adds_partitions or self.config.transaction_partition_verification_enable
-        may_enter = (is_open or not must_join) and not self.transactions.is_joining(producer.producer_id, partition.id)
-        # A plain batch joins nothing: `produce` refuses it.
-        if may_enter or not header.is_transactional:
-            self.produce(partition, records, append, acks=acks, in_transaction=True, admit=admit)
-            return
-        if partition.is_internal:
-            raise internal_topic(partition.id.topic)
-        header, records = admit(records, partition.config, self.config, self.clock.now_ms())
-        joins = self.transactions.join(membership, producer, partition.id)
-        if not joins.is_done:
-            # The connection's buffer keeps what was received only until the end of the turn.
-            records = memoryview(bytearray(records))
-
-        def joined(refusal: HeadwaterError | Fault | None) -> None:
-            is_unknown = partition.producer(producer.producer_id) is None
-            try:
-                if refusal is not None:
-                    if is_unknown and refusal.code is ErrorCode.NOT_ENOUGH_REPLICAS:
-                        self._sequence_guard.note_refused(header, partition.id)
-                    raise refusal
-                if is_unknown:
-                    # In protocol 2 each transaction begins at sequence 0.
-                    self._sequence_guard.check_first(header, partition.id, at_zero=membership.adds_partitions)
-                self.produce(partition, records, append, acks=acks, in_transaction=True, admit=intake.admit_checked)
-            except HeadwaterError as error:
-                append.fail(error)
-            except Exception as error:
-                append.fail(error if isinstance(error, Fault) else Fault(error))
-
-        joins.then(joined)
 
     async def delete_records(self, topic: str, index: int, offset: int) -> int:
         """Move the log's start up to `offset` (-1: the high watermark); gives the new start."""
@@ -422,6 +415,8 @@ class Broker:
             await self._check_threads.stop()
         await self.housekeeping.stop()
         await self.access.stop()
+        if "schedule" in vars(self):
+            await self.schedule.stop()
         if self._shares is not None:
             await self._shares.stop()
         if self.config.headwater_schemas_enable:

@@ -245,8 +245,7 @@ class Partition:
         waiting = self._awaiting_flush
         self._move_high_watermark()
         while waiting and waiting[0].next_offset <= flushed_offset:
-            append = waiting.popleft()
-            append.complete()
+            waiting.popleft().complete()
         if waiting:
             self._journal.flush_soon(self)
 
@@ -374,6 +373,10 @@ class Partition:
 
     def producer(self, producer_id: int) -> ProducerState | None:
         return self._log.producers.get(producer_id)
+
+    def recognises(self, header: BatchHeader) -> bool:
+        """Whether the producer sent the batch before; refuses one that is out of order."""
+        return self._log.check_sequence(header) is not None
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         state = self._log.producers.get(producer_id)

@@ -78,3 +78,27 @@ class StorageSettings(BrokerSettings):
         "How often partitions are looked over for producers to forget.",
         minimum=1,
     )
+    headwater_schedule_partitions: int = setting(
+        INT,
+        "headwater.schedule.partitions",
+        4,
+        "How many partitions __headwater_schedule gets when it is created; a later change has no effect.",
+        minimum=1,
+        maximum=1000,
+    )
+    headwater_schedule_segment_bytes: int = setting(
+        INT,
+        "headwater.schedule.segment.bytes",
+        67_108_864,
+        "The size at which a segment of __headwater_schedule is closed, and can be compacted from then on; counts when "
+        "the topic is created.",
+        minimum=1024,
+    )
+    headwater_schedule_pending_max: int = setting(
+        LONG,
+        "headwater.schedule.pending.max",
+        5_000_000,
+        "How many records of all topics may be scheduled at a time. Each takes about 80 bytes of memory.",
+        minimum=1,
+        dynamic=True,
+    )

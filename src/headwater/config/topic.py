@@ -10,6 +10,7 @@ from typing import Any, Self
 from headwater.config.broker_settings import NO_EFFECT
 from headwater.config.declaration import (
     BOOLEAN,
+    INT,
     LIST,
     LONG,
     STRING,
@@ -71,6 +72,13 @@ class TopicConfig(Settings):
         "headwater.delay.max.ms",
         30 * 24 * 3_600_000,
         "How far ahead a record may be scheduled.",
+        minimum=1,
+    )
+    headwater_delay_pending_max: int = setting(
+        INT,
+        "headwater.delay.pending.max",
+        1_000_000,
+        "How many records of the topic may be scheduled at a time; more are refused.",
         minimum=1,
     )
     headwater_flush: str = _inherited("headwater.flush", "headwater.flush")

@@ -135,7 +135,8 @@ class Shard(Generic[MachineT]):
             for events in self._log.replay(LOAD_STEP_BYTES):
                 for event in events:
                     machine.apply(event)
-                count += len(events)
+                if events and not is_volatile(events[-1]):
+                    count += len(events)
                 await asyncio.sleep(0)
             await self._log.wait_until_flushed()
             decision = machine.decide_loaded(self._now())

@@ -27,9 +27,10 @@ from headwater.broker.topics import Topics
 from headwater.broker.transactions.markers import MarkerWriter
 from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
-from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, SCHEDULE_TOPIC, TRANSACTIONS_TOPIC, is_internal
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.transactions.commands import (
+    PROTOCOL_1,
     PROTOCOL_2,
     EndTransaction,
     InitProducer,
@@ -84,6 +85,10 @@ class TransactionMembership(NamedTuple):
     knows_abortable: bool
 
 
+# Ends a producer's transaction in a partition of the schedule: partition, producer, epoch, marker, protocol.
+EndScheduling = Callable[[int, ProducerId, int, Marker, int], Pending[HeadwaterError | None]]
+
+
 class _ParkedRequest:
     """A request that waits for markers, at most for `timeout_s`."""
 
@@ -120,8 +125,10 @@ class TransactionCoordinator(ShardedTopic["TransactionMachine"]):
         leadership: Leadership,
         journal: Journal,
         clock: Clock,
+        end_scheduling: EndScheduling,
     ) -> None:
         self._config = config.live
+        self._end_scheduling = end_scheduling
         self._groups = groups
         self._leadership = leadership
         self._new_producer_id = producer_ids.next
@@ -230,6 +237,14 @@ class TransactionCoordinator(ShardedTopic["TransactionMachine"]):
             return refusal and _as_produce_refusal(refusal, membership)
 
         return self._join(membership, producer, where).map(joined)
+
+    def join_internal(
+        self, membership: TransactionMembership, producer: ProducerIdentity, where: TopicPartition
+    ) -> Pending[HeadwaterError | None]:
+        """As `join`, for a partition of the broker's own, which no client adds to its transaction."""
+        version = PROTOCOL_2 if membership.adds_partitions else PROTOCOL_1
+        joined = self.add_partitions(membership.transactional_id, producer, [where], version)
+        return joined.map(lambda refusal: refusal and _as_produce_refusal(refusal, membership))
 
     def commit_offsets(
         self, group_id: GroupId, commit: Commit, producer: ProducerIdentity, membership: TransactionMembership
@@ -393,6 +408,8 @@ class TransactionCoordinator(ShardedTopic["TransactionMachine"]):
             return self._groups.end_transaction(
                 where.partition, producer_id, epoch, marker.coordinator_epoch, marker.committed, protocol_version
             )
+        if where.topic == SCHEDULE_TOPIC:
+            return self._end_scheduling(where.partition, producer_id, epoch, marker, protocol_version)
         pending: Pending[HeadwaterError | None] = Pending()
         # Other internal topics have no transactions, and only the broker writes to them.
         partitions = () if is_internal(where.topic) else self._partitions.by_topic.get(where.topic, ())

@@ -5,7 +5,6 @@ That also keeps all orders: those of a connection's requests, of a producer's se
 """
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
@@ -68,11 +67,9 @@ class CheckThreads:
             # A turn: what is staged is written when it ends, together with what the connection sent meanwhile.
             self._journal.begin_turn()
             try:
-                if partition.config is topic:
-                    _stage(checked, append, lambda batch: produce(records=batch, admit=intake.admit_checked))
-                else:
-                    # The settings have changed.
-                    _stage(checked, append, lambda _: produce(records=records, admit=intake.admit))
+                # None where the settings have changed.
+                admit = intake.admit_checked if partition.config is topic else None
+                _stage(checked, append, records, produce, admit)
                 if request is not None:
                     request.release()
             finally:
@@ -89,11 +86,25 @@ class CheckThreads:
         self._executor.shutdown(wait=True)
 
 
-def _stage(checked: asyncio.Future[memoryview], append: Append, stage: Callable[[memoryview], None]) -> None:
+def _stage(
+    checked: asyncio.Future[memoryview],
+    append: Append,
+    received: memoryview,
+    produce: Produce,
+    admit: intake.Admit | None,
+) -> None:
+    """Stage what the checks gave. Without `admit` they are done again."""
     try:
         if checked.cancelled():
             raise Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, "the broker stops")
-        stage(checked.result())
+        try:
+            batch = checked.result()
+        except intake.DelayedBatch as delayed:
+            batch, admit = received, admit and delayed.raise_again
+        if admit is None:
+            produce(records=received, admit=intake.admit)
+        else:
+            produce(records=batch, admit=admit)
     except HeadwaterError as error:
         append.fail(error)
     except Exception as error:

@@ -6,7 +6,7 @@ Nothing here touches the log: a refused batch leaves no trace.
 # Lazy annotations: the types of late imports stand in them.
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.config.broker import BrokerConfig
@@ -19,6 +19,7 @@ from headwater.protocol.batches.compression import DecompressedTooLarge
 from headwater.protocol.batches.invalid_record import InvalidRecord
 
 if TYPE_CHECKING:
+    from headwater.coordination.schedule.commands import ScheduleItem
     from headwater.protocol.batches.directives import Heeded
 
 # Two compressed kilobytes can hold millions of empty records, and each becomes an object of a hundred bytes in code
@@ -34,6 +35,24 @@ _BYTES_PER_REFUSED_RECORD = 16
 class LargeBatch(Exception):
     """Raised instead of admitting a batch whose checks would keep the event loop for too long: `large_batch.check` does
     them in a thread. Its header and its checksum are good."""
+
+
+class DelayedBatch(Exception):
+    """Raised instead of admitting a batch with records that are to be delivered later, which has passed all checks."""
+
+    def __init__(self, header: BatchHeader, rest: bytearray, items: Sequence[ScheduleItem]) -> None:
+        super().__init__("records are to be scheduled")
+        # As it was produced.
+        self.header = header
+        # What enters the partition now, under the same sequences.
+        self.rest = rest
+        self.items = items
+
+    def raise_again(
+        self, _produced: memoryview, _topic: TopicConfig, _broker: BrokerConfig, _now_ms: int
+    ) -> tuple[BatchHeader, memoryview]:
+        """As `admit`, where the batch was split before."""
+        raise self
 
 
 # Gives the batch to append, and its header.
@@ -80,6 +99,8 @@ def admit(
         check_record_count(header)
     if topic.has_directives and payload is not None:
         check_directives(payload, header, topic)
+        if topic.headwater_delay_enable:
+            split_delayed(produced, payload, header, topic, now_ms)
     if codec is not None and codec != sent:
         if payload is None:
             payload = _decompressed(produced, sent, broker) if sent else produced[HEADER_SIZE:]
@@ -113,6 +134,18 @@ def check_directives(payload: Buffer, header: BatchHeader, topic: TopicConfig) -
     found = directives.faults(payload, header.record_count, heeded_by(topic), refused_max(header))
     if found:
         raise directives.refusal(found)
+
+
+def split_delayed(produced: memoryview, payload: Buffer, header: BatchHeader, topic: TopicConfig, now_ms: int) -> None:
+    """Raise DelayedBatch if records are to be delivered later."""
+    # Late import: few topics take delayed records.
+    from headwater.broker.schedule.split import Splitter  # noqa: PLC0415
+    from headwater.protocol.batches import directives  # noqa: PLC0415
+
+    if directives.named_in(payload):
+        splitter = Splitter(header, topic, now_ms)
+        splitter.take(payload, header.record_count)
+        splitter.split(produced)
 
 
 def heeded_by(topic: TopicConfig) -> Heeded:

@@ -5,8 +5,12 @@ compression and checksums release the GIL, and the walk over the records of one 
 record is larger than a part. Memory is bounded by parts too, and by the largest record.
 """
 
+# Lazy annotations: the types of late imports stand in them.
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from headwater.broker.writes import intake
 from headwater.config.broker import BrokerConfig
@@ -17,6 +21,9 @@ from headwater.protocol.batches import compression, directives, records
 from headwater.protocol.batches.batch import NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.invalid_record import InvalidRecord
+
+if TYPE_CHECKING:
+    from headwater.broker.schedule.split import Splitter
 
 # Long enough for a thread that waits for the GIL to get it. `sleep(0)` is not: this thread would take it again first.
 _PAUSE_S = 50e-6
@@ -29,14 +36,15 @@ _PARTS_MANY = 128
 
 def check(produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int) -> memoryview:
     """For a batch whose header and checksum `intake.admit` has accepted. Gives the batch to append, as `admit` does,
-    but for the time of a topic with LogAppendTime, which `intake.admit_checked` sets."""
+    but for the time of a topic with LogAppendTime, which `intake.admit_checked` sets. Raises `intake.DelayedBatch` as
+    `admit` does."""
     header = batches.read_header(produced)
     bytes_max = broker.headwater_batch_decompressed_bytes_max
     parts = compression.decompress_in_parts(header.codec, produced[batches.HEADER_SIZE :], bytes_max)
     earliest, latest = intake.timestamp_limits(topic, now_ms)
     walk = None
     if topic.reads_records:
-        walk = _RecordWalk(header, topic, earliest, latest)
+        walk = _RecordWalk(header, topic, earliest, latest, now_ms)
         parts = walk.over(parts)
     parts = _with_pauses(parts, _PARTS_BETWEEN_PAUSES if header.codec in _RELEASE_THE_GIL else 1)
     codec = topic.stored_codec
@@ -51,6 +59,8 @@ def check(produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms
     elif walk.timestamp_found != header.max_timestamp:
         batches.set_max_timestamp(produced, walk.timestamp_found)
     intake.check_record_count(header)
+    if walk is not None and walk.splitter is not None:
+        walk.splitter.split(produced)
     if stored is None or codec is None:
         return produced
     return memoryview(batches.with_payload(produced, stored, codec))
@@ -87,7 +97,7 @@ def _compressed(parts: Iterator[Buffer], codec: int, level: int | None) -> Itera
 class _RecordWalk:
     """Checks the records in a payload that comes in parts."""
 
-    def __init__(self, header: BatchHeader, topic: TopicConfig, earliest: int, latest: int) -> None:
+    def __init__(self, header: BatchHeader, topic: TopicConfig, earliest: int, latest: int, now_ms: int) -> None:
         self._header = header
         self._topic = topic
         self._keys_required = topic.is_compacted
@@ -99,6 +109,12 @@ class _RecordWalk:
         # Records that ask the broker for something impossible.
         self._impossible: list[tuple[int, str]] = []
         self.timestamp_found = NO_TIMESTAMP
+        self.splitter: Splitter | None = None
+        if topic.headwater_delay_enable:
+            # Late import: few topics take delayed records.
+            from headwater.broker.schedule.split import Splitter  # noqa: PLC0415
+
+            self.splitter = Splitter(header, topic, now_ms)
 
     def over(self, parts: Iterator[Buffer]) -> Iterator[Buffer]:
         """The same parts, each after it was checked."""
@@ -152,10 +168,11 @@ class _RecordWalk:
     def _read_directives(self, part: Buffer, end: int, first_index: int) -> None:
         """Of the whole records in the part, which end at `end`."""
         left = intake.refused_max(self._header) - len(self._impossible)
+        count = self._index - first_index
         with memoryview(part)[:end] as whole:
-            self._impossible += directives.faults(
-                whole, self._index - first_index, intake.heeded_by(self._topic), left, first_index
-            )
+            self._impossible += directives.faults(whole, count, intake.heeded_by(self._topic), left, first_index)
+            if self.splitter is not None and not self._impossible:
+                self.splitter.take(whole, count)
 
     def _refusal(self) -> InvalidRecord:
         earliest, latest = self._limits

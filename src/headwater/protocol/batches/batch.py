@@ -27,12 +27,15 @@ NO_LEADER_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
+# Producer ids from here on are the broker's own, and no client may use them.
+BROKER_PRODUCER_IDS: Final = 2**62
 
 _LENGTH_POSITION = 8
 _MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
+_RECORD_COUNT_POSITION = 57
 _INT32_MAX = 2**31 - 1
 
 _CODEC_MASK = 0x07
@@ -164,8 +167,11 @@ def verify_produced(batch: Buffer, header: BatchHeader) -> None:
         if header.is_control:
             raise InvalidRecord("clients are not allowed to write control records")
         raise InvalidRecord("a producer may not set the timestamp type LogAppendTime", code=ErrorCode.INVALID_TIMESTAMP)
-    if header.base_sequence < 0 and header.has_producer_id:
-        raise InvalidRecord(f"producer {header.producer_id} sent an invalid sequence number {header.base_sequence}")
+    if header.base_sequence < 0:
+        if header.has_producer_id:
+            raise InvalidRecord(f"producer {header.producer_id} sent an invalid sequence number {header.base_sequence}")
+    elif header.producer_id >= BROKER_PRODUCER_IDS:
+        raise InvalidRecord(f"producer id {header.producer_id} is the broker's own")
 
 
 def patch(batch: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
@@ -329,6 +335,14 @@ def with_payload(batch: Buffer, stored: Buffer, codec: int) -> bytearray:
     _INT32.pack_into(rebuilt, _LENGTH_POSITION, len(rebuilt) - LOG_OVERHEAD)
     _seal(rebuilt)
     return rebuilt
+
+
+def with_records(batch: Buffer, stored: Buffer, codec: int, record_count: int, max_timestamp: int) -> bytearray:
+    """The same batch with fewer of its records, which keep their offsets: the batch keeps its range."""
+    rebuilt = bytearray(batch[:HEADER_SIZE])
+    _INT32.pack_into(rebuilt, _RECORD_COUNT_POSITION, record_count)
+    _INT64.pack_into(rebuilt, _MAX_TIMESTAMP_POSITION, max_timestamp)
+    return with_payload(rebuilt, stored, codec)
 
 
 def build_marker(

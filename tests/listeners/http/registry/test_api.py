@@ -37,7 +37,6 @@ def refused(answer: Answer, code: int) -> str:
 def test_a_registration_and_all_ways_to_read_it(http: HttpClient) -> None:
     schema_id = register(http, "orders-value")
 
-    assert http.get("/").json == {}
     assert "orders-value" in http.get("/subjects").json
     assert http.get("/subjects/orders-value/versions").json == [1]
     found = http.get("/subjects/orders-value/versions/latest")

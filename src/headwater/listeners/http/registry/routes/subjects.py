@@ -37,12 +37,6 @@ class MetadataLookup(msgspec.Struct):
     format: str = ""
 
 
-@registry_operation("GET", "/")
-async def root(_request: Request) -> Response:
-    """Whether there is a registry."""
-    return answer({})
-
-
 @registry_operation("GET", "/subjects")
 async def list_subjects(request: Request, query: SubjectFilter) -> Response:
     """The names of subjects. Those that the client may not describe are left out."""
@@ -100,4 +94,4 @@ async def latest_with_metadata(request: Request, subject: str, query: MetadataLo
     return answer(schema_body(stored, await registry.formatted(stored, query.format)))
 
 
-OPERATIONS = (root, list_subjects, look_up, delete_subject, latest_with_metadata)
+OPERATIONS = (list_subjects, look_up, delete_subject, latest_with_metadata)

@@ -23,9 +23,10 @@ from headwater.broker.pending import Pending
 from headwater.broker.ports.leadership import Leadership
 from headwater.broker.reads.fetch import Fetch, PartitionFetch
 from headwater.broker.reads.offset_lookup import look_up
+from headwater.broker.record_deletion import delete_records
 from headwater.broker.shards.shard import Outcome
 from headwater.broker.single_node import SingleNode
-from headwater.broker.topics import Topics, check_not_internal
+from headwater.broker.topics import Topics, internal_topic
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.broker.transactions.entry import TransactionEntry
 from headwater.broker.writes import intake
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
     from headwater.broker.replicas import Replicas
     from headwater.broker.schedule.coordinator import ScheduleCoordinator
+    from headwater.broker.schemas.registry import SchemaRegistry
     from headwater.broker.shares.coordinator import ShareCoordinator
     from headwater.broker.shares.remote_leaders import RemoteLeaders
     from headwater.broker.writes.check_threads import CheckThreads, RequestBytes
@@ -163,6 +165,16 @@ class Broker:
 
         return RemoteLeaders(self.shares, self.topics)
 
+    @cached_property
+    def schemas(self) -> SchemaRegistry:
+        """The schema registry, where the broker is one."""
+        if not self.config.headwater_schemas_enable:
+            raise Refusal(ErrorCode.RESOURCE_NOT_FOUND, "this broker is no schema registry (headwater.schemas.enable)")
+        # Late import: most brokers are none.
+        from headwater.broker.schemas.registry import SchemaRegistry  # noqa: PLC0415
+
+        return SchemaRegistry(self.topics, self.partitions, self._effective, self.journal, self.clock)
+
     async def _forget_shares(self, _: TopicName) -> None:
         if self._shares is not None:
             await self._shares.forget_deleted_topics(self.metadata.state.by_id.__contains__)
@@ -201,6 +213,8 @@ class Broker:
     async def start(self) -> None:
         """What has to be done before the first client is served."""
         await self.access.start()
+        if self.config.headwater_schemas_enable:
+            await self.schemas.start()
 
     def _use_config(self, config: BrokerConfig) -> None:
         self.config = config
@@ -264,7 +278,7 @@ class Broker:
         A large batch is checked in a thread first. `request` then holds its bytes; without one they are this batch's
         own."""
         if partition.is_internal:
-            check_not_internal(partition.id.topic)
+            raise internal_topic(partition.id.topic)
         if acks == ACKS_ALL and partition.config.min_insync_replicas > 1:
             self._check_in_sync(partition)
         now_ms = self.clock.now_ms()
@@ -360,27 +374,7 @@ class Broker:
 
     async def delete_records(self, topic: str, index: int, offset: int) -> int:
         """Move the log's start up to `offset` (-1: the high watermark); gives the new start."""
-        partition = self.partition(topic, index)
-        check_not_internal(topic)
-        partition.check_online()
-        if not partition.config.is_deleted_by_retention:
-            raise Refusal(
-                ErrorCode.POLICY_VIOLATION,
-                f"records of '{topic}' cannot be deleted: its cleanup.policy does not contain 'delete'",
-            )
-        target = partition.high_watermark if offset == -1 else offset
-        if not 0 <= target <= partition.high_watermark:
-            raise Refusal(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{partition.id} has offsets {partition.start_offset} to {partition.high_watermark}, not {target}",
-            )
-        garbage = partition.advance_start(max(target, partition.start_offset))
-        try:
-            await self.housekeeping.collect(garbage)
-            await self.partitions.checkpoint_start_offsets()
-        except OSError as error:
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"deletion from {partition.id} failed: {error}") from error
-        return partition.start_offset
+        return await delete_records(self.partition(topic, index), offset, self.housekeeping, self.partitions)
 
     # -- reading
 
@@ -430,6 +424,8 @@ class Broker:
             await self.schedule.stop()
         if self._shares is not None:
             await self._shares.stop()
+        if self.config.headwater_schemas_enable:
+            await self.schemas.stop()
         await self.transactions.stop()
         await self.groups.stop()
         async with self.metadata.change_lock:

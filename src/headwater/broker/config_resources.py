@@ -14,7 +14,7 @@ from headwater.config.declaration import ConfigEntry, Setting, SettingType, find
 from headwater.config.group import GroupConfig
 from headwater.config.listener_overrides import find_overridable
 from headwater.config.topic import TopicConfig
-from headwater.coordination.catalog.topic_names import check_topic_name, is_internal
+from headwater.coordination.catalog.topic_names import SCHEMAS_TOPIC, check_topic_name, is_internal
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId
 
@@ -140,7 +140,10 @@ class ConfigResources:
         def checked(before: Mapping[str, str]) -> Mapping[str, str]:
             after = change(before)
             policy = before.get("cleanup.policy")
-            if is_internal(name) and after.get("cleanup.policy") != policy:
+            is_fixed = is_internal(name) or (
+                name == SCHEMAS_TOPIC and self._config.live.current.headwater_schemas_enable
+            )
+            if is_fixed and after.get("cleanup.policy") != policy:
                 raise Refusal(
                     ErrorCode.INVALID_CONFIG, f"the cleanup.policy of '{name}' stays '{policy}': the topic is internal"
                 )

@@ -36,10 +36,22 @@ class Topics:
         self._config = config
         self._leadership = leadership
         self._on_deleted: list[Callable[[TopicName], Awaitable[None]]] = []
+        self._reserved: set[str] = set()
 
     def on_deleted(self, forget: Callable[[TopicName], Awaitable[None]]) -> None:
         """Have `forget` called for each deleted topic, before the deletion is acknowledged."""
         self._on_deleted.append(forget)
+
+    def reserve(self, name: TopicName) -> None:
+        """Keep a topic for the broker alone, though its name is not internal."""
+        self._reserved.add(name)
+        for partition in self._partitions.by_topic.get(name, ()):
+            partition.is_internal = True
+
+    def _check_not_reserved(self, name: str) -> None:
+        check_not_internal(name)
+        if name in self._reserved:
+            raise internal_topic(name)
 
     # -- lookups
 
@@ -91,7 +103,7 @@ class Topics:
         validate_only: bool = False,
     ) -> Topic:
         """Create a topic, with the broker's defaults where the caller names no number of partitions or replicas."""
-        check_not_internal(name)
+        self._check_not_reserved(name)
         if assignments:
             if partition_count is not None or replication_factor is not None:
                 raise Refusal(
@@ -124,6 +136,8 @@ class Topics:
 
     async def create_internal(self, name: TopicName, partition_count: int, overrides: Mapping[str, str]) -> None:
         await self._create(name, partition_count, overrides, validate_only=False)
+        if name in self._reserved:
+            self.reserve(name)
 
     async def _create(
         self, name: str, partition_count: int, overrides: Mapping[str, str], *, validate_only: bool
@@ -153,7 +167,7 @@ class Topics:
         validate_only: bool = False,
     ) -> None:
         """Let the topic grow to `partition_count` partitions."""
-        check_not_internal(name)
+        self._check_not_reserved(name)
         self._metadata.state.check_grows(name, partition_count)
         added_count = partition_count - self.existing(name).partition_count
         if assignments is not None:
@@ -192,7 +206,7 @@ class Topics:
     async def delete(self, name: str) -> Topic:
         """Delete a topic with everything that groups have committed for it."""
         self._check_deletion_enabled()
-        check_not_internal(name)
+        self._check_not_reserved(name)
         metadata = self._metadata
         async with metadata.change_lock:
             topic = self.existing(name)
@@ -256,6 +270,10 @@ class Topics:
 
 def check_not_internal(name: str) -> None:
     if is_internal(name):
-        raise Refusal(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{name}' is internal: the broker alone makes and writes it"
-        )
+        raise internal_topic(name)
+
+
+def internal_topic(name: str) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic '{name}' is internal: the broker alone makes and writes it"
+    )

@@ -26,6 +26,7 @@ from headwater.config.listener_overrides import ListenerOverride, find_overridab
 from headwater.config.listeners import BASIC, BEARER, ListenerAddress, SecurityProtocol
 from headwater.config.network_settings import NetworkSettings
 from headwater.config.sasl_settings import SaslSettings
+from headwater.config.schema_settings import SchemaSettings
 from headwater.config.storage_settings import StorageSettings
 from headwater.config.tls_settings import CLIENT_AUTH_NONE, CLIENT_AUTH_REQUIRED, TlsSettings
 from headwater.config.topic_defaults import TopicDefaults
@@ -59,6 +60,7 @@ class BrokerConfig(
     GroupDefaults,
     TransactionDefaults,
     AccessSettings,
+    SchemaSettings,
     CompatibilitySettings,
 ):
     # Who and where

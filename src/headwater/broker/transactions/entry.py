@@ -7,7 +7,7 @@ from typing import Protocol
 
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Fault
-from headwater.broker.topics import check_not_internal
+from headwater.broker.topics import internal_topic
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.broker.transactions.sequence_guard import SequenceGuard
 from headwater.broker.writes import intake
@@ -67,7 +67,7 @@ class TransactionEntry:
             self._produce(partition, records, append, acks=acks, in_transaction=True, admit=admit)
             return
         if partition.is_internal:
-            check_not_internal(partition.id.topic)
+            raise internal_topic(partition.id.topic)
         header, records = admit(records, partition.config, config, self._clock.now_ms())
         joins = self._transactions.join(membership, producer, partition.id)
         if not joins.is_done:

@@ -17,6 +17,9 @@ SHARE_STATE_TOPIC = TopicName("__share_group_state")
 AUDIT_TOPIC = TopicName("__headwater_audit")
 # Stores records that are to be delivered later.
 SCHEDULE_TOPIC = TopicName("__headwater_schedule")
+# Stores schemas, by the name that other registries use. It is internal only where the broker is a registry: beside
+# another registry it is a topic like any other (`Topics.reserve`).
+SCHEMAS_TOPIC = TopicName("_schemas")
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, AUDIT_TOPIC, SCHEDULE_TOPIC})
 
 _LEGAL_NAME = r"[a-zA-Z0-9._-]+"

@@ -16,6 +16,7 @@ AREAS: Final = (
     "v1.transactions",
     "v1.access",
     "v1.cluster",
+    "registry.area",
 )
 
 

@@ -50,7 +50,7 @@ def test_a_registration_and_all_ways_to_read_it(http: HttpClient) -> None:
     assert "orders-value" in http.get(f"/schemas/ids/{schema_id}/subjects").json
     assert {"subject": "orders-value", "version": 1} in http.get(f"/schemas/ids/{schema_id}/versions").json
     assert http.get(f"/schemas/guids/{guid}").json["schema"] == ORDER
-    assert http.get(f"/schemas/guids/{guid}/ids").json == [{"context": ".", "id": schema_id}]
+    assert {"context": ".", "id": schema_id} in http.get(f"/schemas/guids/{guid}/ids").json
     assert http.get("/schemas/types").json == ["AVRO", "JSON", "PROTOBUF"]
     assert any(each["subject"] == "orders-value" for each in http.get("/schemas").json)
     assert http.post("/subjects/orders-value", {"schema": ORDER}).json["version"] == 1

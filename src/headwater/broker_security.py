@@ -76,6 +76,21 @@ class SecuredClients:
             settings["authorizer.class.name"] = "acl"
         return settings
 
+    @property
+    def is_encrypted(self) -> bool:
+        return self._protocol.is_encrypted
+
+    @property
+    def http_settings(self) -> Mapping[str, str]:
+        """The same security for clients of HTTP."""
+        name = "HTTPS" if self.is_encrypted else "HTTP"
+        settings = {"headwater.http.listeners": f"{name}://127.0.0.1:0"}
+        if self._protocol.is_sasl:
+            settings["headwater.http.authentication"] = "basic"
+        if self._security.client_certificates:
+            settings[f"listener.name.{name.lower()}.ssl.client.auth"] = "required"
+        return settings
+
     async def add_users(self, broker: Broker) -> None:
         if self._security.authorizer:
             await broker.access.make_administrator(next(iter(self._security.users)))

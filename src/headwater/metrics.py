@@ -101,15 +101,17 @@ class Metrics:
 
     def collect(self, prefix: str = "") -> list[Family]:
         """Every family whose name begins with `prefix`."""
+        return list(self.collect_each(prefix))[::-1]
+
+    def collect_each(self, prefix: str = "") -> Iterator[Family]:
+        """The same one by one, the last first, for those who do other work in between."""
         self._truncated = 0
-        families: list[Family] = []
         # The first family counts how many of the others were truncated, so it is collected last.
-        for name, (kind, text, collect) in reversed(self._families.items()):
+        for name, (kind, text, collect) in reversed(tuple(self._families.items())):
             if name.startswith(prefix):
                 samples = list(islice(collect(), SAMPLES_MAX + 1))
                 self._truncated += len(samples) > SAMPLES_MAX
-                families.append(Family(name, kind, text, samples[:SAMPLES_MAX]))
-        return families[::-1]
+                yield Family(name, kind, text, samples[:SAMPLES_MAX])
 
 
 def render(families: Iterable[Family]) -> str:

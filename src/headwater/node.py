@@ -11,6 +11,7 @@ from headwater.broker.broker import Broker
 from headwater.clock import Clock, SystemClock
 from headwater.config.broker import BrokerConfig
 from headwater.endpoint import Endpoint
+from headwater.listeners.http.activation import http_listeners
 from headwater.listeners.kafka.listener import NAME as KAFKA
 from headwater.listeners.kafka.listener import kafka_listeners
 from headwater.listeners.listener import Listener
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 MakeListeners: TypeAlias = Callable[[Broker, ConnectionPool], Iterable[Listener]]
 
 # Started in this order, stopped in the reverse one.
-LISTENERS: Sequence[MakeListeners] = (kafka_listeners,)
+LISTENERS: Sequence[MakeListeners] = (kafka_listeners, http_listeners)
 
 
 class Node:

@@ -46,13 +46,18 @@ _SETTINGS = {
 
 class Broker:
     """`settings` have Kafka's names: `Broker({"num.partitions": "1"})`. Data in a given `data_directory` is kept when
-    the broker stops. `security` is a `BrokerSecurity`, or just its protocol: SSL, SASL_PLAINTEXT or SASL_SSL."""
+    the broker stops. `security` is a `BrokerSecurity`, or just its protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
+
+    `http=True` serves HTTP, too, at `http_url`; with `security` its clients log in with the same names and passwords
+    (Basic), over TLS where the Kafka clients use TLS.
+    """
 
     def __init__(
         self,
         settings: Mapping[str, str] | None = None,
         *,
         security: BrokerSecurity | str | None = None,
+        http: bool | str = False,
         data_directory: Path | None = None,
         clock: Clock | None = None,
         disk: Disk | None = None,
@@ -66,7 +71,7 @@ class Broker:
             data_directory = Path(self._temporary.name)
         self.data_directory = data_directory
         try:
-            config = self._config(settings or {})
+            config = self._config({**self._http_settings(http), **(settings or {})})
         except BaseException:
             self._clean_up()
             raise
@@ -81,6 +86,21 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         return self._node.kafka_address
+
+    def _http_settings(self, http: bool | str) -> Mapping[str, str]:
+        if not http:
+            return {}
+        if isinstance(http, str):
+            return {"headwater.http.listeners": http}
+        if self._secured is None:
+            return {"headwater.http.listeners": "HTTP://127.0.0.1:0"}
+        return self._secured.http_settings
+
+    @property
+    def http_url(self) -> str:
+        """Where HTTP is served, without a slash at the end."""
+        name = "https" if self._secured is not None and self._secured.is_encrypted else "http"
+        return f"{name}://{self._node.addresses['http']}"
 
     @property
     def ca_file(self) -> Path:

@@ -14,6 +14,7 @@ from benchmarks.ports import port_of, reserved_port
 
 from headwater.broker.audit.event import EventType
 from headwater.config.loader import load
+from headwater.listeners.http.route_table import load_areas
 from headwater.listeners.kafka.api_table import APIS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
@@ -114,7 +115,7 @@ def test_the_settings_of_the_page_are_accepted(tmp_path: Path) -> None:
 
 
 def rows_after(heading: str) -> list[list[str]]:
-    section = PAGE.partition(heading)[2].partition("\n## ")[0]
+    section = PAGE.partition(heading)[2].partition("\n##")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows[2:]]
 
@@ -125,6 +126,14 @@ def test_every_request_and_every_kind_of_event_has_its_row() -> None:
 
     assert sorted(requests) == sorted(api.name for api in APIS)
     assert sorted(kinds) == sorted(kind.value for kind in EventType)
+
+
+def test_every_operation_of_http_has_its_row() -> None:
+    rows = rows_after("### What is checked over HTTP\n")
+    shown = [name for row in rows for name in re.findall(r"`([A-Z]+ [^`]+)`", row[0])]
+    served = [each.name for area in load_areas() for each in area.operations]
+
+    assert sorted(shown) == sorted(served)
 
 
 def test_every_setting_and_command_that_the_page_names_exists() -> None:

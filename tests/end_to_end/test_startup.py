@@ -16,9 +16,12 @@ LATER = [
     "concurrent.futures.thread",
     "cramjam",
     "hashlib",
+    "httptools",
     "lz4",
+    "msgspec",
     "re2",
     "tomllib",
+    "websockets",
     "headwater.broker.access.authentication",
     "headwater.broker.access.rules",
     "headwater.broker.access.tokens",
@@ -70,6 +73,11 @@ def loaded(idle_broker: BrokerProcess) -> set[str]:
 def test_an_idle_broker_has_not_loaded(module: str, loaded: set[str]) -> None:
     assert "headwater.node" in loaded
     assert not {each for each in loaded if f"{each}.".startswith(f"{module}.")}
+
+
+def test_a_broker_without_http_loads_only_the_question_whether_it_is_asked_for(loaded: set[str]) -> None:
+    ours = "headwater.listeners.http."
+    assert {name for name in loaded if name.startswith(ours)} == {f"{ours}activation"}
 
 
 def test_a_broker_without_tls_does_not_load_openssl(idle_broker: BrokerProcess) -> None:

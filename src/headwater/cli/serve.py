@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
     metavar="HOST:PORT",
     help="Where Kafka clients connect; port 0 takes a free one.  [default: 127.0.0.1:9092]",
 )
+@click.option("--http", metavar="HOST:PORT", help="Serve HTTP there, too: REST, WebSocket, metrics, health.")
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS there, with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="Its private key, unless it is in the same file.")
 @click.option("--tls-ca", metavar="FILE", help="Let only clients in that show a certificate of these authorities.")
@@ -36,6 +37,7 @@ def serve(
     file: Path | None,
     data_dir: str | None,
     kafka: str | None,
+    http: str | None,
     tls_cert: str | None,
     tls_key: str | None,
     tls_ca: str | None,
@@ -48,7 +50,7 @@ def serve(
     begins again. SIGHUP reloads the settings that may change while it runs.
     `headwater config --reference` explains all settings.
     """
-    flags = {**_flags(data_dir, kafka, assignments), **_tls_flags(kafka, tls_cert, tls_key, tls_ca)}
+    flags = {**_flags(data_dir, kafka, http, assignments), **_tls_flags(kafka, tls_cert, tls_key, tls_ca)}
     # Neither the start nor requests make reference cycles: looking for them often would take a tenth of the start.
     gc.set_threshold(50_000, 20, 100)
     with _late_ssl():
@@ -74,7 +76,7 @@ def _late_ssl() -> Generator[None]:
         del sys.modules["ssl"]
 
 
-def _flags(data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]) -> dict[str, str]:
+def _flags(data_dir: str | None, kafka: str | None, http: str | None, assignments: tuple[str, ...]) -> dict[str, str]:
     flags: dict[str, str] = {}
     for assignment in assignments:
         name, separator, value = assignment.partition("=")
@@ -86,6 +88,8 @@ def _flags(data_dir: str | None, kafka: str | None, assignments: tuple[str, ...]
         flags["log.dir"] = data_dir
     if kafka is not None:
         flags["listeners"] = kafka
+    if http is not None:
+        flags["headwater.http.listeners"] = http
     return flags
 
 

@@ -4,7 +4,7 @@ Every queue, frame, cache and wait of the broker has its limit here.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from headwater.config.access_settings import AccessSettings
@@ -23,7 +23,7 @@ from headwater.config.declaration import (
 )
 from headwater.config.group_defaults import GroupDefaults
 from headwater.config.listener_overrides import ListenerOverride, find_overridable, split_name, values_of
-from headwater.config.listeners import ListenerAddress, SecurityProtocol
+from headwater.config.listeners import BASIC, BEARER, ListenerAddress, SecurityProtocol
 from headwater.config.network_settings import NetworkSettings
 from headwater.config.sasl_settings import SaslSettings
 from headwater.config.storage_settings import StorageSettings
@@ -31,7 +31,7 @@ from headwater.config.tls_settings import CLIENT_AUTH_NONE, CLIENT_AUTH_REQUIRED
 from headwater.config.topic_defaults import TopicDefaults
 from headwater.config.transaction_defaults import TransactionDefaults
 from headwater.errors import ConfigError
-from headwater.security.mechanisms import OAUTHBEARER
+from headwater.security.mechanisms import OAUTHBEARER, PLAIN
 
 # Settings with one meaning, strongest first, as DescribeConfigs lists them.
 _SYNONYMS = {
@@ -43,6 +43,8 @@ _SYNONYMS = {
         ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
 }
+
+_MECHANISM_OF_SCHEME = {BASIC: PLAIN, BEARER: OAUTHBEARER}
 
 _BY_RELOAD = "change the settings of the broker and send it SIGHUP"
 
@@ -214,7 +216,7 @@ class BrokerConfig(
         """Whether who did what is recorded."""
         if self.headwater_audit != "auto":
             return self.headwater_audit == "on"
-        return self.has_authorizer or any(self.authenticates(each) for each in self.listener_addresses)
+        return self.has_authorizer or any(self.authenticates(each) for each in self.all_addresses)
 
     def check(self) -> None:
         """Refuse values that contradict each other."""
@@ -224,7 +226,7 @@ class BrokerConfig(
                 f"log.cleaner.min.compaction.lag.ms ({self.log_cleaner_min_compaction_lag_ms}) is more than "
                 f"log.cleaner.max.compaction.lag.ms ({self.log_cleaner_max_compaction_lag_ms})"
             )
-        addresses = self.listener_addresses
+        addresses = self.all_addresses
         for address in addresses:
             self._check_exposure(address)
         listeners = {address.name for address in addresses}
@@ -233,8 +235,8 @@ class BrokerConfig(
                 raise ConfigError(f"{override.name}: there is no listener {override.listener} (listeners)")
         if OAUTHBEARER in self.mechanisms_in_use and self.sasl_oauthbearer_jwks_endpoint_url is None:
             raise ConfigError(
-                f"sasl.enabled.mechanisms has {OAUTHBEARER}, which needs the keys of the issuer of tokens "
-                "(sasl.oauthbearer.jwks.endpoint.url)"
+                f"sasl.enabled.mechanisms has {OAUTHBEARER}, or headwater.http.authentication has {BEARER}, which "
+                "needs the keys of the issuer of tokens (sasl.oauthbearer.jwks.endpoint.url)"
             )
 
     @property
@@ -242,18 +244,32 @@ class BrokerConfig(
         """The SASL mechanisms of all listeners."""
         return frozenset(
             mechanism
-            for address in self.listener_addresses
+            for address in self.all_addresses
             if address.protocol.is_sasl
-            for mechanism in self.of_listener(address.name).sasl_enabled_mechanisms
+            for mechanism in self.mechanisms_of(address)
         )
+
+    def mechanisms_of(self, address: ListenerAddress) -> Sequence[str]:
+        """The SASL mechanisms of a listener. Over HTTP, a password is verified as by PLAIN, a token as by
+        OAUTHBEARER."""
+        config = self.of_listener(address.name)
+        if address in self.http_addresses:
+            return [_MECHANISM_OF_SCHEME[scheme] for scheme in config.headwater_http_authentication]
+        return config.sasl_enabled_mechanisms
 
     def _check_exposure(self, address: ListenerAddress) -> None:
         """Refuse a listener that would let anyone in from other machines."""
         if self.headwater_insecure_listeners_allow or address.bound.loopback or self.authenticates(address):
             return
+        is_http = address in self.http_addresses
+        setting, instead = (
+            ("headwater.http.listeners", "headwater.http.authentication, or HTTPS")
+            if is_http
+            else ("listeners", "SASL_SSL, or SSL")
+        )
         raise ConfigError(
-            f"listeners: {address.name} listens on {address.bound}, which other machines can reach, and its clients "
-            f"need not authenticate ({address.protocol.value}): have them authenticate (SASL_SSL, or SSL with "
+            f"{setting}: {address.name} listens on {address.bound}, which other machines can reach, and its clients "
+            f"need not authenticate ({address.protocol.value}): have them authenticate ({instead} with "
             "ssl.client.auth=required), or set headwater.insecure.listeners.allow=true"
         )
 

@@ -3,7 +3,7 @@ address.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -11,8 +11,11 @@ from headwater.endpoint import Endpoint
 from headwater.errors import ConfigError
 
 DEFAULT_NAME = "PLAINTEXT"
+HTTP_NAME, HTTPS_NAME = "HTTP", "HTTPS"
+BASIC, BEARER = HTTP_SCHEMES = ("basic", "bearer")
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<address>.*)")
 _NAME = re.compile(r"[A-Z0-9_.-]+")
+_ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
 class SecurityProtocol(Enum):
@@ -38,16 +41,25 @@ class ListenerAddress(NamedTuple):
     advertised: Endpoint | None
 
 
-def parse_addresses(text: str) -> Mapping[str, Endpoint]:
+def parse_addresses(text: str, default_name: str = DEFAULT_NAME) -> Mapping[str, Endpoint]:
     """Addresses by the name of their listener, in the order of the text."""
     addresses: dict[str, Endpoint] = {}
     for part in text.split(","):
         named = _NAMED.fullmatch(part.strip())
-        name = named["name"].upper() if named is not None else DEFAULT_NAME
+        name = named["name"].upper() if named is not None else default_name
         if name in addresses:
             raise ConfigError(f"listener {name} is named twice; each has a name of its own, as in INTERNAL://HOST:PORT")
         addresses[name] = Endpoint.parse(named["address"] if named is not None else part)
     return addresses
+
+
+def parse_http_addresses(text: str) -> Mapping[str, Endpoint]:
+    return parse_addresses(text, HTTP_NAME)
+
+
+def check_origin(text: str) -> None:
+    if not _ORIGIN.fullmatch(text):
+        raise ConfigError(f"{text[:80]!r} is not an origin: https://HOST or https://HOST:PORT, in small letters")
 
 
 def parse_protocols(text: str) -> Mapping[str, SecurityProtocol]:
@@ -75,6 +87,30 @@ def listener_addresses(listeners: str, advertised: str | None, protocol_map: str
     if unknown:
         raise ConfigError(f"advertised.listeners: there is no listener {min(unknown)} (listeners)")
     found = [_listener(name, endpoint, advertised_by_name.get(name), protocols) for name, endpoint in bound.items()]
+    _check_ports(found)
+    return found
+
+
+def http_addresses(
+    listeners: str, protocol_map: str, has_authentication: Callable[[str], bool]
+) -> Sequence[ListenerAddress]:
+    """The listeners that serve HTTP."""
+    protocols = {
+        HTTP_NAME: SecurityProtocol.PLAINTEXT,
+        HTTPS_NAME: SecurityProtocol.SSL,
+        **parse_protocols(protocol_map),
+    }
+    found: list[ListenerAddress] = []
+    for name, endpoint in parse_http_addresses(listeners).items():
+        protocol = protocols.get(name)
+        if protocol is None or protocol.is_sasl:
+            raise ConfigError(
+                f"headwater.http.listeners: {name} needs the protocol PLAINTEXT or SSL in "
+                "listener.security.protocol.map; how its clients authenticate is headwater.http.authentication"
+            )
+        if has_authentication(name):
+            protocol = SecurityProtocol.SASL_SSL if protocol.is_encrypted else SecurityProtocol.SASL_PLAINTEXT
+        found.append(ListenerAddress(name, protocol, endpoint, None))
     _check_ports(found)
     return found
 

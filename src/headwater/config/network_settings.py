@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 
 from headwater.config.broker_settings import BrokerSettings, broker_settings_class
-from headwater.config.declaration import BOOLEAN, INT, LONG, STRING, setting
+from headwater.config.declaration import BOOLEAN, INT, LIST, LONG, STRING, setting
+from headwater.config.listener_overrides import values_of
 from headwater.config.listeners import (
+    HTTP_SCHEMES,
     ListenerAddress,
     SecurityProtocol,
     check_inter_broker,
+    check_origin,
+    http_addresses,
     listener_addresses,
     parse_addresses,
+    parse_http_addresses,
     parse_protocols,
 )
 from headwater.errors import ConfigError
@@ -217,11 +222,106 @@ class NetworkSettings(BrokerSettings):
         dynamic=True,
     )
 
+    # HTTP
+    headwater_http_listeners: str | None = setting(
+        STRING,
+        "headwater.http.listeners",
+        None,
+        "The addresses to serve HTTP on, as NAME://HOST:PORT, separated by commas; unset serves none. Without NAME:// "
+        "the name is HTTP. The name HTTPS speaks TLS; another name speaks what listener.security.protocol.map says, "
+        "PLAINTEXT or SSL.",
+        check=parse_http_addresses,
+    )
+    headwater_http_authentication: tuple[str, ...] = setting(
+        LIST,
+        "headwater.http.authentication",
+        (),
+        "How clients of HTTP listeners authenticate: basic (name and password of a user), bearer (a token, as for "
+        "OAUTHBEARER). Empty lets everyone in, which is only possible on a loopback address or with client "
+        "certificates (ssl.client.auth=required).",
+        allowed=HTTP_SCHEMES,
+        per_listener=True,
+    )
+    headwater_http_hosts: frozenset[str] = setting(
+        LIST,
+        "headwater.http.hosts",
+        frozenset(),
+        "The names by which clients of HTTP listeners may call this broker (the Host header, without port). Empty: a "
+        "listener on a loopback address answers to localhost and its addresses alone, any other to all names.",
+        pattern=r"[A-Za-z0-9._\[\]:-]{1,255}",
+        dynamic=True,
+        per_listener=True,
+    )
+    headwater_http_cors_origins: frozenset[str] = setting(
+        LIST,
+        "headwater.http.cors.origins",
+        frozenset(),
+        "The origins whose pages may use HTTP listeners from a browser, as https://HOST[:PORT]; pages that the "
+        "listener's own host serves always may.",
+        check=check_origin,
+        dynamic=True,
+        per_listener=True,
+    )
+    headwater_http_head_bytes_max: int = setting(
+        INT,
+        "headwater.http.head.bytes.max",
+        32_768,
+        "The largest head of an HTTP request: its first line and its header fields.",
+        minimum=1024,
+        maximum=1_048_576,
+        dynamic=True,
+    )
+    headwater_http_body_bytes_max: int = setting(
+        INT,
+        "headwater.http.body.bytes.max",
+        10_485_760,
+        "The largest body of an HTTP request, also after it is decompressed.",
+        minimum=1024,
+        dynamic=True,
+    )
+    headwater_http_response_bytes_max: int = setting(
+        INT,
+        "headwater.http.response.bytes.max",
+        10_485_760,
+        "The most bytes of records that one HTTP response carries, whatever its request asks for.",
+        minimum=1024,
+        dynamic=True,
+    )
+    headwater_http_request_timeout_ms: int = setting(
+        INT,
+        "headwater.http.request.timeout.ms",
+        60_000,
+        "How long an HTTP request may take until it is answered with 503. Streams have no such limit.",
+        minimum=1,
+        dynamic=True,
+    )
+    headwater_http_wait_ms_max: int = setting(
+        INT,
+        "headwater.http.wait.ms.max",
+        30_000,
+        "The longest wait for records that an HTTP request can ask for.",
+        minimum=0,
+        dynamic=True,
+    )
+    headwater_http_streams_max: int = setting(
+        INT,
+        "headwater.http.streams.max",
+        5_000,
+        "How many event streams and WebSockets are open at once; a further one is answered with 503.",
+        minimum=0,
+        dynamic=True,
+    )
+
     def check(self) -> None:
         super().check()
         # Raises ConfigError if the listener settings contradict each other.
         addresses = self.listener_addresses
         check_inter_broker(addresses, self.inter_broker_listener_name, self.security_inter_broker_protocol)
+        for address in addresses:
+            if address.name in {each.name for each in self.http_addresses}:
+                raise ConfigError(
+                    f"headwater.http.listeners: {address.name} is the name of a listener of Kafka clients"
+                )
         if self.socket_request_max_bytes > self.queued_max_request_bytes:
             raise ConfigError(
                 f"socket.request.max.bytes ({self.socket_request_max_bytes}) is more than queued.max.request.bytes "
@@ -231,3 +331,22 @@ class NetworkSettings(BrokerSettings):
     @property
     def listener_addresses(self) -> Sequence[ListenerAddress]:
         return listener_addresses(self.listeners, self.advertised_listeners, self.listener_security_protocol_map)
+
+    @property
+    def http_addresses(self) -> Sequence[ListenerAddress]:
+        """The listeners that serve HTTP. Where clients authenticate by a request's header, the protocol is a SASL one:
+        that is what the rules about listeners go by."""
+        if self.headwater_http_listeners is None:
+            return ()
+        return http_addresses(
+            self.headwater_http_listeners, self.listener_security_protocol_map, self._has_http_authentication
+        )
+
+    def _has_http_authentication(self, listener: str) -> bool:
+        own = values_of(self.listener_overrides, listener)
+        return bool(own.get("headwater_http_authentication", self.headwater_http_authentication))
+
+    @property
+    def all_addresses(self) -> Sequence[ListenerAddress]:
+        """The listeners of every protocol."""
+        return (*self.listener_addresses, *self.http_addresses)

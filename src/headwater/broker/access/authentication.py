@@ -5,7 +5,7 @@ The listener passes the client's messages to the exchange, and gives `finish` th
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from headwater.broker.access.issuer_keys import IssuerKeys
@@ -46,14 +46,14 @@ class Authentication:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def mechanisms(self, config: BrokerConfig) -> Mapping[str, BeginExchange]:
-        """The mechanisms of a listener with these settings, in their order."""
+    def mechanisms(self, config: BrokerConfig, enabled: Iterable[str]) -> Mapping[str, BeginExchange]:
+        """The mechanisms that a listener with these settings has enabled, in their order."""
         begin: dict[str, BeginExchange] = {name: self._scram(each) for name, each in MECHANISMS.items()}
         begin[PLAIN] = self._plain(config)
         if self._issuer_keys is not None:
             validate = self._issuer_keys.validate
             begin[OAUTHBEARER] = lambda: OAuthBearerServer(validate)
-        return {name: begin[name] for name in config.sasl_enabled_mechanisms}
+        return {name: begin[name] for name in enabled}
 
     async def finish(self, work: Work) -> Success | Failure:
         if self._threads is None:

@@ -100,6 +100,11 @@ class ShardedTopic(Generic[MachineT]):
         """The machines that are loaded."""
         return (shard.machine for shard in self.shards if shard.machine is not None)
 
+    @property
+    def loading_count(self) -> int:
+        """How many machines are not there yet: their clients are told to try again."""
+        return sum(shard.machine is None for shard in self.shards)
+
     def partition_of(self, key: str) -> int:
         return partition_of(key, len(self.shards))
 

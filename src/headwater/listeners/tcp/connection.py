@@ -10,12 +10,13 @@ import logging
 import select
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from headwater.broker.measurements import Measurements
 from headwater.broker.writes.journal import ReplyBatch
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ProtocolError
+from headwater.listeners.tcp.conversation import Conversation
 from headwater.listeners.tcp.failure_log import FailureLog
 from headwater.listeners.tcp.output import Output, Part
 from headwater.listeners.tcp.poller import Poller
@@ -52,56 +53,6 @@ class Slot:
         self._connection.fail(error)
 
 
-class Frames(Protocol):
-    """Cuts the bytes of a connection into frames. `protocol/wire/framing.py` has Kafka's."""
-
-    @property
-    def partial_bytes(self) -> int:
-        """Bytes of a frame that has begun but is not whole yet."""
-        ...
-
-    @property
-    def frame_count(self) -> int:
-        """How many whole frames there have been."""
-        ...
-
-    def space(self) -> memoryview | None:
-        """Where the next bytes go; None while there is no memory for them. Frames are valid until the next call."""
-        ...
-
-    def received(self, count: int) -> None: ...
-
-    def next_frame(self) -> memoryview | None: ...
-
-    def relax(self) -> None:
-        """Give memory back: the connection has been quiet for a while."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class Conversation(Protocol):
-    """The protocol's state of one client: it answers the client's frames."""
-
-    @property
-    def frames(self) -> Frames: ...
-
-    @property
-    def requests_max(self) -> int:
-        """How many requests it handles at once."""
-        ...
-
-    def serve(self, frame: memoryview, slot: Slot) -> None:
-        """Fill the slot, now or later. A ProtocolError ends the connection."""
-        ...
-
-    def use_config(self, config: BrokerConfig) -> None: ...
-
-    def end(self) -> None:
-        """The connection has closed."""
-        ...
-
-
 Converse: TypeAlias = Callable[["Connection"], Conversation]
 
 
@@ -133,6 +84,7 @@ class Connection:
         "_was_active",
         "failures",
         "is_closed",
+        "on_drained",
         "peer",
         "peer_host",
     )
@@ -159,7 +111,9 @@ class Connection:
         self._replies = replies
         self._received_bytes = measurements.received_bytes
         self._replies_failed = measurements.replies_failed
-        self._output = Output(transport, self.advance, self._broken)
+        self._output = Output(transport, self._drained, self._broken)
+        # Called when the socket has taken all that was sent, after it had not.
+        self.on_drained: Callable[[], object] | None = None
         self._slots: deque[Slot] = deque()
         self._is_reading = False
         self._is_advancing = False
@@ -268,6 +222,24 @@ class Connection:
             self.fail(error)
         if self._output.parts:
             self._pause()
+
+    # -- streams, which are longer than a reply
+
+    def push(self, parts: list[Part]) -> None:
+        """Send bytes that belong to no slot."""
+        self._output.send(parts)
+        if self._output.parts:
+            self._pause()
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether bytes wait for the client to take those before them."""
+        return bool(self._output.parts)
+
+    def _drained(self) -> None:
+        self.advance()
+        if self.on_drained is not None:
+            self.on_drained()
 
     def _may_serve(self) -> bool:
         # A client that does not take its replies need not be given more of them.

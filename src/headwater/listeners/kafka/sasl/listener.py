@@ -27,7 +27,7 @@ class SaslListener:
         self._unauthenticated_per_host: Counter[str] = Counter()
         self._sessions: Deadlines[SaslSession] = Deadlines()
         broker.live_config.follow(self._use_config)
-        self.mechanisms = self.authentication.mechanisms(self.config)
+        self.mechanisms = self.authentication.mechanisms(self.config, self.config.sasl_enabled_mechanisms)
 
     def _use_config(self, config: BrokerConfig) -> None:
         self.config = config.of_listener(self.name)

@@ -1,0 +1,15 @@
+"""Everything that is served over HTTP: one line for each area, loaded when the first HTTP listener starts."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Final
+
+from headwater.listeners.http.router import Area
+
+# Modules that have an `AREA`.
+AREAS: Final = ("health.area",)
+
+
+def load_areas() -> Iterator[Area]:
+    for name in AREAS:
+        yield import_module(f"headwater.listeners.http.{name}").AREA

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from headwater.client.partitioner import partition_for_key
+from headwater.protocol.partitioner import partition_for_key
 from headwater.spark import session
 from orders import ITEMS, TIMEOUT_S, Record, make_orders, produce, progress_bar
 from picture import draw

@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 from headwater.broker_security import BrokerSecurity, SecuredClients
 from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
+from headwater.listeners.tcp.poller import ServingLoop
 from headwater.node import Node
 from headwater.storage.disk import Disk
 
@@ -167,7 +168,7 @@ class Broker:
         self.stop()
 
     def _run(self, started: Future[None]) -> None:
-        loop = asyncio.new_event_loop()
+        loop = ServingLoop()
         try:
             loop.run_until_complete(self._start_node())
         except BaseException as error:

@@ -16,11 +16,11 @@ from headwater.client.cluster import Cluster
 from headwater.client.delivery import DeliveredBatch
 from headwater.client.errors import ClientError, Refused, UnknownTopic
 from headwater.client.offsets import LATEST, list_offsets
-from headwater.client.partitioner import partition_for_key
 from headwater.client.producer import Producer
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
+from headwater.protocol.partitioner import partition_for_key
 from headwater.testing import Broker
 
 PRODUCE_KEY = 0

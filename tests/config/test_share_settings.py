@@ -31,6 +31,7 @@ KAFKA_DEFAULTS = {
     "share.coordinator.state.topic.compression.codec": "0",
     "share.coordinator.snapshot.update.records.per.snapshot": "500",
     "share.coordinator.state.topic.prune.interval.ms": "300000",
+    "errors.deadletterqueue.topic.name.prefix": "dlq.",
 }
 OUR_DEFAULTS = {
     "share.coordinator.state.topic.segment.bytes": "16777216",
@@ -38,7 +39,10 @@ OUR_DEFAULTS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "headwater.share.partitions.max": "100000",
+    # A group that asks for dead letters has them.
+    "errors.deadletterqueue.auto.create.topics.enable": "true",
 }
+DYNAMIC = {"errors.deadletterqueue.auto.create.topics.enable", "errors.deadletterqueue.topic.name.prefix"}
 GROUP_DEFAULTS = {
     "share.session.timeout.ms": "45000",
     "share.heartbeat.interval.ms": "5000",
@@ -54,7 +58,7 @@ GROUP_DEFAULTS = {
 def test_broker_settings_and_defaults_are_kafkas_and_a_few_of_our_own() -> None:
     declared = {name: each.render(each.default) for name, each in settings_of(ShareDefaults).items()}
     assert declared == KAFKA_DEFAULTS | OUR_DEFAULTS
-    assert not any(each.dynamic for each in settings_of(ShareDefaults).values())
+    assert {name for name, each in settings_of(ShareDefaults).items() if each.dynamic} == DYNAMIC
 
 
 def test_a_groups_defaults_are_those_of_kafka() -> None:
@@ -64,6 +68,13 @@ def test_a_groups_defaults_are_those_of_kafka() -> None:
         "headwater.share.retry.backoff.ms": "0",
         "headwater.share.retry.backoff.factor": "2.0",
         "headwater.share.retry.backoff.max.ms": "60000",
+        "headwater.deadletterqueue.enable": "false",
+        "headwater.deadletterqueue.expired.enable": "false",
+    }
+    assert {name: value for name, value in described.items() if name.startswith("errors.")} == {
+        "errors.deadletterqueue.topic.name": "",
+        # A dead letter that can be put back has the content of its record; Kafka's default is false.
+        "errors.deadletterqueue.copy.record.enable": "true",
     }
 
 
@@ -99,6 +110,9 @@ def test_a_broker_setting_outside_its_bounds_is_refused_by_name(values: dict[str
         ({"share.isolation.level": "serializable"}, "share.isolation.level: 'serializable'"),
         ({"share.auto.offset.reset": "none"}, "share.auto.offset.reset: 'none'"),
         ({"share.auto.offset.reset": "by_duration:-PT1H"}, "share.auto.offset.reset"),
+        ({"errors.deadletterqueue.topic.name": "dlq/orders"}, "errors.deadletterqueue.topic.name: 'dlq/orders'"),
+        ({"errors.deadletterqueue.topic.name": "__dlq"}, "errors.deadletterqueue.topic.name: '__dlq'"),
+        ({"errors.deadletterqueue.topic.name": "x" * 250}, "errors.deadletterqueue.topic.name"),
     ],
 )
 def test_a_group_setting_outside_its_bounds_is_refused_by_name(overrides: dict[str, str], named: str) -> None:

@@ -54,6 +54,7 @@ KAFKA_DEFAULTS = {
     "segment.jitter.ms": "0",
     "segment.ms": "604800000",
     "unclean.leader.election.enable": "false",
+    "errors.deadletterqueue.group.enable": "false",
 }
 OUR_DEFAULTS = {
     "headwater.delay.enable": "false",

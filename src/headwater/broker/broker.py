@@ -148,6 +148,8 @@ class Broker:
             self.metadata.state,
             self._effective,
             self.groups,
+            self.producer_ids,
+            self.access.audit,
             self.journal,
             self.clock,
         )
@@ -167,7 +169,10 @@ class Broker:
 
     async def prune_shares(self) -> None:
         if self._shares is not None:
-            await self._shares.prune(self.housekeeping.collect)
+            # Late import, as above.
+            from headwater.broker.shares.prune import prune  # noqa: PLC0415
+
+            await prune(self._shares, self.partitions, self.housekeeping.collect)
 
     def delete_group(self, group_id: GroupId) -> Pending[Outcome[None]]:
         """Delete a group without members, and all that it stored."""

@@ -56,7 +56,10 @@ def serve(
     with _late_ssl():
         import asyncio
 
-    asyncio.run(_serve(file, flags))
+    from headwater.listeners.tcp.poller import ServingLoop
+
+    with asyncio.Runner(loop_factory=ServingLoop) as runner:
+        runner.run(_serve(file, flags))
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from headwater.client.cluster import Cluster
 from headwater.client.connection import BrokerConnection, InFlightRequest
 from headwater.client.errors import ClientError, OffsetOutOfRange, Refused, check
 from headwater.client.offsets import EARLIEST, LATEST, list_offsets
-from headwater.client.transactions.aborted_record_filter import AbortedRecordFilter
 from headwater.errors import CorruptBatch, ErrorCode
 from headwater.ids import NodeId, TopicName, TopicPartition
 from headwater.protocol.batches import batch
+from headwater.protocol.batches.aborted_record_filter import AbortedRecordFilter
 from headwater.protocol.batches.batch import BatchHeader
 from headwater.protocol.batches.records import Headers
 from headwater.protocol.messages.records.fetch import (

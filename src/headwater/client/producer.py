@@ -11,11 +11,11 @@ from typing import Self
 from headwater.client.cluster import Cluster
 from headwater.client.delivery import ACKS_ALL, DeliveredBatch, Delivery
 from headwater.client.errors import ClientError
-from headwater.client.partitioner import partition_for_key
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Headers, Record
+from headwater.protocol.partitioner import partition_for_key
 
 # Far below a broker's default max.message.bytes, and large enough to amortize the cost of a request.
 BATCH_BYTES_MAX = 256 * 1024

@@ -47,6 +47,15 @@ def reset_duration_ms(reset: str) -> int | None:
     return whole * 1000 + int((fraction or "").ljust(3, "0")[:3])
 
 
+def _check_dead_letter_topic(name: str) -> None:
+    if not name:
+        return
+    if re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) is None or name in (".", ".."):
+        raise ConfigError(f"'{name[:40]}' is no name of a topic: letters, digits, '.', '_' and '-' may be in it")
+    if name.startswith("__"):
+        raise ConfigError(f"'{name}' begins with '__', as internal topics do, which take no dead letters")
+
+
 def _inherited(name: str) -> Any:
     synonym = f"group.{name}"
     inherited = settings_of(GroupDefaults)[synonym]._replace(name=name, synonyms=(synonym,))
@@ -109,6 +118,38 @@ class GroupConfig(Settings):
         minimum=0,
         maximum=86_400_000,
     )
+
+    errors_deadletterqueue_topic_name: str = setting(
+        STRING,
+        "errors.deadletterqueue.topic.name",
+        "",
+        "The topic that a share group's dead letters are copied to: records that were rejected or delivered too often. "
+        "Empty: none, unless headwater.deadletterqueue.enable is set.",
+        check=_check_dead_letter_topic,
+    )
+    errors_deadletterqueue_copy_record_enable: bool = setting(
+        BOOLEAN,
+        "errors.deadletterqueue.copy.record.enable",
+        True,
+        "Whether a dead letter has the key, the value and the headers of its record, or only says which one it was. "
+        "(Kafka's default is false.)",
+    )
+    headwater_deadletterqueue_enable: bool = setting(
+        BOOLEAN,
+        "headwater.deadletterqueue.enable",
+        False,
+        "Whether a share group that names no dead-letter topic has one for each of its topics: TOPIC.dlq.",
+    )
+    headwater_deadletterqueue_expired_enable: bool = setting(
+        BOOLEAN,
+        "headwater.deadletterqueue.expired.enable",
+        False,
+        "Whether records whose time to live is over become dead letters, too.",
+    )
+
+    @property
+    def has_dead_letters(self) -> bool:
+        return self.headwater_deadletterqueue_enable or bool(self.errors_deadletterqueue_topic_name)
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str], broker: GroupDefaults) -> Self:

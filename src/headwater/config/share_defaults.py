@@ -4,7 +4,7 @@ As in Kafka, they are read when the broker starts; settings that may change late
 """
 
 from headwater.config.broker_settings import NO_EFFECT, BrokerSettings, broker_settings_class
-from headwater.config.declaration import INT, LIST, setting
+from headwater.config.declaration import BOOLEAN, INT, LIST, STRING, setting
 from headwater.errors import ConfigError
 
 # Settings of groups that the broker bounds by its own `group.share.min.` and `group.share.max.` settings.
@@ -153,6 +153,24 @@ class ShareDefaults(BrokerSettings):
         "The highest number of records under way that may be set for a share group.",
         minimum=2000,
         maximum=10_000,
+    )
+
+    # Dead letters
+    errors_deadletterqueue_auto_create_topics_enable: bool = setting(
+        BOOLEAN,
+        "errors.deadletterqueue.auto.create.topics.enable",
+        True,
+        "Whether the dead-letter topic of a share group is created when it is first needed. (Kafka's default is "
+        "false.)",
+        dynamic=True,
+    )
+    errors_deadletterqueue_topic_name_prefix: str = setting(
+        STRING,
+        "errors.deadletterqueue.topic.name.prefix",
+        "dlq.",
+        "How the name of a dead-letter topic that a share group chooses must begin; empty allows every name. The "
+        "default name, that of the record's topic with .dlq behind it, is always allowed.",
+        dynamic=True,
     )
 
     # The topic that holds the state of share groups

@@ -51,6 +51,12 @@ class TopicConfig(Settings):
     compression_type: str = _inherited("compression.type", "compression.type")
     compression_zstd_level: int = _inherited("compression.zstd.level", "compression.zstd.level")
     delete_retention_ms: int = _inherited("delete.retention.ms", "log.cleaner.delete.retention.ms")
+    errors_deadletterqueue_group_enable: bool = setting(
+        BOOLEAN,
+        "errors.deadletterqueue.group.enable",
+        False,
+        "Whether share groups may use the topic for their dead letters.",
+    )
     file_delete_delay_ms: int = _inherited("file.delete.delay.ms", "log.segment.delete.delay.ms")
     flush_messages: int = _inherited("flush.messages", "log.flush.interval.messages")
     flush_ms: int = _inherited("flush.ms", "log.flush.interval.ms", "log.flush.scheduler.interval.ms")
@@ -170,6 +176,8 @@ class TopicConfig(Settings):
     reads_records: bool = derived()
     # Whether records may have headers that the broker heeds (`protocol/batches/directives.py`).
     has_directives: bool = derived()
+    # Whether records expire.
+    has_ttl: bool = derived()
     # How far a record's timestamp may be in the past and in the future.
     timestamp_before_max_ms: int = derived()
     timestamp_after_max_ms: int = derived()
@@ -185,6 +193,7 @@ class TopicConfig(Settings):
         derive("is_log_append_time", self.message_timestamp_type == "LogAppendTime")
         has_directives = self.headwater_delay_enable or self.headwater_priority_enable or self.headwater_ttl_enable
         derive("has_directives", has_directives)
+        derive("has_ttl", self.headwater_ttl_enable or self.headwater_ttl_ms >= 0)
         is_validated = self.is_compacted or self.headwater_record_validation == "full"
         derive("reads_records", is_validated or has_directives)
         # With LogAppendTime the broker replaces the client's timestamps anyway.

@@ -13,8 +13,10 @@ from headwater.coordination.shares.events import (
     ShareUpdatesForgotten,
     StateBatch,
 )
+from headwater.coordination.shares.outbox import Letters, LetterTarget, OutboxChange, OutboxStored
 from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
-from headwater.ids import GroupId, TopicId
+from headwater.ids import GroupId, ProducerId, TopicId
+from headwater.protocol.batches.dead_letter_headers import Reason
 from headwater.protocol.stored import share_state as stored
 from headwater.protocol.stored.record import write_key, write_value
 
@@ -25,10 +27,18 @@ BATCHES = [
     StateBatch(11, 1 << 40, DeliveryState.ARCHIVED, 5),
 ]
 
+LETTERS = [Letters(3, 5, 6, 5, Reason.EXHAUSTED, 1_700_000_000_002), Letters(5, 2, 2, 1, Reason.REJECTED, 7)]
+TARGET = LetterTarget(TopicId(UUID(int=8)), 2, ProducerId(4000))
+
 
 @pytest.mark.parametrize(
     "event",
     [
+        ShareSnapshotStored(ORDERS, 4, 1, 2, 5, 6, 1, 2, BATCHES, OutboxStored(6, LETTERS, TARGET)),
+        ShareSnapshotStored(ORDERS, 4, 1, 2, 5, 6, 1, 2, BATCHES, OutboxStored(6, [], TARGET)),
+        ShareUpdated(ORDERS, 4, 2, 5, 6, BATCHES, OutboxChange(LETTERS)),
+        ShareUpdated(ORDERS, 4, 2, 5, 6, [], OutboxChange([], 4)),
+        ShareUpdated(ORDERS, 4, 2, 5, 6, [], OutboxChange([], 0, TARGET)),
         ShareSnapshotStored(ORDERS, 4, 1, 2, 5, 6, 1_700_000_000_000, 1_700_000_000_001, BATCHES),
         ShareUpdated(ORDERS, 4, 2, 5, 6, BATCHES),
         ShareUpdated(ORDERS, 0, 0, 17, 0, []),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker import Broker
-from headwater.broker.shares import coordinator as coordinator_module
+from headwater.broker.shares import prune as prune_module
 from headwater.coordination.catalog.topic_names import SHARE_STATE_TOPIC
 from headwater.coordination.shares.commands import Acknowledged
 from headwater.protocol.batches import batch as batches
@@ -61,7 +61,7 @@ async def test_a_broker_without_share_groups_has_no_state_of_them(tmp_path: Path
 async def test_the_log_is_pruned_once_snapshots_have_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_module, "PRUNE_RECORDS_MIN", 20)
+    monkeypatch.setattr(prune_module, "PRUNE_RECORDS_MIN", 20)
     broker = start(tmp_path, SETTINGS)
     orders = await shared(broker)
     await orders.produce(*(b"%d" % each for each in range(100)))

@@ -7,6 +7,7 @@ that in the end every record is done with exactly once.
 
 from dataclasses import dataclass, field, replace
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -23,6 +24,18 @@ LIMITS = ShareLimits(lock_duration_ms=LOCK_MS, delivery_count_max=2, locks_max=1
 MEMBERS = st.sampled_from([MemberId("ann"), MemberId("bob"), MemberId("cid")])
 TYPES = st.sampled_from([ACCEPT, ACCEPT, RELEASE, REJECT, RENEW, GAP])
 OFFSETS = st.integers(0, END - 1)
+
+# No shrinking: that a bug is found is enough.
+SEARCH = settings(
+    max_examples=400,
+    stateful_step_count=30,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    report_multiple_bugs=False,
+)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from headwater.coordination.shares import share_partition, share_state
@@ -12,24 +12,12 @@ from headwater.coordination.shares.events import LocksChecked, Resumed, ShareSna
 from headwater.coordination.shares.runs import Run
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import DeliveryState
-from tests.coordination.shares.histories import BackoffHistories, ShareHistories
+from tests.coordination.shares.histories import SEARCH, BackoffHistories, ShareHistories
 
 ShareHistories.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 TestShareHistories = ShareHistories.TestCase
 BackoffHistories.TestCase.settings = ShareHistories.TestCase.settings
 TestBackoffHistories = BackoffHistories.TestCase
-
-# No shrinking: that a bug is found is enough.
-SEARCH = settings(
-    max_examples=400,
-    stateful_step_count=30,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    report_multiple_bugs=False,
-)
 
 
 def forget_the_holder(patch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.client.transactions.aborted_record_filter import AbortedRecordFilter
 from headwater.errors import ErrorCode
 from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.aborted_record_filter import AbortedRecordFilter
 from tests.faults.histories.checking import violations
 from tests.faults.histories.clients.fetcher import read_everything
 from tests.faults.histories.clients.options import Options

@@ -140,7 +140,7 @@ def test_a_batch_is_written_before_its_buffer_is_read_into_again() -> None:
                 # The connection has staged the first batch; its socket has the second.
                 connection._slots.clear()
                 connection._resume()
-                broker.node.connections._poller._ready()
+                broker.node.connections._poller._readable()
 
             on_loop(broker, go_on)
             eventually(broker, lambda: partition._log.end_offset == 2)

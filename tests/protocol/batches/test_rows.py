@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.partitioner import partition_for_key
 from headwater.protocol.batches import batch, records
 from headwater.protocol.batches.columns import BytesColumn, Columns, HeadersColumn, LongColumn
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
+from headwater.protocol.partitioner import partition_for_key
 from tests.protocol.batches.column_variants import ENCODERS, variant_name
 from tests.support.protocol.record_variants import CONTENTS, FIELDS, TIMESTAMPS
 

@@ -13,12 +13,12 @@ from pyspark.sql.functions import udf
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
-from headwater.client.partitioner import partition_for_key
 from headwater.client.transactions.admin import TransactionAdmin
 from headwater.client.transactions.staging import StagingWriter
 from headwater.clock import ManualClock
 from headwater.ids import TopicName, TopicPartition, staging_id
 from headwater.protocol.batches.records import Record
+from headwater.protocol.partitioner import partition_for_key
 from headwater.spark.options.write_options import write_options
 from headwater.spark.writes.batch_writer import HeadwaterWriter
 from headwater.spark.writes.task_writer import TaskWritten

@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.errors import ClientError, Refused, UnknownTopic
-from headwater.client.partitioner import partition_for_key
 from headwater.errors import ErrorCode
 from headwater.protocol.batches.compression import Codec
+from headwater.protocol.partitioner import partition_for_key
 from headwater.spark.arrow import HEADERS, TIMESTAMP
 from headwater.spark.options.write_options import write_options
 from headwater.spark.writes import row_encoder

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
+from headwater.broker.catalog.producer_ids import ProducerIds
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
@@ -22,6 +23,7 @@ from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition
 from headwater.broker.shards.state_log import StateLog
 from headwater.broker.shares.format import ShareFormat
+from headwater.broker.shares.gauges import ShareGauges
 from headwater.broker.shares.measurements import ShareMeasurements
 from headwater.broker.topics import Topics
 from headwater.broker.writes.journal import Journal
@@ -37,6 +39,7 @@ from headwater.coordination.shares.commands import (
     Acquire,
     AcquiredRanges,
     RecordsAvailable,
+    RecordsGivenUp,
     Settled,
     ShareStatus,
     Verdict,
@@ -48,20 +51,18 @@ from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, TopicId, TopicPartition
-from headwater.metrics import Metrics, Sample
-from headwater.storage.cleaning.garbage import Garbage
+from headwater.metrics import Metrics
 
 if TYPE_CHECKING:
+    from headwater.broker.audit.audit_log import AuditLog
+    from headwater.broker.shares.dead_letters import DeadLetterWriter
+    from headwater.broker.shares.expiry import Expiry
     from headwater.broker.shares.queue import Queue
     from headwater.broker.shares.queue_partitions import QueuePartitions
     from headwater.broker.shares.queue_views import QueueViews
     from headwater.broker.shares.share_fetch import ShareFetch
 
 logger = logging.getLogger(__name__)
-
-# A log is pruned when it has this many records, and some for each share-partition that it is about.
-PRUNE_RECORDS_MIN = 1000
-PRUNE_RECORDS_EACH = 4
 
 
 class ShareCoordinator(ShardedTopic[ShareMachine]):
@@ -72,6 +73,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         catalog: CatalogMachine,
         config: EffectiveConfig,
         groups: GroupCoordinator,
+        producer_ids: ProducerIds,
+        audit: AuditLog | None,
         journal: Journal,
         clock: Clock,
     ) -> None:
@@ -79,6 +82,9 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         self._catalog = catalog
         self._config = config
         self._groups = groups
+        self._producer_ids = producer_ids
+        self._audit = audit
+        self._dead_letter_writer: DeadLetterWriter | None = None
         # The fetches that wait for records of a share-partition.
         self._waiting: dict[SharePartitionId, set[ShareFetch]] = {}
         # Share-partitions whose first offset is being looked up.
@@ -141,6 +147,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
             config.headwater_share_retry_backoff_ms,
             config.headwater_share_retry_backoff_factor,
             config.headwater_share_retry_backoff_max_ms,
+            config.has_dead_letters,
+            config.has_dead_letters and config.headwater_deadletterqueue_expired_enable,
         )
 
     def is_committed_only(self, group_id: GroupId) -> bool:
@@ -242,6 +250,13 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
         return self.submit(share_id.coordinator_key, decide)
 
+    @cached_property
+    def expiry(self) -> Expiry:
+        # Late import: in most topics records do not expire.
+        from headwater.broker.shares.expiry import Expiry  # noqa: PLC0415
+
+        return Expiry(self._config.live, self._clock)
+
     def settle(
         self, share_id: SharePartitionId, hold: MemberId, offsets: Collection[int], verdict: Verdict
     ) -> Pending[Outcome[Settled]]:
@@ -305,44 +320,49 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
                     del self._waiting[share_id]
 
     def _perform_effect(self, effect: object) -> None:
+        if isinstance(effect, RecordsGivenUp):
+            self.measurements.outlived.value += effect.expired
+            if effect.has_letters:
+                self._dead_letters().start(effect.id)
+            return
         assert isinstance(effect, RecordsAvailable)
         if effect.expired or effect.exhausted:
             self.measurements.count_expired(effect.id, effect.expired, effect.exhausted)
         for fetch in tuple(self._waiting.get(effect.id, ())):
             fetch.read_soon()
 
+    # -- dead letters
+
+    def _dead_letters(self) -> DeadLetterWriter:
+        if self._dead_letter_writer is None:
+            # Late import: most share groups have no dead letters.
+            from headwater.broker.shares.dead_letters import DeadLetterWriter  # noqa: PLC0415
+
+            self._dead_letter_writer = DeadLetterWriter(
+                self,
+                self._topics,
+                self._partitions,
+                self._catalog,
+                self._config,
+                self._producer_ids,
+                self._audit,
+                self._clock,
+            )
+        return self._dead_letter_writer
+
     # -- measurements
 
     def declare(self, metrics: Metrics) -> None:
         self.measurements.declare(metrics)
-        metrics.declare(
-            "headwater_share_backlog",
-            "gauge",
-            "Records that a share group is not done with, by group and partition.",
-            lambda: self._samples(lambda status, partition: partition.high_watermark - _first_unfinished(status)),
-        )
-        metrics.declare(
-            "headwater_share_held",
-            "gauge",
-            "Records that members of a share group hold, by group and partition.",
-            lambda: self._samples(lambda status, _: status.acquired_count),
-        )
 
-    def _samples(self, value: Callable[[ShareStatus, Partition], int]) -> Iterator[Sample]:
-        for machine in self.machines():
-            for share in machine.partitions.values():
-                status = share.status()
-                topic = self._catalog.by_id.get(status.id.topic_id)
-                partition = (
-                    None if topic is None else self._partitions.find(TopicPartition(topic.name, status.id.partition))
-                )
-                if partition is not None:
-                    labels = (
-                        ("group", status.id.group_id),
-                        ("topic", partition.id.topic),
-                        ("partition", str(status.id.partition)),
-                    )
-                    yield Sample(labels, max(value(status, partition), 0))
+        def statuses() -> Iterator[ShareStatus]:
+            return (share.status() for machine in self.machines() for share in machine.partitions.values())
+
+        ShareGauges(statuses, self._partition_of).declare(metrics)
+
+    def _partition_of(self, status: ShareStatus) -> Partition | None:
+        topic = self._catalog.by_id.get(status.id.topic_id)
+        return None if topic is None else self._partitions.find(TopicPartition(topic.name, status.id.partition))
 
     # -- administration
 
@@ -401,24 +421,6 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
                 raise outcome
         self.measurements.forget(concerns)
 
-    async def prune(self, collect: Callable[[Garbage], Awaitable[None]]) -> None:
-        """Delete what newer snapshots have replaced, so that a start reads little. Each log of some length gets a
-        snapshot of every share-partition; everything before them goes once they are on disk."""
-        for shard, partition in zip(self.shards, self._partitions.by_topic.get(SHARE_STATE_TOPIC, ()), strict=False):
-            machine = shard.machine
-            end_offset = partition.end_offset
-            if machine is None:
-                continue
-            needed = PRUNE_RECORDS_MIN + PRUNE_RECORDS_EACH * len(machine.partitions)
-            if end_offset - partition.start_offset <= needed:
-                continue
-            outcome = await shard.submit(lambda machine, _, now: machine.decide_snapshots(now)).wait()
-            if isinstance(outcome, HeadwaterError):
-                logger.error("%s is not pruned now: %s", partition.id, outcome)
-                continue
-            await collect(partition.advance_start(end_offset))
-            await self._partitions.checkpoint_start_offsets()
-
     def end_waits(self) -> None:
         super().end_waits()
         for waiting in tuple(self._waiting.values()):
@@ -429,9 +431,6 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         for task in tuple(self._beginning.values()):
             task.cancel()
         await asyncio.gather(*self._beginning.values(), return_exceptions=True)
+        if self._dead_letter_writer is not None:
+            await self._dead_letter_writer.stop()
         await super().stop()
-
-
-def _first_unfinished(status: ShareStatus) -> int:
-    """Where the group would be, if all that is done with came first."""
-    return status.start_offset + status.complete_count

@@ -11,9 +11,11 @@ from headwater.coordination.shares.events import (
     ShareUpdatesForgotten,
     StateBatch,
 )
+from headwater.coordination.shares.outbox import Letters, LetterTarget, OutboxChange, OutboxStored
 from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
 from headwater.errors import HeadwaterError, ProtocolError
-from headwater.ids import GroupId, TopicId
+from headwater.ids import GroupId, ProducerId, TopicId
+from headwater.protocol.batches.dead_letter_headers import Reason
 from headwater.protocol.stored import share_state as stored
 from headwater.protocol.stored.record import read_key, read_record_type, read_value, write_key, write_value
 
@@ -22,6 +24,8 @@ _VERSION: Final = 0
 _STATES: Final = {
     state.value: state for state in (DeliveryState.AVAILABLE, DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 }
+
+_REASONS: Final = frozenset(Reason)
 
 
 class DamagedShares(HeadwaterError):
@@ -68,6 +72,7 @@ def _id(key: stored.ShareSnapshotKey | stored.ShareUpdateKey) -> SharePartitionI
 
 
 def _snapshot(event: ShareSnapshotStored) -> stored.ShareSnapshotValue:
+    outbox = event.outbox or OutboxStored(0, (), None)
     return stored.ShareSnapshotValue(
         snapshot_epoch=event.snapshot_epoch,
         state_epoch=event.state_epoch,
@@ -77,16 +82,23 @@ def _snapshot(event: ShareSnapshotStored) -> stored.ShareSnapshotValue:
         create_timestamp=event.created_ms,
         write_timestamp=event.written_ms,
         state_batches=_batches(event.batches),
+        letters=_letters(outbox.letters),
+        letters_next_number=outbox.next_number,
+        letters_target=_target(outbox.target),
     )
 
 
 def _update(event: ShareUpdated) -> stored.ShareUpdateValue:
+    outbox = event.outbox or OutboxChange()
     return stored.ShareUpdateValue(
         snapshot_epoch=event.snapshot_epoch,
         leader_epoch=event.leader_epoch,
         start_offset=event.start_offset,
         delivery_complete_count=event.complete_count,
         state_batches=_batches(event.batches),
+        letters=_letters(outbox.added),
+        letters_written_before=outbox.written_before,
+        letters_target=_target(outbox.target),
     )
 
 
@@ -108,6 +120,7 @@ def _read_snapshot(share_id: SharePartitionId, value: stored.ShareSnapshotValue)
         value.create_timestamp,
         value.write_timestamp,
         _read_batches(value.state_batches),
+        _read_outbox(value),
     )
 
 
@@ -119,7 +132,54 @@ def _read_update(share_id: SharePartitionId, value: stored.ShareUpdateValue) -> 
         value.start_offset,
         value.delivery_complete_count,
         _read_batches(value.state_batches),
+        _read_change(value),
     )
+
+
+def _letters(letters: Sequence[Letters]) -> list[stored.Letters]:
+    return [
+        stored.Letters(
+            number=number, first_offset=first, last_offset=last, delivery_count=count, reason=reason, time=time_ms
+        )
+        for number, first, last, count, reason, time_ms in letters
+    ]
+
+
+def _target(target: LetterTarget | None) -> list[stored.LetterTarget]:
+    if target is None:
+        return []
+    return [stored.LetterTarget(topic_id=target.topic_id, partition=target.partition, producer_id=target.producer_id)]
+
+
+def _read_outbox(value: stored.ShareSnapshotValue) -> OutboxStored | None:
+    if not value.letters_next_number and not value.letters_target:
+        return None
+    return OutboxStored(value.letters_next_number, _read_letters(value.letters), _read_target(value.letters_target))
+
+
+def _read_change(value: stored.ShareUpdateValue) -> OutboxChange | None:
+    if not value.letters and not value.letters_written_before and not value.letters_target:
+        return None
+    return OutboxChange(_read_letters(value.letters), value.letters_written_before, _read_target(value.letters_target))
+
+
+def _read_letters(letters: Sequence[stored.Letters]) -> list[Letters]:
+    read: list[Letters] = []
+    for each in letters:
+        if each.reason not in _REASONS or not 0 <= each.first_offset <= each.last_offset or each.number < 0:
+            raise ProtocolError(f"dead letters {each.first_offset} to {each.last_offset} of reason {each.reason}")
+        reason = Reason(each.reason)
+        read.append(Letters(each.number, each.first_offset, each.last_offset, each.delivery_count, reason, each.time))
+    return read
+
+
+def _read_target(targets: Sequence[stored.LetterTarget]) -> LetterTarget | None:
+    if not targets:
+        return None
+    if len(targets) > 1:
+        raise ProtocolError(f"{len(targets)} targets of dead letters")
+    (target,) = targets
+    return LetterTarget(TopicId(target.topic_id), target.partition, ProducerId(target.producer_id))
 
 
 def _read_batches(batches: Sequence[stored.StateBatch]) -> list[StateBatch]:

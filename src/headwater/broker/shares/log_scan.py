@@ -30,6 +30,8 @@ class Scan(NamedTuple):
     spans: Sequence[Span]
     # Where the headers go on that are not in the page cache; None if all that was needed is there.
     cold_position: int | None
+    # Whether the batches end before one that has to be looked into first, in a thread (`expiry.py`).
+    is_waiting: bool = False
 
     def trimmed(self, found: FileRange, first: int, last: int) -> FileRange:
         """The bytes of the batches that hold these offsets."""

@@ -23,7 +23,20 @@ class Tally:
 class ShareMeasurements:
     """How often records were delivered, and what became of them."""
 
-    __slots__ = ("_tallies", "accepted", "delivered", "exhausted", "expired", "rejected", "released", "renewed")
+    __slots__ = (
+        "_tallies",
+        "accepted",
+        "delivered",
+        "exhausted",
+        "expired",
+        "letters",
+        "letters_dropped",
+        "letters_failed",
+        "outlived",
+        "rejected",
+        "released",
+        "renewed",
+    )
 
     def __init__(self) -> None:
         self.delivered = Counter()
@@ -33,7 +46,16 @@ class ShareMeasurements:
         self.renewed = Counter()
         self.expired = Counter()
         self.exhausted = Counter()
+        # Records whose time to live was over.
+        self.outlived = Counter()
+        # Dead letters, by group and reason.
+        self.letters: dict[tuple[str, str], int] = {}
+        self.letters_failed = Counter()
+        self.letters_dropped = Counter()
         self._tallies: defaultdict[SharePartitionId, Tally] = defaultdict(Tally)
+
+    def count_letters(self, group: str, reason: str, count: int) -> None:
+        self.letters[group, reason] = self.letters.get((group, reason), 0) + count
 
     def tally(self, share_id: SharePartitionId) -> Tally:
         return self._tallies.get(share_id) or Tally()
@@ -86,4 +108,30 @@ class ShareMeasurements:
             "counter",
             "Records that left the queue because they were delivered too often (share.delivery.count.limit).",
             lambda: [Sample((), self.exhausted.value)],
+        )
+        metrics.declare(
+            "headwater_share_records_expired_total",
+            "counter",
+            "Records that left the queue because their time to live was over (headwater.ttl.ms, headwater-ttl-ms).",
+            lambda: [Sample((), self.outlived.value)],
+        )
+        metrics.declare(
+            "headwater_share_dead_letters_total",
+            "counter",
+            "Dead letters that were written, by share group and reason.",
+            lambda: [
+                Sample((("group", group), ("reason", reason)), count) for (group, reason), count in self.letters.items()
+            ],
+        )
+        metrics.declare(
+            "headwater_share_dead_letter_failures_total",
+            "counter",
+            "Attempts to write dead letters that failed; the log says why.",
+            lambda: [Sample((), self.letters_failed.value)],
+        )
+        metrics.declare(
+            "headwater_share_dead_letters_dropped_total",
+            "counter",
+            "Dead letters of topics that were to be their own dead-letter topics.",
+            lambda: [Sample((), self.letters_dropped.value)],
         )

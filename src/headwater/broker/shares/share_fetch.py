@@ -224,6 +224,9 @@ class ShareFetch(Pending[list[ShareRead]]):
                 continue
             if scanned.cold_position is not None:
                 self._warm(found, scanned.cold_position)
+            if partition.config.has_ttl:
+                scanned = self._coordinator.expiry.applied(scanned, partition, found.file, self.read_soon)
+                self._is_warming |= scanned.is_waiting
             if not scanned.batches:
                 continue
             command = Acquire(self._member_id, scanned.batches, records_left, limits.is_strict, limits.lock_duration_ms)
@@ -233,6 +236,10 @@ class ShareFetch(Pending[list[ShareRead]]):
                 self._give(read, acquired, scanned, found)
                 records_left -= sum(each.last - each.first + 1 for each in acquired)
                 bytes_left -= 0 if read.records is None else read.records.length
+            elif share.next_fetch_offset > offset:
+                # There was nothing to deliver: more may follow.
+                self._is_warming = True
+                self.read_soon()
         return acquisitions
 
     @staticmethod

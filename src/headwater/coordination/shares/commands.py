@@ -14,6 +14,8 @@ class LogBatch(NamedTuple):
     first: int
     last: int
     is_deliverable: bool
+    # Whether the time of these records is over (time to live): they are given up instead of delivered.
+    is_expired: bool = False
 
 
 class Acquire(NamedTuple):
@@ -75,6 +77,16 @@ class RecordsAvailable(NamedTuple):
     exhausted: int = 0
 
 
+class RecordsGivenUp(NamedTuple):
+    """An effect: records were archived without having been accepted."""
+
+    id: SharePartitionId
+    # How many of them because their time to live was over.
+    expired: int = 0
+    # Whether dead letters wait to be copied.
+    has_letters: bool = False
+
+
 class ShareStatus(NamedTuple):
     """A share-partition as administrators see it."""
 
@@ -87,6 +99,8 @@ class ShareStatus(NamedTuple):
     # The first offset that no member was given yet.
     end_offset: int
     acquired_count: int
+    # Dead letters that are not written yet.
+    letter_count: int = 0
     # Of the records that came back, how many wait for their next delivery.
     waiting_count: int = 0
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from headwater.coordination.decisions import volatile
+from headwater.coordination.shares.outbox import OutboxChange, OutboxStored
 from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
 from headwater.ids import MemberId
 
@@ -38,6 +39,7 @@ class ShareSnapshotStored(NamedTuple):
     created_ms: int
     written_ms: int
     batches: Sequence[StateBatch]
+    outbox: OutboxStored | None = None
 
 
 class ShareUpdated(NamedTuple):
@@ -47,6 +49,7 @@ class ShareUpdated(NamedTuple):
     start_offset: int
     complete_count: int
     batches: Sequence[StateBatch]
+    outbox: OutboxChange | None = None
 
 
 class ShareForgotten(NamedTuple):

@@ -17,6 +17,9 @@ class ShareLimits(NamedTuple):
     backoff_ms: int = 0
     backoff_factor: float = 2.0
     backoff_max_ms: int = 60_000
+    # Whether records that the group gives up are copied to a dead-letter topic, and those too that expired.
+    has_dead_letters: bool = False
+    has_expired_dead_letters: bool = False
 
     def for_once(self, duration_ms: int) -> Self:
         """The limits for a client that says itself how long it holds a record, or how long a released one waits."""

@@ -15,6 +15,7 @@ from headwater.coordination.shares.commands import (
     Acquire,
     AcquiredRanges,
     RecordsAvailable,
+    RecordsGivenUp,
     Settled,
     ShareStatus,
     Verdict,
@@ -32,6 +33,7 @@ from headwater.coordination.shares.events import (
     Skipped,
 )
 from headwater.coordination.shares.limits import ShareLimits
+from headwater.coordination.shares.outbox import LetterTarget
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.state_requests import ReadState, WriteState
 from headwater.coordination.shares.terms import SharePartitionId
@@ -114,6 +116,25 @@ class ShareMachine:
         share = self.partitions.get(share_id)
         return Decision(() if share is None else share.decide_leader_epoch(leader_epoch, end_offset, now), None)
 
+    # -- dead letters
+
+    def decide_letters_written(self, share_id: SharePartitionId, state_epoch: int, before: int) -> Decision[None]:
+        """The letters before this number are copied. Ignored if the group has begun again meanwhile."""
+        share = self.partitions.get(share_id)
+        if share is None or share.state_epoch != state_epoch:
+            return Decision((), None)
+        # Fetches may wait because too many letters did.
+        effects = [RecordsAvailable(share_id)] if share.outbox.is_full else []
+        return Decision([share.decide_letters_written(before)], None, effects=effects)
+
+    def decide_letter_target(
+        self, share_id: SharePartitionId, state_epoch: int, target: LetterTarget
+    ) -> Decision[None]:
+        share = self.partitions.get(share_id)
+        if share is None or share.state_epoch != state_epoch:
+            return Decision((), None)
+        return Decision([share.decide_letter_target(target)], None)
+
     # -- other brokers
 
     def decide_initialize(
@@ -167,9 +188,16 @@ class ShareMachine:
         return self.partitions[share_id].decide_due(self._limits_of(share_id.group_id), now)
 
     def decide_loaded(self, now: Now) -> Decision[None]:
-        """A crash may have come between the deletion of a topic and that of what groups knew of it."""
+        """A crash may have come between the deletion of a topic and that of what groups knew of it. Dead letters that
+        wait are copied."""
         del now
-        return Decision(_forget(each for each in self.partitions if not self._has_topic(each.topic_id)), None)
+        waiting = [
+            RecordsGivenUp(share_id, has_letters=True)
+            for share_id, share in self.partitions.items()
+            if share.outbox.size
+        ]
+        forgotten = _forget(each for each in self.partitions if not self._has_topic(each.topic_id))
+        return Decision(forgotten, None, effects=waiting)
 
     # -- state
 

@@ -14,6 +14,7 @@ from headwater.coordination.shares.commands import (
     Acquire,
     AcquiredRanges,
     RecordsAvailable,
+    RecordsGivenUp,
     Settled,
     ShareStatus,
     Verdict,
@@ -31,11 +32,13 @@ from headwater.coordination.shares.events import (
     StateBatch,
 )
 from headwater.coordination.shares.limits import ShareLimits
+from headwater.coordination.shares.outbox import GivenUp, without_lost
 from headwater.coordination.shares.runs import Run, Runs
 from headwater.coordination.shares.share_state import ShareState
 from headwater.coordination.shares.terms import NOT_BEGUN, AcknowledgeType, DeliveryState
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
+from headwater.protocol.batches.dead_letter_headers import Reason
 
 _FINAL_BY_TYPE = {
     AcknowledgeType.GAP: DeliveryState.ARCHIVED,
@@ -57,8 +60,9 @@ class SharePartition(ShareState):
 
     def has_room(self, locks_max: int) -> bool:
         """Whether anything could be acquired, if the log has it: all that is in flight is available again at some
-        time, so no more than this may be unfinished."""
-        return self.runs.available_count > 0 or self.runs.unfinished_count < locks_max
+        time, so no more than this may be unfinished. Nor may more dead letters wait than are kept."""
+        has_records = self.runs.available_count > 0 or self.runs.unfinished_count < locks_max
+        return has_records and not self.outbox.is_full
 
     def available_size(self, first: int, last: int) -> int:
         """How many of these offsets may be acquired."""
@@ -74,6 +78,7 @@ class SharePartition(ShareState):
             runs.final_count,
             runs.end,
             runs.acquired_count,
+            self.outbox.size,
             runs.waiting_count,
         )
 
@@ -85,7 +90,9 @@ class SharePartition(ShareState):
         room = limits.locks_max - runs.unfinished_count
         acquired: list[AcquiredRange] = []
         skipped: list[tuple[int, int]] = []
-        exhausted: list[StateBatch] = []
+        archived: list[StateBatch] = []
+        letters: list[GivenUp] = []
+        expired = 0
         for batch in command.batches:
             if left <= 0:
                 break
@@ -94,9 +101,16 @@ class SharePartition(ShareState):
                 if not batch.is_deliverable:
                     skipped.append((first, last))
                     continue
+                if batch.is_expired:
+                    archived.append(StateBatch(first, last, DeliveryState.ARCHIVED, count))
+                    expired += last - first + 1
+                    if limits.has_expired_dead_letters:
+                        letters.append(GivenUp(first, last, count, Reason.EXPIRED))
+                    continue
                 if count >= limits.delivery_count_max:
                     # The limit was lowered since the record was given back.
-                    exhausted.append(StateBatch(first, last, DeliveryState.ARCHIVED, count))
+                    archived.append(StateBatch(first, last, DeliveryState.ARCHIVED, count))
+                    letters.append(GivenUp(first, last, count, Reason.EXHAUSTED))
                     continue
                 if command.is_strict and left <= 0:
                     is_cut = True
@@ -125,9 +139,12 @@ class SharePartition(ShareState):
         if acquired:
             deadline_ms = now.monotonic_ms + (command.lock_duration_ms or limits.lock_duration_ms)
             events.append(Acquired(self.id, command.member_id, acquired, deadline_ms))
-        if exhausted:
-            events += self._decide_change(exhausted, limits, now)
-        return Decision(events, acquired)
+        if not archived:
+            return Decision(events, acquired)
+        if not limits.has_dead_letters:
+            letters.clear()
+        events += self._decide_change(archived, limits, now, letters)
+        return Decision(events, acquired, effects=[RecordsGivenUp(self.id, expired, bool(letters))])
 
     def _available(self, first: int, last: int) -> Sequence[tuple[int, int, int]]:
         """The offsets of a batch that may be acquired, with their delivery counts."""
@@ -148,6 +165,7 @@ class SharePartition(ShareState):
         changes: list[StateBatch] = []
         renewed: list[AcquiredRange] = []
         tally = dict.fromkeys(AcknowledgeType, 0)
+        letters: list[GivenUp] = []
         exhausted = 0
         for first, last, kind in ranges:
             for run in self._held_by(member_id, first, last, kind):
@@ -159,14 +177,19 @@ class SharePartition(ShareState):
                 if kind is AcknowledgeType.RELEASE and state is DeliveryState.ARCHIVED:
                     exhausted += run.size
                 changes.append(StateBatch(run.first, run.last, state, run.delivery_count))
+                if limits.has_dead_letters and state is DeliveryState.ARCHIVED and kind is not AcknowledgeType.GAP:
+                    reason = Reason.REJECTED if kind is AcknowledgeType.REJECT else Reason.EXHAUSTED
+                    letters.append(GivenUp(run.first, run.last, run.delivery_count, reason))
         events: list[object] = []
         effects: list[object] = []
         if renewed:
             events.append(Renewed(self.id, member_id, renewed, now.monotonic_ms + limits.lock_duration_ms))
         if changes:
-            events += self._decide_change(changes, limits, now)
+            events += self._decide_change(changes, limits, now, letters)
             # Records that were released, or room below the limit of locks.
             effects.append(RecordsAvailable(self.id))
+        if letters:
+            effects.append(RecordsGivenUp(self.id, has_letters=True))
         result = Acknowledged(
             accepted=tally[AcknowledgeType.ACCEPT],
             released=tally[AcknowledgeType.RELEASE],
@@ -233,8 +256,14 @@ class SharePartition(ShareState):
             StateBatch(run.first, run.last, _state_after_release(run, limits), run.delivery_count) for run in held
         ]
         exhausted = sum(each.last - each.first + 1 for each in changes if each.state.is_final)
-        effects = [RecordsAvailable(self.id, exhausted=exhausted)]
-        return Decision(self._decide_change(changes, limits, now), None, effects=effects)
+        effects = [
+            RecordsAvailable(self.id, exhausted=exhausted),
+            *self._given_up(letters := _exhausted(changes, limits)),
+        ]
+        return Decision(self._decide_change(changes, limits, now, letters), None, effects=effects)
+
+    def _given_up(self, letters: Sequence[GivenUp]) -> Sequence[RecordsGivenUp]:
+        return [RecordsGivenUp(self.id, has_letters=True)] if letters else []
 
     # -- time
 
@@ -260,10 +289,11 @@ class SharePartition(ShareState):
         events: list[object] = [LocksChecked(self.id, next_ms)]
         if resumed:
             events.append(Resumed(self.id, resumed))
+        letters = _exhausted(changes, limits)
         if changes:
-            events += self._decide_change(changes, limits, now)
+            events += self._decide_change(changes, limits, now, letters)
         effects = [RecordsAvailable(self.id, expired, exhausted)] if expired or resumed else []
-        return Decision(events, None, effects=effects)
+        return Decision(events, None, effects=[*effects, *self._given_up(letters)])
 
     # -- administration
 
@@ -302,7 +332,8 @@ class SharePartition(ShareState):
         kept = Runs(min(runs.start, end_offset))
         for run in runs.within(runs.start, end_offset - 1):
             kept.set(Run(run.first, min(run.last, end_offset - 1), *run[2:]))
-        return [self._snapshot(kept, now)._replace(state_epoch=self.state_epoch + 1, leader_epoch=leader_epoch)]
+        stored = self._snapshot(kept, now)._replace(state_epoch=self.state_epoch + 1, leader_epoch=leader_epoch)
+        return [stored if stored.outbox is None else stored._replace(outbox=without_lost(stored.outbox, end_offset))]
 
     def decide_restart(self, start_offset: int, now: Now) -> ShareSnapshotStored:
         """Begin again at an offset: everything else is forgotten."""
@@ -327,6 +358,17 @@ def _state_after_release(run: Run, limits: ShareLimits) -> DeliveryState:
         # Out of attempts: a record that fails every member must leave the queue.
         return DeliveryState.ARCHIVED
     return DeliveryState.AVAILABLE
+
+
+def _exhausted(changes: Sequence[StateBatch], limits: ShareLimits) -> Sequence[GivenUp]:
+    """Of records that their members did not acknowledge, the dead letters: those without an attempt left."""
+    if not limits.has_dead_letters:
+        return ()
+    return [
+        GivenUp(first, last, count, Reason.EXHAUSTED)
+        for first, last, state, count in changes
+        if state is DeliveryState.ARCHIVED
+    ]
 
 
 def _neighbours(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:

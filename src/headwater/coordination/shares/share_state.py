@@ -19,6 +19,7 @@ from headwater.coordination.shares.events import (
     StateBatch,
 )
 from headwater.coordination.shares.limits import ShareLimits
+from headwater.coordination.shares.outbox import GivenUp, LetterTarget, Outbox, OutboxChange
 from headwater.coordination.shares.runs import NOBODY, Run, Runs
 from headwater.coordination.shares.terms import DeliveryState
 
@@ -32,26 +33,31 @@ class ShareState:
         self.leader_epoch = first.leader_epoch
         self.updates_since_snapshot = 0
         self.runs = Runs(first.start_offset)
+        self.outbox = Outbox(first.outbox)
         # No lock and no wait ends before this time; None if there is neither.
         self.next_deadline_ms: int | None = None
         _put(self.runs, first.batches)
 
     # -- changes
 
-    def _decide_change(self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now) -> Sequence[object]:
-        """`changes` are in the order of the log, and of offsets in no final state."""
+    def _decide_change(
+        self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now, given_up: Sequence[GivenUp] = ()
+    ) -> Sequence[object]:
+        """`changes` are in the order of the log, and of offsets in no final state. Of them, those that are `given_up`
+        become dead letters."""
         runs = self.runs
         start = self._start_after(changes)
         finished = sum(each.last - each.first + 1 for each in changes if each.state.is_final)
         final_count = runs.final_count + finished - (start - runs.start)
         kept = [each for each in changes if each.last >= start]
-        update = ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, start, final_count, kept)
+        letters = self.outbox.addition(given_up, now.wall_ms) if given_up else None
+        update = ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, start, final_count, kept, letters)
         events: list[object] = [update]
         if self.updates_since_snapshot + 1 >= limits.updates_per_snapshot:
             after = runs.copy()
             _put(after, changes)
             after.advance(start)
-            events.append(self._snapshot(after, now))
+            events.append(self._snapshot(after, now, letters))
         if limits.backoff_ms:
             events += self._deferred(changes, limits, now)
         return events
@@ -84,7 +90,23 @@ class ShareState:
                 return offset
             offset = run.last + 1
 
-    def _snapshot(self, runs: Runs, now: Now) -> ShareSnapshotStored:
+    def decide_letters_written(self, before: int) -> ShareUpdated:
+        """The letters before this number are copied."""
+        return self._outbox_changed(OutboxChange(written_before=before))
+
+    def decide_letter_target(self, target: LetterTarget) -> ShareUpdated:
+        """Letters are copied there from now on. None may be copied already that still waits."""
+        return self._outbox_changed(OutboxChange(target=target))
+
+    def _outbox_changed(self, change: OutboxChange) -> ShareUpdated:
+        runs = self.runs
+        return ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, runs.start, runs.final_count, (), change)
+
+    def _snapshot(self, runs: Runs, now: Now, letters: OutboxChange | None = None) -> ShareSnapshotStored:
+        outbox = self.outbox
+        if letters is not None:
+            outbox = Outbox(outbox.stored())
+            outbox.apply(letters)
         return ShareSnapshotStored(
             self.id,
             self.snapshot_epoch + 1,
@@ -95,6 +117,7 @@ class ShareState:
             self.created_ms,
             now.wall_ms,
             [batch for run in runs if (batch := _stored(run)) is not None],
+            outbox.stored(),
         )
 
     # -- state
@@ -106,6 +129,8 @@ class ShareState:
                 self.runs.advance(event.start_offset)
                 self.leader_epoch = event.leader_epoch
                 self.updates_since_snapshot += 1
+                if event.outbox is not None:
+                    self.outbox.apply(event.outbox)
             case ShareSnapshotStored():
                 # The same as what is known, but for acquisitions, which it lacks: one of another state epoch would
                 # begin a new `SharePartition`.

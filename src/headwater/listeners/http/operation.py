@@ -38,6 +38,7 @@ class Operation:
         media_types: tuple[str, ...],
         answer_type: str,
         tag: str,
+        further_statuses: Mapping[int, str],
     ) -> None:
         self.method = method
         self.path = path
@@ -50,6 +51,8 @@ class Operation:
         self.media_types = media_types
         self.answer_type = answer_type
         self.tag = tag
+        # What it may answer beside a success and refusals, and what that means.
+        self.further_statuses = further_statuses
         self.name = f"{method} {path}"
 
     @cached_property
@@ -136,6 +139,7 @@ def operation(
     media_types: tuple[str, ...] = (JSON,),
     answer_type: str = JSON,
     tag: str = "",
+    further_statuses: Mapping[int, str] = {},
 ) -> Callable[[Handler], Operation]:
     def declare(handle: Handler) -> Operation:
         return Operation(
@@ -147,6 +151,7 @@ def operation(
             media_types=media_types,
             answer_type=answer_type,
             tag=tag,
+            further_statuses=further_statuses,
         )
 
     return declare

@@ -7,7 +7,16 @@ from typing import Final
 from headwater.listeners.http.router import Area
 
 # Modules that have an `AREA`.
-AREAS: Final = ("health.area",)
+AREAS: Final = (
+    "health.area",
+    "openapi",
+    "v1.topics",
+    "v1.records",
+    "v1.groups",
+    "v1.transactions",
+    "v1.access",
+    "v1.cluster",
+)
 
 
 def load_areas() -> Iterator[Area]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headwater.broker.broker import Broker
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ErrorCode
+from headwater.listeners.http.idempotency import IdempotencyKeys
 from headwater.listeners.http.measurements import HttpMeasurements
 from headwater.listeners.http.problem import Rejection
 from headwater.listeners.http.received_bytes import SCRATCH_BYTES
@@ -30,6 +31,7 @@ class HttpServices:
         self.streams: set[object] = set()
         self.is_stopping = False
         self.stopped = asyncio.Event()
+        self.idempotency_keys = IdempotencyKeys(broker.clock)
         self.router = Router(load_areas())
         self.measurements = HttpMeasurements(broker.measurements.metrics, lambda: len(self.streams))
         self._date: tuple[int, str] = (0, "")

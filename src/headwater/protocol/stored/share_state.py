@@ -1,9 +1,19 @@
-"""The state of a share-partition: the whole of it, and what changed since."""
+"""The state of a share-partition: the whole of it, and what changed since.
 
+Dead letters that are not copied yet are stored as well, under tags that Kafka skips.
+"""
+
+from typing import Final
 from uuid import UUID
 
 from headwater.protocol.stored.record import Key
 from headwater.protocol.wire.codec import Data, Struct, field, int8, int16, int32, int64
+
+# Far from Kafka's tags, which are assigned from 0 on.
+_LETTERS_TAG: Final = 10_000
+_LETTERS_NEXT_NUMBER_TAG: Final = 10_001
+_LETTERS_WRITTEN_BEFORE_TAG: Final = 10_002
+_LETTERS_TARGET_TAG: Final = 10_003
 
 
 class StateBatch(Struct):
@@ -11,6 +21,21 @@ class StateBatch(Struct):
     last_offset: int64
     delivery_state: int8
     delivery_count: int16
+
+
+class Letters(Struct):
+    number: int64
+    first_offset: int64
+    last_offset: int64
+    delivery_count: int16
+    reason: int8
+    time: int64
+
+
+class LetterTarget(Struct):
+    topic_id: UUID
+    partition: int32
+    producer_id: int64
 
 
 class ShareSnapshotKey(Key, record_type=0):
@@ -28,6 +53,10 @@ class ShareSnapshotValue(Data, versions="0", flexible="0+"):
     create_timestamp: int64 = field()
     write_timestamp: int64
     state_batches: list[StateBatch]
+    letters: list[Letters] = field(tag=_LETTERS_TAG)
+    letters_next_number: int64 = field(tag=_LETTERS_NEXT_NUMBER_TAG, default=0)
+    # One or none.
+    letters_target: list[LetterTarget] = field(tag=_LETTERS_TARGET_TAG)
 
 
 class ShareUpdateKey(Key, record_type=1):
@@ -43,3 +72,6 @@ class ShareUpdateValue(Data, versions="0", flexible="0+"):
     start_offset: int64
     delivery_complete_count: int32 = field(tag=0, default=-1)
     state_batches: list[StateBatch] = field()
+    letters: list[Letters] = field(tag=_LETTERS_TAG)
+    letters_written_before: int64 = field(tag=_LETTERS_WRITTEN_BEFORE_TAG, default=0)
+    letters_target: list[LetterTarget] = field(tag=_LETTERS_TARGET_TAG)

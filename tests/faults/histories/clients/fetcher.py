@@ -4,9 +4,9 @@ import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headwater.client.transactions.aborted_record_filter import AbortedRecordFilter
 from headwater.errors import ErrorCode
 from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches.aborted_record_filter import AbortedRecordFilter
 from headwater.protocol.messages.records.fetch import FetchResponse, PartitionData
 from tests.faults.histories.clients.options import Options
 from tests.faults.histories.recording import Invocation, Recorder

@@ -52,7 +52,7 @@ async def live(_request: Request) -> Liveness:
     return Liveness("live")
 
 
-@operation("GET", "/health/ready", is_open=True, tag=TAG)
+@operation("GET", "/health/ready", is_open=True, tag=TAG, further_statuses={503: "Not ready."})
 async def ready(request: Request) -> Readiness | Response:
     """Whether the broker is ready: 503 if it is not, and what keeps it from that."""
     found = _readiness(request)

@@ -2,16 +2,23 @@
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 from headwater.protocol.batches import batch
 from headwater.protocol.batches.batch import BatchHeader
-from headwater.protocol.messages.records.fetch import AbortedTransaction
 
 _MARKER_BYTES_MAX = 65_536
 
 
+class AbortedTransaction(Protocol):
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def first_offset(self) -> int: ...
+
+
 class AbortedRecordFilter:
-    """Follows the list of aborted transactions of one fetch response along its batches. Every batch must be passed to
+    """Follows the list of aborted transactions of one fetch along its batches. Every batch must be passed to
     `hides`, in order."""
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:

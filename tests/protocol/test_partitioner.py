@@ -3,7 +3,7 @@ from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.partitioner import murmur2, partition_for_key
+from headwater.protocol.partitioner import murmur2, partition_for_key
 
 
 # From the tests of Kafka's Java client.

@@ -108,7 +108,7 @@ def test_the_client_turns_pages(cluster: Cluster, commands: Commands, topic: str
     found = list(schedule.records(with_contents=True))
     assert [each.value for each in found] == [b"%d" % number for number in range(1200)]
     (cancelled, missing) = schedule.cancel(found[7].place, Place(1, 5))
-    assert (cancelled.count, cancelled.refusal) == (1, None)
+    assert (cancelled.record_count, cancelled.refusal) == (1, None)
     assert missing.refusal is not None
     (counted,) = pending(cluster, [topic])
-    assert (counted.count, counted.next_due_ms is not None) == (1199, True)
+    assert (counted.record_count, counted.next_due_ms is not None) == (1199, True)

@@ -22,9 +22,9 @@ class PlaceType(click.ParamType["Place"]):
 
         partition, dash, offset = value.partition("-")
         is_place = dash and all(each.isascii() and each.isdigit() and len(each) <= 19 for each in (partition, offset))
-        if is_place and int(partition) <= INT32_MAX and int(offset) <= INT64_MAX:
-            return Place(int(partition), int(offset))
-        self.fail(f"{value!r} is no place, such as 0-17; an id is given with --schedule-id", param, ctx)
+        if not is_place or int(partition) > INT32_MAX or int(offset) > INT64_MAX:
+            self.fail(f"{value!r} is no place, such as 0-17; an id is given with --schedule-id", param, ctx)
+        return Place(int(partition), int(offset))
 
 
 def _names_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -64,7 +64,7 @@ def count(topics: tuple[str, ...], format: str, bootstrap: str) -> None:
         {
             "topic": each.topic,
             "partition": each.partition,
-            "records": each.count,
+            "records": each.record_count,
             "bytes": each.size_bytes,
             "next_due": None if each.next_due_ms is None else time_text(each.next_due_ms),
             "next_due_ms": each.next_due_ms,
@@ -212,7 +212,11 @@ def _alter(
     with connect(bootstrap) as cluster:
         altered = change(Schedule(cluster, topic), names)
     rows = [
-        {"record": str(each.name), "changed": each.count, "error": None if each.refusal is None else str(each.refusal)}
+        {
+            "record": str(each.name),
+            "changed": each.record_count,
+            "error": None if each.refusal is None else str(each.refusal),
+        }
         for each in altered
     ]
     show(rows, format)

@@ -55,7 +55,7 @@ class PendingPartition(NamedTuple):
 
     topic: str
     partition: int
-    count: int
+    record_count: int
     size_bytes: int
     next_due_ms: int | None
 
@@ -78,7 +78,7 @@ class Altered(NamedTuple):
     """What became of one name: the number of records that were changed, or why none was."""
 
     name: Name
-    count: int
+    record_count: int
     refusal: Refused | None
 
 

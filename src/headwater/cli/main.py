@@ -19,6 +19,7 @@ COMMANDS = {
     "produce": "Write records to a topic.",
     "consume": "Read records from topics, alone or in a group.",
     "queue": "Work with topics as queues: dead letters.",
+    "schedule": "List, cancel, move and deliver records that are scheduled.",
     "group": "List, describe, reset and delete consumer groups.",
     "transaction": "List and describe transactions, find and abort those that hang.",
     "user": "Add, list and delete users, and change their passwords.",

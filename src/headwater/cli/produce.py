@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import click
 
+from headwater.cli.duration import Duration
 from headwater.cli.interruption import Interruption
 from headwater.cli.options import Assignment, Moment, bootstrap_option, connect
 from headwater.cli.output import format_option, show
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from headwater.clock import Clock
 
 ACKS = {"0": 0, "1": 1, "all": -1}
+# By their numbers: 0 to 4.
+PRIORITIES = ("critical", "high", "normal", "low", "background")
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 VALUE_BYTES_MAX = 100 * 1024 * 1024
 # With auto.create.topics.enable, it takes a moment until a new topic is ready.
@@ -52,6 +55,11 @@ class WrittenRange(NamedTuple):
 @click.option("--key", metavar="TEXT", help="The key of every record.")
 @click.option("--key-separator", metavar="TEXT", help="Each line is a key, TEXT and a value.")
 @click.option("--header", "headers", type=Assignment(), multiple=True, help="A header; may be repeated.")
+@click.option("--delay", type=Duration(), help="Deliver records so much later, such as 30s or 10m.")
+@click.option("--deliver-at", type=Moment(), help="Deliver records at this time; written as for --timestamp.")
+@click.option("--schedule-id", metavar="ID", help="A name for the delayed record, for `headwater schedule`.")
+@click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent records are for share groups.")
+@click.option("--ttl", type=Duration(), help="How long share groups may deliver records, such as 1h.")
 @click.option("--partition", type=click.IntRange(min=0), help="Write to this partition; by default the key decides.")
 @click.option("--timestamp", type=Moment(), help="2025-06-01T12:30Z (UTC where no zone is named) or 1748781000000ms.")
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
@@ -68,6 +76,11 @@ def produce(
     key: str | None,
     key_separator: str | None,
     headers: tuple[tuple[str, str], ...],
+    delay: int | None,
+    deliver_at: int | None,
+    schedule_id: str | None,
+    priority: str | None,
+    ttl: int | None,
     partition: int | None,
     timestamp: int | None,
     compression: str,
@@ -81,6 +94,9 @@ def produce(
 
     Prints how many records each partition got, and their offsets. With acks=all (the default) every record is written
     exactly once, however often the connection breaks; lines are sent as they come in, in batches when they come fast.
+
+    --delay, --deliver-at, --priority and --ttl set headers that a topic of Headwater heeds if its settings say so
+    (headwater.delay.enable, headwater.priority.enable, headwater.ttl.enable).
     """
     sources = [name for name, given in (("VALUE", value is not None), ("--file", file), ("--null", null)) if given]
     if len(sources) > 1:
@@ -89,6 +105,10 @@ def produce(
         raise click.UsageError("--key-separator is for lines, and excludes --key, VALUE, --file and --null")
     if key_separator == "":
         raise click.UsageError("--key-separator must not be empty")
+    if delay is not None and deliver_at is not None:
+        raise click.UsageError("--delay and --deliver-at exclude each other")
+    if schedule_id is not None and delay is None and deliver_at is None:
+        raise click.UsageError("--schedule-id needs --delay or --deliver-at")
     from headwater.client.producer import Producer
     from headwater.protocol.batches.compression import Codec
 
@@ -100,7 +120,10 @@ def produce(
     else:
         entries = _lines(sys.stdin.buffer, _bytes(key), _bytes(key_separator), interruption)
         progress = _progress(sys.stdin.buffer) if sys.stderr.isatty() and not quiet else nullcontext(_show_nothing)
-    record_headers = tuple((name, text.encode(errors="surrogateescape")) for name, text in headers)
+    record_headers = (
+        *((name, text.encode(errors="surrogateescape")) for name, text in headers),
+        *_directives(delay, deliver_at, schedule_id, priority, ttl),
+    )
     written: dict[int, WrittenRange] = {}
     with connect(bootstrap, topic_wait_ms=TOPIC_WAIT_MS) as cluster:
         producer = Producer(
@@ -127,6 +150,24 @@ def produce(
         finally:
             if written:
                 show(_summary(topic, written), format)
+
+
+def _directives(
+    delay: int | None, deliver_at: int | None, schedule_id: str | None, priority: str | None, ttl: int | None
+) -> Iterator[tuple[str, bytes]]:
+    """The headers that ask the broker for something."""
+    from headwater.protocol.batches import directives
+
+    for name, number in (
+        (directives.DELAY_MS, delay),
+        (directives.DELIVER_AT, deliver_at),
+        (directives.PRIORITY, None if priority is None else PRIORITIES.index(priority)),
+        (directives.TTL_MS, ttl),
+    ):
+        if number is not None:
+            yield name, b"%d" % number
+    if schedule_id is not None:
+        yield directives.SCHEDULE_ID, schedule_id.encode(errors="surrogateescape")
 
 
 def _write_all(

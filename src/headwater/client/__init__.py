@@ -15,6 +15,7 @@ Everything starts with a `Cluster`, which holds the connections; `read_security`
 writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group, and
 `QueueConsumer` receives and settles records of a share group. `Admin`, `GroupAdmin`,
 `TransactionAdmin`, `UserAdmin`, `TokenAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change.
+`Schedule` lists, cancels and moves records that are to be delivered later.
 `StagingWriter` and `publish` write exactly once from many tasks. What goes wrong raises a `ClientError`; its
 `is_retriable` says whether a retry may help.
 
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     )
     from headwater.client.offsets import EARLIEST, LATEST, list_offsets, offsets_since
     from headwater.client.producer import Producer
+    from headwater.client.schedule import Altered, Place, Schedule, ScheduledRecord, ScheduleId
     from headwater.client.security.security import Security, read_security
     from headwater.client.tokens import DelegationToken, TokenAdmin
     from headwater.client.transactions.admin import TransactionAdmin, TransactionDescription, TransactionListing
@@ -80,6 +82,7 @@ __all__ = [
     "Acl",
     "AclFilter",
     "Admin",
+    "Altered",
     "AuthenticationFailed",
     "AuthorizerSettings",
     "ClientError",
@@ -109,6 +112,7 @@ __all__ = [
     "PatternType",
     "PeekedRecord",
     "Permission",
+    "Place",
     "Producer",
     "PublishResult",
     "QueueConsumer",
@@ -120,6 +124,9 @@ __all__ = [
     "Role",
     "RoleDescription",
     "RoleGrant",
+    "Schedule",
+    "ScheduleId",
+    "ScheduledRecord",
     "ScramCredentialInfo",
     "Security",
     "StagedWriter",
@@ -161,6 +168,7 @@ if not TYPE_CHECKING:
         "headwater.client.groups.queue_consumer": "NotSettled PeekedRecord QueueConsumer QueueStats ReceivedRecord",
         "headwater.client.offsets": "EARLIEST LATEST list_offsets offsets_since",
         "headwater.client.producer": "Producer",
+        "headwater.client.schedule": "Altered Place Schedule ScheduleId ScheduledRecord",
         "headwater.client.security.security": "Security read_security",
         "headwater.client.tokens": "DelegationToken TokenAdmin",
         "headwater.client.transactions.admin": "TransactionAdmin TransactionDescription TransactionListing",

@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from headwater.broker.catalog.effective_config import EffectiveConfig
 from headwater.broker.catalog.hosted_partitions import HostedPartitions
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
-from headwater.broker.schedule import contents
 from headwater.broker.schedule.delivery import Delivery, OtherSequence
 from headwater.broker.schedule.log import ScheduleLog
 from headwater.broker.schedule.measurements import ScheduleMeasurements
 from headwater.broker.schedule.production import Production, StageRest
 from headwater.broker.shards.shard import Outcome
 from headwater.broker.shards.sharded_topic import ShardedTopic, ShardedTopicDefinition, refused
-from headwater.broker.topics import Topics
+from headwater.broker.topics import Topic, Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator, TransactionMembership
 from headwater.broker.writes.check_threads import RequestBytes
 from headwater.broker.writes.intake import DelayedBatch
 from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
+from headwater.config.topic import TopicConfig
 from headwater.coordination.catalog.topic_names import SCHEDULE_TOPIC
 from headwater.coordination.decisions import Decision, Now, Ticket
-from headwater.coordination.schedule.commands import Deliver, Schedule, ScheduleStatus
-from headwater.coordination.schedule.entries import PendingEntry
-from headwater.coordination.schedule.events import Contents
+from headwater.coordination.schedule.commands import Deliver, Schedule
 from headwater.coordination.schedule.machine import ScheduleMachine
 from headwater.coordination.schedule.target_schedule import SEQUENCE_MASK
 from headwater.coordination.schedule.terms import ProducedBatch, Target
@@ -44,21 +43,12 @@ from headwater.protocol.batches.batch import Marker
 
 if TYPE_CHECKING:
     from headwater.broker.pending import Fault
+    from headwater.broker.schedule.administration import ScheduleAdministration
 
 logger = logging.getLogger(__name__)
 
-ResultT = TypeVar("ResultT")
-
 # So many deliveries read and append at once: it bounds their memory.
 DELIVERIES_AT_ONCE = 32
-
-
-class ScheduledRecord(NamedTuple):
-    """A pending record, with what is on disk of it; None where that cannot be read."""
-
-    partition: int
-    entry: PendingEntry
-    contents: Contents | None
 
 
 class ScheduleCoordinator(ShardedTopic[ScheduleMachine]):
@@ -116,7 +106,7 @@ class ScheduleCoordinator(ShardedTopic[ScheduleMachine]):
         topic = self._topics.find_by_id(topic_id)
         if topic is None:
             return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic is gone")
-        topic_max = self._config.of_topic(topic).headwater_delay_pending_max
+        topic_max = self.config_of(topic).headwater_delay_pending_max
         if self.count_of(topic_id) + count > topic_max:
             return Refusal(
                 ErrorCode.POLICY_VIOLATION,
@@ -129,6 +119,19 @@ class ScheduleCoordinator(ShardedTopic[ScheduleMachine]):
                 f"at most {total_max} records of all topics may be scheduled (headwater.schedule.pending.max)",
             )
         return None
+
+    @cached_property
+    def administration(self) -> ScheduleAdministration:
+        # Late import: few requests are about schedules.
+        from headwater.broker.schedule.administration import ScheduleAdministration  # noqa: PLC0415
+
+        return ScheduleAdministration(self, self._topics, self._partitions)
+
+    def config_of(self, topic: Topic) -> TopicConfig:
+        return self._config.of_topic(topic)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def count_of(self, topic_id: TopicId) -> int:
         return sum(machine.counts[topic_id] for machine in self.machines())
@@ -286,63 +289,7 @@ class ScheduleCoordinator(ShardedTopic[ScheduleMachine]):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # -- administration
-
-    async def statuses(self, topic_id: TopicId) -> list[ScheduleStatus]:
-        """What is pending, by partition. A refusal is raised, like those of the next methods."""
-        found: list[ScheduleStatus] = []
-        for outcome in await self.submit_to_all(
-            lambda machine, _ticket, _now: Decision((), machine.statuses(topic_id))
-        ):
-            found += _result(outcome)
-        return sorted(found, key=lambda status: status.target.partition)
-
-    async def page(self, target: Target, after_offset: int, count_max: int) -> list[PendingEntry]:
-        """Pending entries behind one, in the order in which they were scheduled."""
-        if not self.shards:
-            return []
-        return _result(
-            await self.submit(
-                target.key,
-                lambda machine, _ticket, _now: Decision((), machine.page(target, after_offset, count_max)),
-            ).wait()
-        )
-
-    async def contents_of(self, target: Target, offsets: Sequence[int]) -> Mapping[int, Contents]:
-        if not offsets:
-            return {}
-        log = self._partitions.by_topic[SCHEDULE_TOPIC][self.partition_of(target.key)]
-        return (await contents.read(log, offsets)).contents
-
-    async def with_id(self, target: Target, schedule_id: str) -> list[int]:
-        """The entries that were given this id."""
-        if not self.shards:
-            return []
-        candidates = _result(
-            await self.submit(
-                target.key, lambda machine, _ticket, _now: Decision((), machine.with_id(target, schedule_id))
-            ).wait()
-        )
-        found = await self.contents_of(target, candidates)
-        return [offset for offset in candidates if offset in found and found[offset].schedule_id == schedule_id]
-
-    async def cancel(self, target: Target, entries: Collection[int]) -> int:
-        """How many were pending."""
-        count = _result(
-            await self.submit(target.key, lambda machine, _ticket, _now: machine.decide_cancel(target, entries)).wait()
-        )
-        self.measurements.cancelled.value += count
-        return count
-
-    async def move(self, target: Target, entries: Collection[int], due_ms: int | None) -> int:
-        """How many were pending, and are due at another time; None for now."""
-
-        def decide(machine: ScheduleMachine, _ticket: Ticket, now: Now) -> Decision[int]:
-            return machine.decide_move(target, entries, now.wall_ms if due_ms is None else due_ms, now)
-
-        count = _result(await self.submit(target.key, decide).wait())
-        self.measurements.moved.value += count
-        return count
+    # -- the end
 
     async def _forget_deleted_topics(self, _: TopicName) -> None:
         # What cannot be forgotten now is forgotten when its shard is loaded again.
@@ -369,9 +316,3 @@ class ScheduleCoordinator(ShardedTopic[ScheduleMachine]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await super().stop()
-
-
-def _result(outcome: Outcome[ResultT]) -> ResultT:
-    if isinstance(outcome, HeadwaterError):
-        raise outcome
-    return outcome

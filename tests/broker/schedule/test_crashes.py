@@ -239,6 +239,27 @@ async def test_a_full_disk_under_the_target(tmp_path: Path) -> None:
     await broker.stop()
 
 
+@pytest.mark.parametrize("is_restarted", [True, False])
+async def test_a_retry_after_a_full_disk_under_the_target(tmp_path: Path, *, is_restarted: bool) -> None:
+    """The first attempt was withdrawn, so the second one schedules its records anew."""
+    clock = ManualClock(NOW_MS)
+    disk = FaultyDisk()
+    broker = start(tmp_path, clock=clock, disk=disk)
+    partition = await create_delaying(broker)
+    await produce(broker, partition, sequenced(0))
+    disk.cursed, disk.write_error = "orders", FULL
+    refused = await produce(broker, partition, sequenced(1))
+    assert refused.error is not None
+    disk.heal()
+    if is_restarted:
+        broker, partition = await again(broker, tmp_path, clock)
+
+    assert (await produce(broker, partition, sequenced(1))).error is None
+    await advance(broker, clock, 1000)
+    assert readable(partition) == [b"now 0", b"now 1", b"later 0", b"later 1"]
+    await broker.stop()
+
+
 async def test_a_target_that_is_offline_gets_its_records_at_the_next_start(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     disk = FaultyDisk()

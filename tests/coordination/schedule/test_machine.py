@@ -71,9 +71,40 @@ def test_a_batch_that_the_target_refused_is_forgotten() -> None:
     assert driver.machine.count == 0
 
 
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_sequences_of_a_batch_that_the_target_refused_may_be_used_again(*, is_restarted: bool) -> None:
+    driver = Driver()
+    scheduled = driver.schedule(10, 10, produced=batch(0, 2), confirmed=False)
+    assert driver.run(driver.machine.decide_withdraw(TARGET, scheduled.first_offset)) is True
+    if is_restarted:
+        driver.restart()
+    assert not driver.schedule(10, 10, produced=batch(0, 2)).is_repeated
+    driver.advance(1000)
+    assert len(driver.deliver()) == 2
+
+
+def test_what_was_loaded_from_the_log_is_not_withdrawn() -> None:
+    """It may have been delivered already, so that its producer must not hear that nothing was kept."""
+    driver = Driver()
+    scheduled = driver.schedule(10, produced=batch(0), confirmed=False)
+    driver.restart()
+    assert driver.schedule(10, produced=batch(0), confirmed=False).is_repeated
+    assert driver.run(driver.machine.decide_withdraw(TARGET, scheduled.first_offset)) is False
+    driver.advance(10)
+    assert driver.deliver() == [0]
+
+
+def test_a_second_attempt_waits_for_the_end_of_the_first() -> None:
+    driver = Driver()
+    driver.schedule(10, produced=batch(0), confirmed=False)
+    with pytest.raises(Refusal, match="under way"):
+        driver.schedule(10, produced=batch(0))
+
+
 def test_a_retry_is_recognised_until_the_target_has_the_batch() -> None:
     driver = Driver()
     first = driver.schedule(10, produced=batch(0), confirmed=False)
+    driver.restart()
     again = driver.schedule(10, produced=batch(0))
     assert (again.first_offset, again.is_repeated) == (first.first_offset, True)
     assert driver.machine.count == 1

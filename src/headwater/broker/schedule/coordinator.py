@@ -225,7 +225,7 @@ class ScheduleCoordinator(ShardedTopic[ScheduleMachine]):
         """The target has the batch whose delayed records begin at `first_offset`."""
         self.submit_write_behind(target.key, lambda machine, _, now: machine.decide_appended(target, first_offset, now))
 
-    def withdraw(self, target: Target, first_offset: int) -> Pending[Outcome[None]]:
+    def withdraw(self, target: Target, first_offset: int) -> Pending[Outcome[bool]]:
         return self.submit(target.key, lambda machine, _ticket, _now: machine.decide_withdraw(target, first_offset))
 
     def end_transaction(

@@ -34,6 +34,8 @@ from headwater.protocol.stored import schedule as stored
 ENTRIES_PER_BATCH: Final = 64
 _BATCH_BYTES: Final = 16 << 10
 _RECORDS_PER_BATCH_MAX: Final = 10_000
+# Tombstones of entries that were withdrawn have it, and those of entries that were delivered or cancelled do not.
+_WITHDRAWN: Final = (("withdrawn", b""),)
 
 
 class DamagedSchedule(HeadwaterError):
@@ -195,8 +197,9 @@ def _other_records(event: Moved | DeliveryBegun | Done | TargetForgotten, now_ms
         case Done():
             names = [(stored.ENTRY, offset) for offset in event.entries]
             names += [(stored.MOVE, offset) for offset in event.moved]
+            headers = _WITHDRAWN if event.is_withdrawn else ()
             for index, (kind, offset) in enumerate(names):
-                yield Record(at + index, now_ms, stored.write_key(kind, topic_id, partition, offset), None)
+                yield Record(at + index, now_ms, stored.write_key(kind, topic_id, partition, offset), None, headers)
         case TargetForgotten():
             yield Record(at, now_ms, stored.write_key(stored.DELIVERY, topic_id, partition), None)
 
@@ -205,34 +208,35 @@ def _read(header: BatchHeader, records: Sequence[Record]) -> Iterator[object]:
     """Neighbours that say the same of other entries become one event."""
     entries: list[Entry] = []
     done: list[int] = []
+    is_withdrawn = False
     same = b""
     target: Target | None = None
     batch: ProducedBatch | None = None
     for record in records:
         key, value = record.key or b"", record.value
         if not key or key[0] != stored.ENTRY:
-            yield from _flush(target, batch, header, entries, done)
+            yield from _flush(target, batch, header, entries, done, is_withdrawn)
             entries, done, same = [], [], b""
             yield from _read_other(record, key, value)
             continue
         if value is None:
             begins = key[stored.TARGET_BYTES]
-            if entries or begins != same:
-                yield from _flush(target, batch, header, entries, done)
+            if entries or begins != same or is_withdrawn is not bool(record.headers):
+                yield from _flush(target, batch, header, entries, done, is_withdrawn)
                 entries, done, same = [], [], begins
-                target = _target(key)
+                target, is_withdrawn = _target(key), bool(record.headers)
             done.append(stored.read_key(key).offset)
             continue
         begins = key[stored.TARGET_BYTES] + value[stored.BATCH_BYTES]
         read = stored.read_entry(value)
         if done or begins != same:
-            yield from _flush(target, batch, header, entries, done)
+            yield from _flush(target, batch, header, entries, done, is_withdrawn)
             entries, done, same = [], [], begins
             target = _target(key)
             batch = ProducedBatch(read.producer_id, read.producer_epoch, read.base_sequence, read.last_sequence)
         id_hash = hash_of_id(read.schedule_id.decode(errors="replace")) if read.schedule_id else NO_ID_HASH
         entries.append(Entry(record.offset, read.when_ms, read.is_after_commit, len(read.record), id_hash))
-    yield from _flush(target, batch, header, entries, done)
+    yield from _flush(target, batch, header, entries, done, is_withdrawn)
 
 
 def _flush(
@@ -241,11 +245,12 @@ def _flush(
     header: BatchHeader,
     entries: Sequence[Entry],
     done: Sequence[int],
+    is_withdrawn: bool,
 ) -> Iterator[object]:
     if target is not None and batch is not None and entries:
         yield Scheduled(target, batch, header.is_transactional, entries)
     if target is not None and done:
-        yield Done(header.base_offset, target, done)
+        yield Done(header.base_offset, target, done, is_withdrawn=is_withdrawn)
 
 
 def _read_other(record: Record, key: bytes, value: bytes | None) -> Iterator[object]:

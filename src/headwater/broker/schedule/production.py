@@ -95,7 +95,7 @@ class Production:
             error = rest.error
             # The producer may take the refusal for a promise that nothing was kept.
             withdrawn = self._coordinator.withdraw(self._target, self._first_offset)
-            withdrawn.then(lambda refusal: append.fail(error if refusal is None else _in_doubt(error)))
+            withdrawn.then(lambda outcome: append.fail(error if outcome is True else _in_doubt(error)))
 
 
 def _in_doubt(error: HeadwaterError | Fault) -> HeadwaterError:

@@ -91,6 +91,8 @@ class Done(NamedTuple):
     entries: Sequence[int]
     # Entries that were moved have a second record.
     moved: Sequence[int] = ()
+    # The target has refused their batch: if its producer uses these sequences again, it is for another attempt.
+    is_withdrawn: bool = False
 
     @property
     def record_count(self) -> int:

@@ -132,6 +132,9 @@ class ScheduleMachine:
         if schedule is not None and batch.producer_id >= 0:
             first_offset = schedule.recognise(batch)
             if first_offset is not None:
+                if (target, first_offset) in self._held:
+                    # Were both to go on, one might be withdrawn and the other acknowledged.
+                    raise Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, "an earlier attempt of the batch is under way")
                 return Decision((), ScheduledBatch(first_offset, is_repeated=True))
         refusal = self._refusal_of_more(target.topic_id, len(command.items))
         if refusal is not None:
@@ -155,12 +158,14 @@ class ScheduleMachine:
         """The target has the batch that brought the entries from `first_offset` on."""
         return Decision((BatchAppended(target, first_offset, now),), None)
 
-    def decide_withdraw(self, target: Target, first_offset: int) -> Decision[None]:
-        """The target has refused the batch: none of it counts."""
+    def decide_withdraw(self, target: Target, first_offset: int) -> Decision[bool]:
+        """The target has refused the batch: none of it counts. False if entries are not held any more, because the
+        machine was loaded since they were scheduled: they may be delivered already."""
         held = self._held.get((target, first_offset))
         if held is None:
-            return Decision((), None)
-        return Decision((Done(self._next_offset, target, [entry.offset for entry in held.entries]),), None)
+            return Decision((), result=False)
+        entries = [entry.offset for entry in held.entries]
+        return Decision((Done(self._next_offset, target, entries, is_withdrawn=True),), result=True)
 
     def decide_end_transaction(
         self, producer_id: int, epoch: int, marker: Marker, version: int, now: Now
@@ -363,6 +368,8 @@ class ScheduleMachine:
             return
         self._held.pop((event.target, event.entries[0]), None)
         self._remove(schedule, event.entries)
+        if event.is_withdrawn:
+            schedule.forget(frozenset(event.entries))
         if schedule.delivery is not None and schedule.delivery.entries is event.entries:
             schedule.delivery = None
         if not self._is_loading:

@@ -1,5 +1,7 @@
 """What is scheduled for one target: its pending entries, the delivery under way, and batches that it may not have."""
 
+from collections.abc import Collection
+
 from headwater.coordination.schedule.entries import PendingEntries
 from headwater.coordination.schedule.events import DeliveryBegun
 from headwater.coordination.schedule.terms import BATCHES_REMEMBERED, ProducedBatch, Target
@@ -46,7 +48,7 @@ class TargetSchedule:
             del known[0]
 
     def confirm(self, first_offset: int) -> None:
-        """The target has the batch, or never will."""
+        """The target has the batch."""
         for producer_id, known in self.unconfirmed.items():
             left = [each for each in known if each[1] != first_offset]
             if len(left) < len(known):
@@ -55,6 +57,11 @@ class TargetSchedule:
                 else:
                     del self.unconfirmed[producer_id]
                 return
+
+    def forget(self, first_offsets: Collection[int]) -> None:
+        """The target never gets these batches. A later batch with the same sequences is another attempt."""
+        for first_offset in [at for known in self.unconfirmed.values() for _, at in known if at in first_offsets]:
+            self.confirm(first_offset)
 
     def begin(self, delivery: DeliveryBegun) -> None:
         self.delivery = delivery

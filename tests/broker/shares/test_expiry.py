@@ -56,6 +56,21 @@ async def test_a_topic_default_expires_whole_batches(tmp_path: Path) -> None:
         await until(lambda: broker.shares.measurements.outlived.value == 2)
 
 
+async def test_a_topic_of_the_same_name_does_not_inherit_what_had_expired(tmp_path: Path) -> None:
+    clock = ManualClock(NOW_MS)
+    async with running(tmp_path, SETTINGS, clock=clock) as broker:
+        orders = await queue(broker, headwater_ttl_enable="true")
+        await put(orders, batch(100))
+        clock.advance(200)
+        fetch = orders.fetch()
+        await until(lambda: broker.shares.measurements.outlived.value == 1)
+        fetch.abandon()
+        await broker.topics.delete("orders")
+        orders = await queue(broker, headwater_ttl_enable="true")
+        await put(orders, batch(900))
+        assert await orders.fetched() == [(0, 0, 1)]
+
+
 async def test_records_of_one_batch_live_and_die_by_their_headers(tmp_path: Path) -> None:
     clock = ManualClock(NOW_MS)
     async with running(tmp_path, SETTINGS, clock=clock) as broker:

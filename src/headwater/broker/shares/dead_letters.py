@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +28,7 @@ from headwater.broker.catalog.producer_ids import ProducerIds
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.shards.shard import Outcome
-from headwater.broker.shares.letter_source import SourceRecord, codec_of, read_records
+from headwater.broker.shares.letter_source import SourceRecord, Sources, codec_of, read_records
 from headwater.broker.topics import Topics
 from headwater.broker.writes.journal import ACKS_ALL, Append
 from headwater.clock import Clock
@@ -254,17 +254,15 @@ class DeadLetterWriter:
         assert outbox.target is not None
         letters = _next(outbox)
         number = letters[0].letters.number + letters[0].offset - letters[0].letters.first
-        sources: Mapping[int, SourceRecord | None] = {}
-        if self._config.of_group(share.id.group_id).errors_deadletterqueue_copy_record_enable:
-            source = self._partitions.find(TopicPartition(topic.name, share.id.partition))
-            if source is None:
-                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"'{topic.name}' is not here")
-            decompressed_max = self._config.live.current.headwater_batch_decompressed_bytes_max
-            sources = await read_records(source, [each.offset for each in letters], decompressed_max)
-            # As many as were read.
-            letters = letters[
-                : next((at for at, each in enumerate(letters) if each.offset not in sources), len(letters))
-            ]
+        source = self._partitions.find(TopicPartition(topic.name, share.id.partition))
+        if source is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"'{topic.name}' is not here")
+        decompressed_max = self._config.live.current.headwater_batch_decompressed_bytes_max
+        sources = await read_records(source, [each.offset for each in letters], decompressed_max)
+        # As many as were read.
+        letters = letters[: next((at for at, each in enumerate(letters) if each.offset not in sources), len(letters))]
+        if not self._config.of_group(share.id.group_id).errors_deadletterqueue_copy_record_enable:
+            sources.records.clear()
         compose = partial(_compose, TopicPartition(topic.name, share.id.partition), share.id.group_id)
         copies = await asyncio.get_running_loop().run_in_executor(
             None,
@@ -303,7 +301,7 @@ def _next(outbox: Outbox) -> list[_Letter]:
         if due is not None and letters.number != due:
             break
         due = letters.number + letters.size
-        found += [_Letter(each, letters) for each in range(letters.first, letters.last + 1)][:BATCH_LETTERS_MAX]
+        found += [_Letter(each, letters) for each in range(letters.first, letters.last + 1)[:BATCH_LETTERS_MAX]]
         if len(found) >= BATCH_LETTERS_MAX:
             break
     return found[:BATCH_LETTERS_MAX]
@@ -334,20 +332,25 @@ def _compose(
 def _build(
     compose: Callable[[_Letter, SourceRecord | None, int, int], Record],
     letters: Sequence[_Letter],
-    sources: Mapping[int, SourceRecord | None],
+    sources: Sources,
     now_ms: int,
     target: Partition,
     producer_id: int,
     base_sequence: int,
 ) -> _Copies:
     """The copies of the first letters, as many as the topic takes in one batch; in a thread. A record that is too large
-    even alone is left out, and its dead letter says so."""
+    even alone is left out, and its dead letter says so. Where there is no record, no letter is written, and its
+    sequence is taken all the same."""
     config = target.config
-    found = [sources.get(each.offset) for each in letters]
+    found = [sources.records.get(each.offset) for each in letters]
     count = len(letters)
     while True:
         chosen = list(zip(letters[:count], found[:count], strict=True))
-        records = [compose(letter, source, index, now_ms) for index, (letter, source) in enumerate(chosen)]
+        records = [
+            compose(letter, source, index, now_ms)
+            for index, (letter, source) in enumerate(chosen)
+            if letter.offset not in sources.gaps
+        ]
         if config.is_compacted and any(record.key is None for record in records):
             raise Refusal(
                 ErrorCode.INVALID_RECORD,
@@ -357,6 +360,7 @@ def _build(
         codec = config.stored_codec
         batch = batches.build(
             records,
+            last_offset_delta=count - 1,
             codec=codec_of(found[:count]) if codec is None else codec,
             producer_id=producer_id,
             producer_epoch=0,

@@ -29,8 +29,18 @@ class SourceRecord(NamedTuple):
     codec: int
 
 
+class Sources(NamedTuple):
+    # None stands for content that is gone: retention has deleted it, or its batch is damaged.
+    records: dict[int, SourceRecord | None]
+    # Offsets at which there is no record: it is delayed, or compaction has removed it.
+    gaps: set[int]
+
+    def __contains__(self, offset: object) -> bool:
+        return offset in self.records or offset in self.gaps
+
+
 class _Decoded(NamedTuple):
-    records: dict[int, SourceRecord]
+    records: dict[int, SourceRecord | None]
     size: int
     # Up to where the log was looked through.
     next_offset: int
@@ -38,10 +48,9 @@ class _Decoded(NamedTuple):
 
 async def read_records(
     partition: Partition, offsets: Sequence[int], decompressed_bytes_max: int
-) -> dict[int, SourceRecord | None]:
-    """The records at these offsets, in their order; at least one, and as many as may be held. None stands for a record
-    that is gone: retention or compaction has deleted it, or its batch is damaged."""
-    found: dict[int, SourceRecord | None] = {}
+) -> Sources:
+    """The records at these offsets, in their order; at least one, and as many as may be held."""
+    found = Sources({}, set())
     held = 0
     for offset in offsets:
         if offset in found:
@@ -50,18 +59,19 @@ async def read_records(
             break
         piece = await _readable(partition, offset)
         if piece is None:
-            found[offset] = None
+            found.records[offset] = None
             continue
         wanted = {each for each in offsets if each not in found}
         decoded = await asyncio.get_running_loop().run_in_executor(
             None, _decode, piece, offset, wanted, HELD_BYTES_MAX - held, decompressed_bytes_max
         )
         held += decoded.size
-        found |= decoded.records
-        for each in wanted:
-            if offset <= each < decoded.next_offset:
-                found.setdefault(each, None)
-        found.setdefault(offset, None)
+        found.records.update(decoded.records)
+        found.gaps.update(
+            each for each in wanted if offset <= each < decoded.next_offset and each not in decoded.records
+        )
+        if offset not in found:
+            found.records[offset] = None
     return found
 
 
@@ -81,7 +91,7 @@ def _decode(
     piece: FileRange, offset: int, wanted: Iterable[int], held_bytes_max: int, decompressed_bytes_max: int
 ) -> _Decoded:
     offsets = frozenset(wanted)
-    records: dict[int, SourceRecord] = {}
+    records: dict[int, SourceRecord | None] = {}
     size, next_offset = 0, offset
     for header, batch in batches.iterate(piece.read()):
         if size >= held_bytes_max and size:
@@ -93,6 +103,7 @@ def _decode(
             batches.verify(batch, header)
             decoded = batches.read_records(batch, header, decompressed_bytes_max)
         except HeadwaterError as error:
+            records.update(dict.fromkeys(offsets.intersection(range(header.base_offset, next_offset))))
             logger.error(
                 "dead letters of offsets %d to %d lack content: %s", header.base_offset, next_offset - 1, error
             )

@@ -136,7 +136,7 @@ class Schedule:
                 yield record
 
     def find(self, *names: Name) -> list[ScheduledRecord]:
-        """Those of these names that are still scheduled, with their contents."""
+        """Those of these names that are still scheduled, with their contents; the first 1,000, if there are more."""
         request = ListScheduledRecordsRequest(
             topic=self._topic, names=[_stated(name) for name in names], with_contents=True
         )

@@ -1,4 +1,4 @@
-"""Offsets without a record, as delayed records and compaction leave them: members may hold them, but they are nothing."""
+"""Offsets without a record, as delayed records and compaction leave them. Members may hold them."""
 
 from pathlib import Path
 

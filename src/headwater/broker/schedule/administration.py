@@ -87,26 +87,30 @@ class ScheduleAdministration:
         for partition in range(max(after.partition, 0), topic.partition_count):
             target = Target(topic.id, partition)
             entries = await self._entries(target, after_offset, left + 1)
-            fitting: list[PendingEntry] = []
-            for entry in entries[:left]:
-                bytes_left -= entry.size
-                if bytes_left < 0 and (records or fitting):
-                    break
-                fitting.append(entry)
+            fitting = _fitting(entries[:left], bytes_left, is_first=not records)
             records += await self._read(target, fitting)
             left -= len(fitting)
+            bytes_left -= sum(entry.size for entry in fitting)
             if len(fitting) < len(entries):
                 return Page(records, is_last=False)
             after_offset = -1
         return Page(records, is_last=True)
 
-    async def find(self, topic_name: str, name: RecordName) -> list[ScheduledRecord]:
-        """The pending records of this name."""
+    async def find(self, topic_name: str, names: Sequence[RecordName]) -> Page:
+        """The pending records of these names, as many as one page has."""
         records: list[ScheduledRecord] = []
-        for target, offsets in (await self._resolve(topic_name, name)).items():
-            entries = [each for offset in offsets for each in await self._entries(target, offset - 1, 1)]
-            records += await self._read(target, [entry for entry in entries if entry.offset in offsets])
-        return records
+        left, bytes_left = PAGE_RECORDS_MAX, _PAGE_BYTES_MAX
+        for name in names:
+            for target, offsets in (await self._resolve(topic_name, name, left + 1)).items():
+                entries = [each for offset in offsets for each in await self._entries(target, offset - 1, 1)]
+                entries = [entry for entry in entries if entry.offset in offsets]
+                fitting = _fitting(entries[:left], bytes_left, is_first=not records)
+                records += await self._read(target, fitting)
+                left -= len(fitting)
+                bytes_left -= sum(entry.size for entry in fitting)
+                if len(fitting) < len(entries):
+                    return Page(records, is_last=False)
+        return Page(records, is_last=True)
 
     async def change(self, topic_name: str, name: RecordName, change: Change, due_ms: int) -> int:
         """Cancel or move the pending records of this name; gives their number, which is at least 1."""
@@ -145,8 +149,10 @@ class ScheduleAdministration:
                 f"{due_ms} is no time up to {latest_ms}, as far ahead as the topic takes (headwater.delay.max.ms)",
             )
 
-    async def _resolve(self, topic_name: str, name: RecordName) -> Mapping[Target, Sequence[int]]:
-        """The places of the records, by target."""
+    async def _resolve(
+        self, topic_name: str, name: RecordName, count_max: int | None = None
+    ) -> Mapping[Target, Sequence[int]]:
+        """The places of the records, by target; all of them, or about as many as `count_max`."""
         topic = self._topics.existing(topic_name)
         if not self._schedule.shards:
             return {}
@@ -157,19 +163,28 @@ class ScheduleAdministration:
         found: dict[Target, Sequence[int]] = {}
         for partition in range(topic.partition_count):
             target = Target(topic.id, partition)
-            offsets = await self._with_id(target, name.schedule_id)
+            offsets = await self._with_id(target, name.schedule_id, count_max)
             if offsets:
                 found[target] = offsets
+            if count_max is not None and sum(map(len, found.values())) >= count_max:
+                break
         return found
 
-    async def _with_id(self, target: Target, schedule_id: str) -> list[int]:
+    async def _with_id(self, target: Target, schedule_id: str, count_max: int | None) -> list[int]:
         candidates = _result(
             await self._schedule.submit(
                 target.key, lambda machine, _ticket, _now: Decision((), machine.with_id(target, schedule_id))
             ).wait()
         )
-        found = await self._contents(target, candidates)
-        return [offset for offset in candidates if offset in found and found[offset].schedule_id == schedule_id]
+        found: list[int] = []
+        # All records of a topic may have the same id, and their contents are large.
+        for begin in range(0, len(candidates), PAGE_RECORDS_MAX):
+            if count_max is not None and len(found) >= count_max:
+                break
+            step = candidates[begin : begin + PAGE_RECORDS_MAX]
+            read = await self._contents(target, step)
+            found += [offset for offset in step if offset in read and read[offset].schedule_id == schedule_id]
+        return found
 
     async def _entries(self, target: Target, after_offset: int, count_max: int) -> list[PendingEntry]:
         if not self._schedule.shards:
@@ -201,3 +216,12 @@ def _result(outcome: Outcome[ResultT]) -> ResultT:
     if isinstance(outcome, HeadwaterError):
         raise outcome
     return outcome
+
+
+def _fitting(entries: Sequence[PendingEntry], bytes_max: int, *, is_first: bool) -> Sequence[PendingEntry]:
+    """As many as there is room for; the first of all whatever its size."""
+    for number, entry in enumerate(entries):
+        bytes_max -= entry.size
+        if bytes_max < 0 and (number or not is_first):
+            return entries[:number]
+    return entries

@@ -46,9 +46,7 @@ class _Decoded(NamedTuple):
     next_offset: int
 
 
-async def read_records(
-    partition: Partition, offsets: Sequence[int], decompressed_bytes_max: int
-) -> Sources:
+async def read_records(partition: Partition, offsets: Sequence[int], decompressed_bytes_max: int) -> Sources:
     """The records at these offsets, in their order; at least one, and as many as may be held."""
     found = Sources({}, set())
     held = 0

@@ -63,6 +63,8 @@ class PendingEntries:
         self._heap: list[int] = []
         # Offsets by the low bits of the hash of their id, for entries that have an id.
         self._by_id: dict[int, array[int]] = {}
+        # How many of a bucket are gone.
+        self._gone_by_id: dict[int, int] = {}
         self._taken: list[int] = []
         self._is_loaded = is_new
 
@@ -116,18 +118,29 @@ class PendingEntries:
             return
         chunk, index = place
         id_hash = chunk.id_hashes[index]
-        if id_hash != NO_ID_HASH:
-            bucket = self._by_id[id_hash & _ID_BUCKETS_MASK]
-            bucket.remove(offset)
-            if not bucket:
-                del self._by_id[id_hash & _ID_BUCKETS_MASK]
         self.count -= 1
         self.size_bytes -= chunk.sizes[index]
         chunk.due_ms[index] = _GONE
+        if id_hash != NO_ID_HASH:
+            self._forget_id(id_hash & _ID_BUCKETS_MASK)
         chunk.live -= 1
         if 2 * chunk.live < len(chunk.offsets):
             self._pack(chunk, offset)
         self._sweep()
+
+    def _forget_id(self, key: int) -> None:
+        """One entry more of the bucket is gone. It is swept once half of it is: all entries may have the same id."""
+        bucket = self._by_id[key]
+        gone = self._gone_by_id.get(key, 0) + 1
+        if 2 * gone < len(bucket):
+            self._gone_by_id[key] = gone
+            return
+        self._gone_by_id.pop(key, None)
+        left = array("q", (offset for offset in bucket if offset in self))
+        if left:
+            self._by_id[key] = left
+        else:
+            del self._by_id[key]
 
     def due_ms(self, offset: int) -> int | None:
         """None if the entry is not pending."""

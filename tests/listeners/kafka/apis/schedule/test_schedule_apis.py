@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headwater.broker.schedule import administration
 from headwater.errors import ErrorCode
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.records import Record
@@ -119,12 +120,23 @@ def test_records_are_found_by_place_and_by_id(client: RawClient, topic: str) -> 
 
     assert values(place(first)) == [b"a"]
     assert values(ScheduledName(schedule_id="y"), ScheduledName(schedule_id="z")) == [b"b"]
-    assert values(ScheduledName(partition_index=1, schedule_offset=first.schedule_offset)) == []
+    assert values(ScheduledName(partition_index=1, schedule_offset=first.schedule_offset + 1_000_000)) == []
     (record,) = listed(client, topic, names=[ScheduledName(schedule_id="x")], with_contents=True)
     assert [(each.key, each.value) for each in record.headers] == [
         ("headwater-deliver-at", b"%d" % record.due_ms),
         ("headwater-schedule-id", b"x"),
     ]
+
+
+def test_very_many_records_may_share_an_id(client: RawClient, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found of them is bounded, and a change is about all of them."""
+    monkeypatch.setattr(administration, "PAGE_RECORDS_MAX", 2)
+    schedule(client, topic, b"a", b"b", b"c", name="x")
+    schedule(client, topic, b"d", b"e", name="x", partition=1)
+    found = ask(client, topic, names=[ScheduledName(schedule_id="x")])
+    assert (len(found.records), found.is_last) == (2, False)
+    (cancelled,) = alter(client, topic, CANCEL, ScheduledName(schedule_id="x"))
+    assert (cancelled.error_code, cancelled.count) == (0, 5)
 
 
 def test_records_are_cancelled_moved_and_delivered(client: RawClient, topic: str) -> None:

@@ -35,8 +35,7 @@ async def _page(request: ListScheduledRecordsRequest, context: Context) -> Page:
         after = RecordName(request.after_partition, request.after_offset)
         return await schedule.page(request.topic, after, max(request.limit, 0))
     check_names(request.names)
-    found = [each for name in request.names for each in await schedule.find(request.topic, read_name(name))]
-    return Page(found, is_last=True)
+    return await schedule.find(request.topic, [read_name(name) for name in request.names])
 
 
 def _record(found: administration.ScheduledRecord, *, with_contents: bool) -> ScheduledRecord:

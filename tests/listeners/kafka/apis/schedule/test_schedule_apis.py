@@ -136,7 +136,7 @@ def test_very_many_records_may_share_an_id(client: RawClient, topic: str, monkey
     found = ask(client, topic, names=[ScheduledName(schedule_id="x")])
     assert (len(found.records), found.is_last) == (2, False)
     (cancelled,) = alter(client, topic, CANCEL, ScheduledName(schedule_id="x"))
-    assert (cancelled.error_code, cancelled.count) == (0, 5)
+    assert (cancelled.error_code, cancelled.record_count) == (0, 5)
 
 
 def test_records_are_cancelled_moved_and_delivered(client: RawClient, topic: str) -> None:

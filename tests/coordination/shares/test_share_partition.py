@@ -172,14 +172,6 @@ def test_a_member_that_lost_its_lock_cannot_acknowledge() -> None:
     assert driver.acknowledge(BOB, (0, 4, ACCEPT)) == Acknowledged(accepted=5)
 
 
-def test_an_acknowledgement_of_records_before_the_start_is_ignored() -> None:
-    driver = Driver()
-    driver.acquire(ANN, (0, 9))
-    driver.acknowledge(ANN, (0, 9, ACCEPT))
-    assert driver.acknowledge(ANN, (0, 9, ACCEPT)) == Acknowledged()
-    assert driver.share.runs.start == 10
-
-
 def test_a_gap_may_be_acknowledged_where_the_broker_had_found_it() -> None:
     driver = Driver()
     driver.acquire(ANN, (0, 4), (5, 6, False), (7, 9))
@@ -390,6 +382,19 @@ def test_an_administrator_moves_the_start_and_all_else_is_forgotten() -> None:
         assert driver.machine.next_deadline_ms() is None
         driver.restart()
         assert (driver.share.runs.start, driver.states()) == (offset, {})
+
+
+def test_a_late_acknowledgement_is_refused_also_when_the_start_has_moved_past_it() -> None:
+    driver = Driver()
+    driver.acquire(ANN, (0, 9))
+    driver.advance(ShareLimits().lock_duration_ms)
+    driver.acquire(BOB, (0, 9), (10, 19))
+    driver.acknowledge(BOB, (0, 9, ACCEPT))
+    assert driver.share.runs.start == 10
+    for kind in (ACCEPT, RELEASE, REJECT):
+        with pytest.raises(Refusal) as refused:
+            driver.acknowledge(ANN, (0, 9, kind))
+        assert refused.value.code == ErrorCode.INVALID_RECORD_STATE
 
 
 def test_records_that_were_deleted_from_the_log_are_gone_for_their_holders_too() -> None:

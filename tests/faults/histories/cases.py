@@ -1,6 +1,6 @@
 """The loads of these tests: their topics and clients, and a broker with a planted bug."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tests.faults.histories.load import SETTINGS, Load
@@ -21,8 +21,8 @@ BACKLOG = 60
 
 
 class FaultyBroker(BrokerProcess):
-    def __init__(self, data_directory: Path, bug: str) -> None:
-        super().__init__(data_directory, SETTINGS)
+    def __init__(self, data_directory: Path, bug: str, settings: Mapping[str, str] = SETTINGS) -> None:
+        super().__init__(data_directory, settings)
         self._bug = bug
 
     def start(self, launcher: Sequence[str] = PLAIN) -> None:

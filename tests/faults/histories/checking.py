@@ -9,6 +9,7 @@ from tests.faults.histories.liveness_checks import LIMIT_S, stuck
 from tests.faults.histories.log_checks import duplicated, lost, moved_back, phantoms, reordered, sparse, unstable
 from tests.faults.histories.recording import Operation
 from tests.faults.histories.transaction_checks import torn
+from tests.faults.queues.share_checks import ended_wrongly
 
 Check = Callable[[Facts], Iterator[Violation]]
 CHECKS: Sequence[Check] = (
@@ -23,6 +24,7 @@ CHECKS: Sequence[Check] = (
     moved_back,
     committed_wrongly,
     owned_twice,
+    ended_wrongly,
 )
 # One bug breaks a promise for many records; the first few violations are enough.
 EXAMPLES_MAX = 5

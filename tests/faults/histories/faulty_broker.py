@@ -4,12 +4,13 @@ import sys
 
 from headwater.cli.main import run
 from tests.faults.histories.planted import BUGS
+from tests.faults.queues.planted import QUEUE_BUGS
 
 
 def main() -> None:
     option, name, *arguments = sys.argv[1:]
     assert option == "--bug"
-    BUGS[name].plant()
+    {**BUGS, **QUEUE_BUGS}[name].plant()
     sys.exit(run(arguments))
 
 

@@ -1,6 +1,7 @@
 """Clients at work against one broker, each in its own process, and the history that they record together."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -83,6 +84,12 @@ class Client:
             return None
         finally:
             self.kill()
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         assert self._process.stdin is not None

@@ -17,6 +17,14 @@ Every line has
         assign     group, protocol, member, generation (or epoch), topic, partitions
         commit     group, member, generation, topic, offsets (partition, offset) -> generation_after
         committed  group, topic -> offsets (partition, offset; -1 where there is none)
+        group      of the driver: group, topic, limit (of deliveries), lock_ms, has_letters
+        share      group, member, topic, is_exact (acquired within the operation), wall_ms, records (partition, offset,
+                   delivery count, when it expires)
+        settle     group, member, topic, kind (accept, release, reject), records (partition, offset, delivery count)
+        depart     group, member, topic: the member gives back what it holds
+        letters    group, topic (of the records), records (partition, offset, delivery count, reason)
+        backlog    group: nothing is left of it
+        restart    the broker is killed and started
         heal       from now on nothing is in anybody's way
         drain      everybody has come to the end of what there was
         gone       client: it was killed on purpose

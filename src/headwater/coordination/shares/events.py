@@ -94,6 +94,14 @@ class Skipped(NamedTuple):
 
 
 @volatile
+class Deleted(NamedTuple):
+    """Records before this offset are not in the log any more. Their members need not acknowledge them."""
+
+    id: SharePartitionId
+    before: int
+
+
+@volatile
 class Renewed(NamedTuple):
     id: SharePartitionId
     member_id: MemberId

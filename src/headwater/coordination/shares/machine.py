@@ -23,6 +23,7 @@ from headwater.coordination.shares.commands import (
 from headwater.coordination.shares.events import (
     Acquired,
     Deferred,
+    Deleted,
     LocksChecked,
     Renewed,
     Resumed,
@@ -215,7 +216,16 @@ class ShareMachine:
                 self._deadlines.cancel(share_id)
             case ShareUpdatesForgotten():
                 pass
-            case ShareUpdated() | Acquired() | Skipped() | Renewed() | Deferred() | Resumed() | LocksChecked():
+            case (
+                ShareUpdated()
+                | Acquired()
+                | Skipped()
+                | Deleted()
+                | Renewed()
+                | Deferred()
+                | Resumed()
+                | LocksChecked()
+            ):
                 share = self.partitions.get(event.id)
                 # Without a snapshot, all that is left of it was deleted.
                 if share is not None:

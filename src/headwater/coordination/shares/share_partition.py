@@ -22,6 +22,7 @@ from headwater.coordination.shares.commands import (
 from headwater.coordination.shares.events import (
     Acquired,
     AcquiredRange,
+    Deleted,
     LocksChecked,
     Renewed,
     Resumed,
@@ -200,23 +201,22 @@ class SharePartition(ShareState):
         return Decision(events, result, effects=effects)
 
     def _held_by(self, member_id: MemberId, first: int, last: int, kind: AcknowledgeType) -> list[Run]:
-        """The runs, cut to these offsets, which the member must hold. Offsets before the start are done with already:
-        retention deleted them, or an administrator moved the start."""
-        first = max(first, self.runs.start)
+        """The runs, cut to these offsets, which the member must hold. Records that were deleted from the log need no
+        acknowledgement. All others before the start are done with: another member has finished them."""
+        start = self.runs.start
+        first = max(first, start if kind is AcknowledgeType.GAP else self.deleted_before)
         if first > last:
             return []
         if last >= self.runs.end:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"offset {last} was never given to a member")
+        if first < start:
+            raise _not_held(first, member_id)
         held: list[Run] = []
         for run in self.runs.within(first, last):
             if kind is AcknowledgeType.GAP and run.is_final:
                 continue
             if run.state is not DeliveryState.ACQUIRED or run.member_id != member_id:
-                raise Refusal(
-                    ErrorCode.INVALID_RECORD_STATE,
-                    f"offset {max(run.first, first)} is not held by member '{member_id}': "
-                    "its lock may have run out (share.record.lock.duration.ms)",
-                )
+                raise _not_held(max(run.first, first), member_id)
             held.append(Run(max(run.first, first), min(run.last, last), *run[2:]))
         return held
 
@@ -305,7 +305,7 @@ class SharePartition(ShareState):
         began = ShareUpdated(self.id, self.snapshot_epoch, leader_epoch, start_offset, 0, ())
         return Decision([began], None, effects=[RecordsAvailable(self.id)])
 
-    def decide_log_start(self, log_start_offset: int) -> Sequence[ShareEvent]:
+    def decide_log_start(self, log_start_offset: int) -> Sequence[ShareEvent | Deleted]:
         """Records before this offset are deleted. Members that hold some of them need not acknowledge them."""
         runs = self.runs
         if log_start_offset <= runs.start:
@@ -318,7 +318,8 @@ class SharePartition(ShareState):
         return [
             ShareUpdated(
                 self.id, self.snapshot_epoch, self.leader_epoch, log_start_offset, runs.final_count - final, ()
-            )
+            ),
+            Deleted(self.id, log_start_offset),
         ]
 
     def decide_leader_epoch(self, leader_epoch: int, end_offset: int, now: Now) -> Sequence[ShareEvent]:
@@ -351,6 +352,14 @@ class SharePartition(ShareState):
 
     def decide_snapshot(self, now: Now) -> ShareSnapshotStored:
         return self._snapshot(self.runs, now)
+
+
+def _not_held(offset: int, member_id: MemberId) -> Refusal:
+    return Refusal(
+        ErrorCode.INVALID_RECORD_STATE,
+        f"offset {offset} is not held by member '{member_id}': "
+        "its lock may have run out (share.record.lock.duration.ms)",
+    )
 
 
 def _state_after_release(run: Run, limits: ShareLimits) -> DeliveryState:

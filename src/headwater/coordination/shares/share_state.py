@@ -10,6 +10,7 @@ from headwater.coordination.shares.events import (
     Acquired,
     AcquiredRange,
     Deferred,
+    Deleted,
     LocksChecked,
     Renewed,
     Resumed,
@@ -34,6 +35,8 @@ class ShareState:
         self.updates_since_snapshot = 0
         self.runs = Runs(first.start_offset)
         self.outbox = Outbox(first.outbox)
+        # The start of the log, as far as members may hold records before it.
+        self.deleted_before = 0
         # No lock and no wait ends before this time; None if there is neither.
         self.next_deadline_ms: int | None = None
         _put(self.runs, first.batches)
@@ -151,6 +154,8 @@ class ShareState:
             case Skipped(_, ranges):
                 for first, last in ranges:
                     self.runs.set(Run(first, last, DeliveryState.ARCHIVED, 0))
+            case Deleted(_, before):
+                self.deleted_before = before
             case LocksChecked(_, next_deadline_ms):
                 self.next_deadline_ms = next_deadline_ms
             case _:

@@ -2,6 +2,7 @@
 
 import threading
 from functools import partial
+from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -10,6 +11,7 @@ from tests.faults.histories.recording import Invocation, Recorder
 
 AT_A_TIME = 6
 UNANSWERED_MAX = 500
+EXPIRES_EACH = 7
 DELIVERY_TIMEOUT_MS = 120_000
 
 
@@ -17,7 +19,7 @@ def run(options: Options, recorder: Recorder, is_told_to_stop: threading.Event) 
     settings = {"enable.idempotence": True, "linger.ms": 2, "message.timeout.ms": DELIVERY_TIMEOUT_MS}
     producer = Producer(connection(options) | settings)
     topic, keys = options["topic"], options.get("keys", 50)
-    at_a_time = options.get("at_a_time", AT_A_TIME)
+    at_a_time, ttl_ms = options.get("at_a_time", AT_A_TIME), options.get("ttl_ms")
     pause_s = at_a_time / options.get("per_second", 300)
     number = 0
     while not is_told_to_stop.wait(pause_s):
@@ -31,7 +33,10 @@ def run(options: Options, recorder: Recorder, is_told_to_stop: threading.Event) 
             sent = recorder.invoke(
                 "send", topic=topic, partition=partition, key=key, value=value, transaction=None, source=None
             )
-            producer.produce(topic, value, key=key, partition=partition, on_delivery=partial(told, sent))
+            headers: Any = {"headwater-ttl-ms": str(ttl_ms)} if ttl_ms and not number % EXPIRES_EACH else None
+            producer.produce(
+                topic, value, key=key, partition=partition, headers=headers, on_delivery=partial(told, sent)
+            )
             number += 1
     producer.flush(DELIVERY_TIMEOUT_MS / 1000)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.faults.histories.clients import copier, fetcher, member, producer, zombie
 from tests.faults.histories.clients.options import Options
 from tests.faults.histories.recording import Recorder
+from tests.faults.queues import sharer
 
 ROLES: Mapping[str, Callable[[Options, Recorder, threading.Event], None]] = {
     "producer": producer.run,
@@ -20,6 +21,7 @@ ROLES: Mapping[str, Callable[[Options, Recorder, threading.Event], None]] = {
     "member": member.run,
     "fetcher": fetcher.run,
     "zombie": zombie.run,
+    "sharer": sharer.run,
 }
 
 

@@ -1,0 +1,131 @@
+"""A load with share groups: their members are killed and paused, the broker is killed, and the dead letters are read."""
+
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from headwater.errors import ErrorCode
+from headwater.protocol.batches import batch as batches
+from headwater.protocol.batches import dead_letter_headers
+from headwater.protocol.messages.observability.describe_metrics import DescribeMetricsRequest, DescribeMetricsResponse
+from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.faults.histories.facts import AUDIT
+from tests.faults.histories.load import SETTINGS as GROUP_SETTINGS
+from tests.faults.histories.load import Client, Load
+from tests.faults.histories.recording import Recorder
+from tests.support.broker.processes import BrokerProcess
+from tests.support.kafka.raw_client import RawClient
+from tests.support.kafka.raw_shares import configure, offsets_of
+
+LOCK_MS = 1000
+LIMIT = 3
+SETTINGS = {
+    **GROUP_SETTINGS,
+    "share.coordinator.state.topic.num.partitions": "2",
+    "share.coordinator.snapshot.update.records.per.snapshot": "40",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.session.timeout.ms": "1000",
+}
+BYTES_MAX = 1 << 26
+
+
+class QueueLoad(Load):
+    def __init__(self, broker: BrokerProcess, directory: Path, **options: Any) -> None:
+        super().__init__(broker, directory, **options)
+        self._process = broker
+        # The topic of each share group.
+        self._share_groups: dict[str, str] = {}
+        self._topic_ids: dict[str, str] = {}
+
+    def queue(self, name: str, group: str, partitions: int = 2, **config: str) -> str:
+        """A topic, and a share group that reads it from its beginning."""
+        topic = self.topic(name, partitions, **config)
+        with RawClient(self._process) as client:
+            self._topic_ids[topic] = str(topic_id(client, topic))
+            configure(
+                client,
+                group,
+                share_auto_offset_reset="earliest",
+                share_record_lock_duration_ms=str(LOCK_MS),
+                share_delivery_count_limit=str(LIMIT),
+                headwater_deadletterqueue_enable="true",
+                headwater_deadletterqueue_expired_enable="true",
+            )
+        self._recorder.note("group", group=group, topic=topic, limit=LIMIT, lock_ms=LOCK_MS, has_letters=True)
+        self._share_groups[group] = topic
+        return topic
+
+    def share(self, group: str, **more: Any) -> Client:
+        """Start a member."""
+        topic = self._share_groups[group]
+        return self.start("sharer", topic, share_group=group, topic_id=self._topic_ids[topic], lock_ms=LOCK_MS, **more)
+
+    def restart(self) -> None:
+        restarting = self._recorder.invoke("restart")
+        self._process.kill()
+        self._process.start()
+        restarting.ok()
+
+    def pause_beyond_the_lock(self, client: Client) -> None:
+        client.pause()
+        time.sleep(1.3 * LOCK_MS / 1000)
+        client.resume()
+
+    # -- the end
+
+    def _drain(self) -> None:
+        super()._drain()
+        for group, topic in self._share_groups.items():
+            self._wait(lambda group=group, topic=topic: self._is_done(group, topic), f"the end of {group}")
+
+    def _is_done(self, group: str, topic: str) -> bool:
+        with RawClient(self._process) as client:
+            found = offsets_of(client, group)
+            begun = all((topic, partition) in found for partition in range(self.topics[topic]))
+            return begun and not any(lag for _, lag in found.values()) and not _waiting_letters(client)
+
+    def _audit(self) -> None:
+        super()._audit()
+        recorder = Recorder(self._directory, f"{AUDIT}-queues")
+        with RawClient(self._process) as client:
+            for group, topic in self._share_groups.items():
+                letters = read_letters(client, f"{topic}.dlq", self.topics[topic])
+                recorder.note("letters", group=group, topic=topic, records=letters)
+                recorder.note("backlog", group=group)
+        recorder.close()
+
+
+def topic_id(client: RawClient, name: str) -> UUID:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+    (found,) = client.ask(request, MetadataResponse, 12).topics
+    return found.topic_id
+
+
+def read_letters(client: RawClient, topic: str, partitions: int) -> list[tuple[int, int, int, str]]:
+    """Partition, offset, delivery count and reason of each dead letter; none if the topic was never needed."""
+    found: list[tuple[int, int, int, str]] = []
+    for partition in range(partitions):
+        offset = 0
+        while True:
+            data = client.fetch(topic, offset, partition=partition)
+            if data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return []
+            assert data.error_code == 0, data.error_code
+            before = offset
+            for header, batch in batches.iterate(data.records or b""):
+                for record in batches.read_records(batch, header, BYTES_MAX):
+                    origin = dead_letter_headers.read(record.headers)
+                    assert origin is not None, record
+                    if record.offset >= offset:
+                        found.append((origin.partition, origin.offset, origin.delivery_count, origin.reason.label))
+                offset = max(offset, header.next_offset)
+            if offset == before:
+                break
+    return found
+
+
+def _waiting_letters(client: RawClient) -> float:
+    request = DescribeMetricsRequest(name_prefix="headwater_share_dead_letters_waiting")
+    (family,) = client.ask(request, DescribeMetricsResponse, 0).families
+    return sum(sample.value for sample in family.samples)

@@ -1,0 +1,159 @@
+"""Bugs that break a promise of share groups each, for a broker in a process of its own."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from headwater.broker.shares.coordinator import ShareCoordinator
+from headwater.broker.shares.dead_letters import DeadLetterWriter
+from headwater.broker.shares.expiry import Expiry
+from headwater.coordination.decisions import Decision
+from headwater.coordination.shares import share_partition
+from headwater.coordination.shares.commands import AcknowledgedRange, Acquire
+from headwater.coordination.shares.events import AcquiredRange, Skipped
+from headwater.coordination.shares.outbox import GivenUp, Outbox, OutboxChange
+from headwater.coordination.shares.share_partition import SharePartition
+from headwater.coordination.shares.terms import AcknowledgeType, DeliveryState
+from headwater.protocol.batches.dead_letter_headers import Reason
+from headwater.storage.log import Log
+from tests.faults.histories.planted import Bug
+
+EACH = 7
+
+
+def _due() -> Any:
+    """True once in a few calls."""
+    numbers = count(1)
+    return lambda: next(numbers) % EACH == 0
+
+
+def _give_out_what_is_held() -> None:
+    right = SharePartition.decide_acquire
+
+    def wrong(self: SharePartition, command: Acquire, limits: Any, now: Any) -> Decision[Any]:
+        decision = right(self, command, limits, now)
+        held = [
+            AcquiredRange(run.first, run.last, run.delivery_count + 1)
+            for batch in command.batches
+            for run in self.runs.within(batch.first, batch.last)
+            if run.state is DeliveryState.ACQUIRED and run.member_id != command.member_id
+        ]
+        if decision.result or not held:
+            return decision
+        event = share_partition.Acquired(self.id, command.member_id, held, now.monotonic_ms + limits.lock_duration_ms)
+        return Decision([event], held)
+
+    SharePartition.decide_acquire = wrong
+    # A fetch looks only where something is available.
+    SharePartition.next_fetch_offset = property(lambda self: self.runs.start)  # pyright: ignore
+    SharePartition.has_room = lambda *_: True  # pyright: ignore
+    SharePartition.available_size = lambda *_: 1  # pyright: ignore
+
+
+def _acknowledge(replace: Any) -> None:
+    """Wrap acknowledgements: what was said is replaced, and the answer is as if it was not."""
+    right = SharePartition.decide_acknowledge
+    is_due = _due()
+
+    def wrong(
+        self: SharePartition, member_id: Any, ranges: Sequence[AcknowledgedRange], limits: Any, now: Any
+    ) -> Decision[Any]:
+        return right(self, member_id, replace(ranges) if is_due() else ranges, limits, now)
+
+    SharePartition.decide_acknowledge = wrong
+
+
+def _forget_acceptances() -> None:
+    _acknowledge(lambda ranges: [each._replace(type=AcknowledgeType.RELEASE) for each in ranges])
+
+
+def _reject_what_was_accepted() -> None:
+    _acknowledge(lambda ranges: [each._replace(type=AcknowledgeType.REJECT) for each in ranges])
+
+
+def _skip_records() -> None:
+    right = SharePartition.decide_acquire
+    is_due = _due()
+
+    def wrong(self: SharePartition, command: Acquire, limits: Any, now: Any) -> Decision[Any]:
+        decision = right(self, command, limits, now)
+        if not decision.result or not is_due():
+            return decision
+        return Decision([Skipped(self.id, [each[:2] for each in decision.result])], ())
+
+    SharePartition.decide_acquire = wrong
+
+
+def _limit(more: int) -> Any:
+    def plant() -> None:
+        right = ShareCoordinator.limits_of
+
+        def wrong(self: ShareCoordinator, group_id: Any) -> Any:
+            limits = right(self, group_id)
+            return limits._replace(delivery_count_max=limits.delivery_count_max + more)
+
+        ShareCoordinator.limits_of = wrong
+
+    return plant
+
+
+def _forget_letters() -> None:
+    right = Outbox.addition
+    is_due = _due()
+
+    def wrong(self: Outbox, given_up: Sequence[GivenUp], time_ms: int) -> OutboxChange:
+        # Expired ones are no member's business.
+        rejected = any(each.reason is Reason.REJECTED for each in given_up)
+        return OutboxChange() if rejected and is_due() else right(self, given_up, time_ms)
+
+    Outbox.addition = wrong
+
+
+def _write_letters_twice() -> None:
+    """The writer forgets now and then that it has written them, and nothing recognises what it writes again."""
+    right = DeadLetterWriter._done
+    is_due = _due()
+
+    async def wrong(self: DeadLetterWriter, share: Any, before: int, **more: Any) -> bool:
+        return False if is_due() else await right(self, share, before, **more)
+
+    DeadLetterWriter._done = wrong
+    DeadLetterWriter._last_sequence = lambda *_: -1  # pyright: ignore
+    Log.check_sequence = lambda *_: None  # pyright: ignore
+
+
+def _give_out_what_expired() -> None:
+    Expiry.applied = lambda self, scan, *_: scan  # pyright: ignore
+
+
+def _take_late_acknowledgements() -> None:
+    right = SharePartition._held_by
+
+    def wrong(self: SharePartition, member_id: Any, first: int, last: int, kind: Any) -> Any:
+        runs = [run for run in self.runs.within(first, last) if run.state is DeliveryState.ACQUIRED]
+        holders = {run.member_id for run in runs}
+        return right(self, holders.pop() if len(holders) == 1 else member_id, first, last, kind)
+
+    SharePartition._held_by = wrong
+
+
+class QueueBug(NamedTuple):
+    plant: Any
+    # What the checker says.
+    text: str
+
+
+_BUGS: Mapping[str, QueueBug] = {
+    "give-out-what-is-held": QueueBug(_give_out_what_is_held, "given to two at once"),
+    "forget-acceptances": QueueBug(_forget_acceptances, "delivered after it was accepted"),
+    "reject-what-was-accepted": QueueBug(_reject_what_was_accepted, "was accepted, and is a dead letter"),
+    "skip-records": QueueBug(_skip_records, "neither accepted nor given up"),
+    "deliver-once-more": QueueBug(_limit(1), "was delivered for the 4th time"),
+    "give-up-early": QueueBug(_limit(-1), "was given up after 2 deliveries"),
+    "forget-letters": QueueBug(_forget_letters, "was rejected, and is no dead letter"),
+    "write-letters-twice": QueueBug(_write_letters_twice, "dead letters"),
+    "give-out-what-expired": QueueBug(_give_out_what_expired, "had expired"),
+    "take-late-acknowledgements": QueueBug(_take_late_acknowledgements, "by a member that had lost it"),
+}
+SHARE_TEXTS: Mapping[str, str] = {name: bug.text for name, bug in _BUGS.items()}
+QUEUE_BUGS: Mapping[str, Bug] = {name: Bug("I14", ["sharer"], bug.plant) for name, bug in _BUGS.items()}

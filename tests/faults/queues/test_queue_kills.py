@@ -1,0 +1,31 @@
+"""Share groups whose broker and members are killed again and again keep every promise."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.faults.queues.load import SETTINGS, QueueLoad
+from tests.support.broker.processes import BrokerProcess
+
+KILLS = 3
+
+
+@pytest.mark.slow
+def test_members_and_the_broker_are_killed_and_paused(tmp_path: Path) -> None:
+    random = Random(1)
+    with BrokerProcess(tmp_path / "data", SETTINGS) as broker, QueueLoad(broker, tmp_path / "history") as load:
+        topic = load.queue("orders", "billing", headwater_ttl_enable="true")
+        load.start("producer", topic, per_second=400, ttl_ms=2000)
+        members = [load.share("billing"), load.share("billing"), load.share("billing", is_client=True)]
+        for _ in range(KILLS):
+            load.wait_for_more("settle", 60)
+            load.restart()
+            load.wait_for_more("settle", 60)
+            chosen = random.choice(members)
+            load.pause_beyond_the_lock(chosen)
+            members.remove(chosen)
+            load.replace(chosen)
+            members.append(load.clients[-1])
+        found = load.finish()
+    assert not found, "\n".join(map(str, found))

@@ -9,6 +9,7 @@ from tests.faults.histories.liveness_checks import LIMIT_S, stuck
 from tests.faults.histories.log_checks import duplicated, lost, moved_back, phantoms, reordered, sparse, unstable
 from tests.faults.histories.recording import Operation
 from tests.faults.histories.transaction_checks import torn
+from tests.faults.queues.delay_checks import appeared_wrongly
 from tests.faults.queues.share_checks import ended_wrongly
 
 Check = Callable[[Facts], Iterator[Violation]]
@@ -25,6 +26,7 @@ CHECKS: Sequence[Check] = (
     committed_wrongly,
     owned_twice,
     ended_wrongly,
+    appeared_wrongly,
 )
 # One bug breaks a promise for many records; the first few violations are enough.
 EXAMPLES_MAX = 5

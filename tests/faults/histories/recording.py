@@ -24,6 +24,10 @@ Every line has
         depart     group, member, topic: the member gives back what it holds
         letters    group, topic (of the records), records (partition, offset, delivery count, reason)
         backlog    group: nothing is left of it
+        schedule   topic, partition, value (unique), delay_ms, transaction: a record that is to appear later
+        cancel     topic, value; ok: it was cancelled, fail: there was nothing to cancel
+        decide     transaction (of delayed records), is_commit
+        appear     topic, partition, records (offset, value): what a reader of delayed records saw
         restart    the broker is killed and started
         heal       from now on nothing is in anybody's way
         drain      everybody has come to the end of what there was

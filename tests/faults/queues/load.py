@@ -14,6 +14,7 @@ from tests.faults.histories.facts import AUDIT
 from tests.faults.histories.load import SETTINGS as GROUP_SETTINGS
 from tests.faults.histories.load import Client, Load
 from tests.faults.histories.recording import Recorder
+from tests.faults.queues.delayer import Watcher
 from tests.support.broker.processes import BrokerProcess
 from tests.support.kafka.raw_client import RawClient
 from tests.support.kafka.raw_shares import configure, offsets_of
@@ -37,6 +38,7 @@ class QueueLoad(Load):
         # The topic of each share group.
         self._share_groups: dict[str, str] = {}
         self._topic_ids: dict[str, str] = {}
+        self._delaying: list[str] = []
 
     def queue(self, name: str, group: str, partitions: int = 2, **config: str) -> str:
         """A topic, and a share group that reads it from its beginning."""
@@ -61,6 +63,14 @@ class QueueLoad(Load):
         topic = self._share_groups[group]
         return self.start("sharer", topic, share_group=group, topic_id=self._topic_ids[topic], lock_ms=LOCK_MS, **more)
 
+    def delays(self, name: str, partitions: int = 2) -> str:
+        """A topic of delayed records. Its records are no `fetch`: it has gaps where they will appear later."""
+        with RawClient(self._process) as client:
+            client.create(name, partitions, headwater_delay_enable="true")
+        self.topics[name] = partitions
+        self._delaying.append(name)
+        return name
+
     def restart(self) -> None:
         restarting = self._recorder.invoke("restart")
         self._process.kill()
@@ -78,17 +88,29 @@ class QueueLoad(Load):
         super()._drain()
         for group, topic in self._share_groups.items():
             self._wait(lambda group=group, topic=topic: self._is_done(group, topic), f"the end of {group}")
+        self.leave(*(each for each in self.clients if each.options["role"] == "delayer"))
+        if self._delaying:
+            self._wait(self._has_delivered, "the delivery of all delayed records")
 
     def _is_done(self, group: str, topic: str) -> bool:
         with RawClient(self._process) as client:
             found = offsets_of(client, group)
             begun = all((topic, partition) in found for partition in range(self.topics[topic]))
-            return begun and not any(lag for _, lag in found.values()) and not _waiting_letters(client)
+            return begun and not any(lag for _, lag in found.values()) and not _gauge(client, "headwater_share_dead_letters_waiting")
+
+    def _has_delivered(self) -> bool:
+        with RawClient(self._process) as client:
+            return not _gauge(client, "headwater_schedule_pending")
 
     def _audit(self) -> None:
+        delaying = {name: self.topics.pop(name) for name in self._delaying}
         super()._audit()
         recorder = Recorder(self._directory, f"{AUDIT}-queues")
         with RawClient(self._process) as client:
+            for topic, partitions in delaying.items():
+                watcher = Watcher(recorder, topic, partitions)
+                while watcher.look(client):
+                    pass
             for group, topic in self._share_groups.items():
                 letters = read_letters(client, f"{topic}.dlq", self.topics[topic])
                 recorder.note("letters", group=group, topic=topic, records=letters)
@@ -125,7 +147,6 @@ def read_letters(client: RawClient, topic: str, partitions: int) -> list[tuple[i
     return found
 
 
-def _waiting_letters(client: RawClient) -> float:
-    request = DescribeMetricsRequest(name_prefix="headwater_share_dead_letters_waiting")
-    (family,) = client.ask(request, DescribeMetricsResponse, 0).families
-    return sum(sample.value for sample in family.samples)
+def _gauge(client: RawClient, name: str) -> float:
+    families = client.ask(DescribeMetricsRequest(name_prefix=name), DescribeMetricsResponse, 0).families
+    return sum(sample.value for family in families if family.name == name for sample in family.samples)

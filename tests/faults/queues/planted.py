@@ -4,21 +4,27 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
+from headwater.broker.schedule.delivery import Delivery
 from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.shares.dead_letters import DeadLetterWriter
 from headwater.broker.shares.expiry import Expiry
 from headwater.coordination.decisions import Decision
+from headwater.coordination.schedule.entries import PendingEntries
+from headwater.coordination.schedule.events import TransactionEnded
+from headwater.coordination.schedule.machine import ScheduleMachine
 from headwater.coordination.shares import share_partition
 from headwater.coordination.shares.commands import AcknowledgedRange, Acquire
 from headwater.coordination.shares.events import AcquiredRange, Skipped
 from headwater.coordination.shares.outbox import GivenUp, Outbox, OutboxChange
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import AcknowledgeType, DeliveryState
+from headwater.errors import Refusal
 from headwater.protocol.batches.dead_letter_headers import Reason
 from headwater.storage.log import Log
 from tests.faults.histories.planted import Bug
 
 EACH = 7
+EARLY_MS = 500
 
 
 def _due() -> Any:
@@ -99,12 +105,10 @@ def _limit(more: int) -> Any:
 
 def _forget_letters() -> None:
     right = Outbox.addition
-    is_due = _due()
 
     def wrong(self: Outbox, given_up: Sequence[GivenUp], time_ms: int) -> OutboxChange:
-        # Expired ones are no member's business.
-        rejected = any(each.reason is Reason.REJECTED for each in given_up)
-        return OutboxChange() if rejected and is_due() else right(self, given_up, time_ms)
+        kept = [each for each in given_up if each.reason is not Reason.REJECTED]
+        return right(self, kept, time_ms)
 
     Outbox.addition = wrong
 
@@ -130,11 +134,61 @@ def _take_late_acknowledgements() -> None:
     right = SharePartition._held_by
 
     def wrong(self: SharePartition, member_id: Any, first: int, last: int, kind: Any) -> Any:
-        runs = [run for run in self.runs.within(first, last) if run.state is DeliveryState.ACQUIRED]
-        holders = {run.member_id for run in runs}
-        return right(self, holders.pop() if len(holders) == 1 else member_id, first, last, kind)
+        try:
+            return right(self, member_id, first, last, kind)
+        except Refusal:
+            # Nothing is done, and the member is told that it counts.
+            return []
 
     SharePartition._held_by = wrong
+
+
+# -- delayed records
+
+
+def _deliver_early() -> None:
+    right = PendingEntries.due_before
+
+    def wrong(self: PendingEntries, until_ms: int, *limits: int) -> list[int]:
+        return right(self, until_ms + EARLY_MS, *limits)
+
+    PendingEntries.due_before = wrong
+
+
+def _deliver_twice() -> None:
+    right = Delivery.run
+    is_due = _due()
+
+    async def wrong(self: Delivery) -> bool:
+        if is_due():
+            Log.check_sequence = lambda *_: None  # pyright: ignore
+            await right(self)
+        return await right(self)
+
+    Delivery.run = wrong
+
+
+def _deliver_nothing() -> None:
+    right = Delivery.run
+    is_due = _due()
+
+    async def wrong(self: Delivery) -> bool:
+        return True if is_due() else await right(self)
+
+    Delivery.run = wrong
+
+
+def _ignore_cancellations() -> None:
+    ScheduleMachine.decide_cancel = lambda self, target, entries: Decision((), len(entries))  # pyright: ignore
+
+
+def _deliver_what_was_aborted() -> None:
+    right = ScheduleMachine._apply_transaction_ended
+
+    def wrong(self: ScheduleMachine, event: TransactionEnded) -> None:
+        right(self, event._replace(is_committed=True))
+
+    ScheduleMachine._apply_transaction_ended = wrong
 
 
 class QueueBug(NamedTuple):
@@ -145,7 +199,7 @@ class QueueBug(NamedTuple):
 
 _BUGS: Mapping[str, QueueBug] = {
     "give-out-what-is-held": QueueBug(_give_out_what_is_held, "given to two at once"),
-    "forget-acceptances": QueueBug(_forget_acceptances, "delivered after it was accepted"),
+    "forget-acceptances": QueueBug(_forget_acceptances, "was accepted 2 times"),
     "reject-what-was-accepted": QueueBug(_reject_what_was_accepted, "was accepted, and is a dead letter"),
     "skip-records": QueueBug(_skip_records, "neither accepted nor given up"),
     "deliver-once-more": QueueBug(_limit(1), "was delivered for the 4th time"),
@@ -156,4 +210,15 @@ _BUGS: Mapping[str, QueueBug] = {
     "take-late-acknowledgements": QueueBug(_take_late_acknowledgements, "by a member that had lost it"),
 }
 SHARE_TEXTS: Mapping[str, str] = {name: bug.text for name, bug in _BUGS.items()}
-QUEUE_BUGS: Mapping[str, Bug] = {name: Bug("I14", ["sharer"], bug.plant) for name, bug in _BUGS.items()}
+_DELAY_BUGS: Mapping[str, QueueBug] = {
+    "deliver-early": QueueBug(_deliver_early, "appeared early"),
+    "deliver-twice": QueueBug(_deliver_twice, "appeared twice"),
+    "deliver-nothing": QueueBug(_deliver_nothing, "never appeared"),
+    "ignore-cancellations": QueueBug(_ignore_cancellations, "was cancelled and appeared"),
+    "deliver-what-was-aborted": QueueBug(_deliver_what_was_aborted, "was aborted and appeared"),
+}
+DELAY_TEXTS: Mapping[str, str] = {name: bug.text for name, bug in _DELAY_BUGS.items()}
+QUEUE_BUGS: Mapping[str, Bug] = {
+    **{name: Bug("I14", ["sharer"], bug.plant) for name, bug in _BUGS.items()},
+    **{name: Bug("I15", ["delayer"], bug.plant) for name, bug in _DELAY_BUGS.items()},
+}

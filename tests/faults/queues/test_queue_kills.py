@@ -29,3 +29,19 @@ def test_members_and_the_broker_are_killed_and_paused(tmp_path: Path) -> None:
             members.append(load.clients[-1])
         found = load.finish()
     assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.slow
+def test_delayed_records_appear_once_and_in_time_over_kills(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", SETTINGS) as broker, QueueLoad(broker, tmp_path / "history") as load:
+        topic = load.delays("reminders")
+        load.start("watcher", topic)
+        load.start("delayer", topic)
+        load.start("delayer", topic, transactional_id="delayer")
+        for _ in range(10):
+            load.wait_for_more("schedule", 400)
+            load.restart()
+        load.wait_for_more("cancel", 1)
+        load.wait_for_more("decide", 4)
+        found = load.finish()
+    assert not found, "\n".join(map(str, found))

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.faults.histories.clients import copier, fetcher, member, producer, zombie
 from tests.faults.histories.clients.options import Options
 from tests.faults.histories.recording import Recorder
-from tests.faults.queues import sharer
+from tests.faults.queues import delayer, sharer
 
 ROLES: Mapping[str, Callable[[Options, Recorder, threading.Event], None]] = {
     "producer": producer.run,
@@ -22,6 +22,8 @@ ROLES: Mapping[str, Callable[[Options, Recorder, threading.Event], None]] = {
     "fetcher": fetcher.run,
     "zombie": zombie.run,
     "sharer": sharer.run,
+    "delayer": delayer.run,
+    "watcher": delayer.watch,
 }
 
 

@@ -20,7 +20,7 @@ Every line has
         group      of the driver: group, topic, limit (of deliveries), lock_ms, has_letters
         share      group, member, topic, is_exact (acquired within the operation), wall_ms, records (partition, offset,
                    delivery count, when it expires)
-        settle     group, member, topic, kind (accept, release, reject), records (partition, offset, delivery count)
+        settle     group, member, topic, verdict (accept, release, reject), records (partition, offset, delivery count)
         depart     group, member, topic: the member gives back what it holds
         letters    group, topic (of the records), records (partition, offset, delivery count, reason)
         backlog    group: nothing is left of it

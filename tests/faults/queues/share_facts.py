@@ -58,7 +58,7 @@ class ShareFacts:
         for each in facts.of("settle"):
             for partition, offset, count in each["records"]:
                 key = Key(each["group"], each["topic"], partition, offset)
-                self.settlements[key].append(Settlement(each["member"], each["kind"], count, each))
+                self.settlements[key].append(Settlement(each["member"], each["verdict"], count, each))
         for each in facts.ok("letters"):
             for partition, offset, count, reason in each["records"]:
                 self.letters[Key(each["group"], each["topic"], partition, offset)].append(Letter(count, reason, each))

@@ -32,6 +32,8 @@ from tests.support.kafka.raw_shares import ACCEPT, FINAL, REJECT, RELEASE, Membe
 
 KINDS = {"accept": ACCEPT, "release": RELEASE, "reject": REJECT}
 LONG_HOLD_S = 0.3
+# What becomes of records that are not just accepted; `late` and `hold` take some time.
+CHANCES = {"release": 0.2, "reject": 0.04, "forget": 0.02, "late": 0.03, "hold": 0.05}
 WAIT_MS = 200
 BYTES_MAX = 1 << 26
 TTL = "headwater-ttl-ms"
@@ -65,17 +67,13 @@ class _Sharer:
     def _choice(self) -> str:
         """What becomes of some records."""
         chance = self._random.random()
-        if self._is_calm or chance > 0.2:
+        if self._is_calm:
             return "accept"
-        if chance < 0.08:
-            return "release"
-        if chance < 0.11:
-            return "reject"
-        if chance < 0.13:
-            return "forget"
-        if chance < 0.15:
-            return "late"
-        return "hold"
+        for kind, share in CHANCES.items():
+            chance -= share
+            if chance < 0:
+                return kind
+        return "accept"
 
     def _named(self, **fields: Any) -> dict[str, Any]:
         return {"group": self._group, "topic": self._topic, "member": self._name, **fields}
@@ -127,7 +125,7 @@ class _RawSharer(_Sharer):
                 pass
         kind = kind if kind in KINDS else "accept"
         records = [(partition, offset, count) for _, offset, count, _ in run]
-        invoked = self._recorder.invoke("settle", **self._named(kind=kind, records=records))
+        invoked = self._recorder.invoke("settle", **self._named(verdict=kind, records=records))
         try:
             code = member.settle((run[0][1], run[-1][1], KINDS[kind]), partition=partition)
         except AssertionError:
@@ -204,7 +202,7 @@ class _ConfluentSharer(_Sharer):
         outcomes = {
             kind: self._recorder.invoke(
                 "settle",
-                **self._named(kind=kind, records=[(*_place(each), each.delivery_count()) for each in some]),
+                **self._named(verdict=kind, records=[(*_place(each), each.delivery_count()) for each in some]),
             )
             for kind, some in said.items()
         }

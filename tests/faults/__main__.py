@@ -20,6 +20,8 @@ from tests.faults.hostile.fuzzing import fuzz
 from tests.faults.kills import lives as killed_lives
 from tests.faults.power_loss.exploring import explore
 from tests.faults.power_loss.workload import OPERATIONS
+from tests.faults.queues import power_loss as queue_power_loss
+from tests.faults.queues import rounds
 from tests.faults.soak.running import soak
 
 CRASHES_PER_LIFE = 400
@@ -85,6 +87,23 @@ def _fuzz_bytes(directory: Path, seed: int, deadline: float) -> str:
     return f"{fuzz_bytes(seed, deadline):,} inputs"
 
 
+def _queues(directory: Path, seed: int, deadline: float) -> str:
+    done = rounds.run(directory, seed, deadline)
+    return (
+        f"{done.faults:,} faults in {done.rounds:,} rounds, with {done.settlements:,} acknowledgements and "
+        f"{done.scheduled:,} delayed records"
+    )
+
+
+def _queue_power_loss(directory: Path, seed: int, deadline: float) -> str:
+    lives = states = 0
+    while not lives or time.monotonic() < deadline:
+        with tempfile.TemporaryDirectory(dir=directory) as home:
+            states += asyncio.run(_queue_life(Path(home), seed + lives))
+        lives += 1
+    return f"{states:,} crash states of {lives:,} lives"
+
+
 def _soak(directory: Path, seed: int, deadline: float) -> str:
     done = soak(directory, (deadline - time.monotonic()) / 60, seed, _say)
     assert not done.violations, "\n".join([*done.violations, f"seed {seed}, round {done.rounds}, see {directory}"])
@@ -99,6 +118,8 @@ FORMS: Final[dict[str, Form]] = {
     "flood": _flood,
     "fuzz": _fuzz,
     "fuzz-bytes": _fuzz_bytes,
+    "queues": _queues,
+    "queue-power-loss": _queue_power_loss,
     "soak": _soak,
 }
 # fuzz-bytes needs atheris, which is not a development dependency.
@@ -116,11 +137,11 @@ def main() -> None:
 @click.option("--seed", type=int, default=1, show_default=True)
 def run(names: tuple[str, ...], minutes: float, seed: int) -> None:
     """Run these forms one after the other: power-loss, kills, disk-trouble, bit-rot, flood, fuzz, fuzz-bytes (needs
-    atheris), soak. All but fuzz-bytes, if none is named."""
+    atheris), queues, queue-power-loss, soak. All but fuzz-bytes, if none is named."""
     for name in names or USUAL:
         directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
         _say(f"{name}: {minutes:g} minutes from seed {seed} in {directory}")
-        if name in ("power-loss", "disk-trouble"):
+        if name in ("power-loss", "queue-power-loss", "disk-trouble"):
             # Brokers log all damage that they find, and these runs consist of damage.
             logging.disable(logging.CRITICAL)
         done = FORMS[name](directory, seed, time.monotonic() + minutes * 60)
@@ -153,6 +174,13 @@ async def _live(directory: Path, seed: int, flush: str, deadline: float) -> int:
         if time.monotonic() >= deadline:
             break
     return states
+
+
+async def _queue_life(directory: Path, seed: int) -> int:
+    crashes = queue_power_loss.explore(
+        directory, seed=seed, operations=OPERATIONS_PER_LIFE, crashes=CRASHES_PER_LIFE
+    )
+    return len([step async for step in crashes])
 
 
 async def _short_life(directory: Path, seed: int, operations: tuple[str, ...]) -> int:

@@ -9,10 +9,11 @@ import threading
 from headwater.cli.main import main
 from tests.faults.kills.failpoints import FAILPOINTS
 from tests.faults.kills.passages import Passage, watch_disk
+from tests.faults.queues.failpoints import QUEUE_FAILPOINTS
 
 
 def die_at(name: str, number: int) -> None:
-    failpoint = FAILPOINTS[name]
+    failpoint = {**FAILPOINTS, **QUEUE_FAILPOINTS}[name]
     passages = 0
     # Threads reach failpoints too, for flushes and clean-ups.
     lock = threading.Lock()

@@ -1,5 +1,6 @@
 """A load with share groups: their members are killed and paused, the broker is killed, and the dead letters are read."""
 
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ SETTINGS = {
     "group.share.min.session.timeout.ms": "1000",
 }
 BYTES_MAX = 1 << 26
+# A broker under load that has not come to a failpoint by then never will.
+DEADLINE_S = 60
 
 
 class QueueLoad(Load):
@@ -74,6 +77,16 @@ class QueueLoad(Load):
     def restart(self) -> None:
         restarting = self._recorder.invoke("restart")
         self._process.kill()
+        self._process.start()
+        restarting.ok()
+
+    def die_at(self, failpoint: str, number: int) -> None:
+        """The broker is killed, and its successor kills itself when it reaches the failpoint for the n-th time."""
+        restarting = self._recorder.invoke("restart")
+        self._process.kill()
+        self._process.launch(("tests.faults.kills.failing_broker", failpoint, str(number)))
+        code = self._process.wait(DEADLINE_S)
+        assert code == -signal.SIGKILL, f"it ended with {code} before it came to {failpoint}:\n{self._process.log}"
         self._process.start()
         restarting.ok()
 

@@ -39,7 +39,7 @@ def _give_out_what_is_held() -> None:
     def wrong(self: SharePartition, command: Acquire, limits: Any, now: Any) -> Decision[Any]:
         decision = right(self, command, limits, now)
         held = [
-            AcquiredRange(run.first, run.last, run.delivery_count + 1)
+            AcquiredRange(run.first, run.last, run.delivery_count)
             for batch in command.batches
             for run in self.runs.within(batch.first, batch.last)
             if run.state is DeliveryState.ACQUIRED and run.member_id != command.member_id
@@ -200,14 +200,14 @@ class QueueBug(NamedTuple):
 _BUGS: Mapping[str, QueueBug] = {
     "give-out-what-is-held": QueueBug(_give_out_what_is_held, "given to two at once"),
     "forget-acceptances": QueueBug(_forget_acceptances, "was accepted 2 times"),
-    "reject-what-was-accepted": QueueBug(_reject_what_was_accepted, "was accepted, and is a dead letter"),
+    "reject-what-was-accepted": QueueBug(_reject_what_was_accepted, "although nobody rejected it"),
     "skip-records": QueueBug(_skip_records, "neither accepted nor given up"),
     "deliver-once-more": QueueBug(_limit(1), "was delivered for the 4th time"),
     "give-up-early": QueueBug(_limit(-1), "was given up after 2 deliveries"),
     "forget-letters": QueueBug(_forget_letters, "was rejected, and is no dead letter"),
     "write-letters-twice": QueueBug(_write_letters_twice, "dead letters"),
     "give-out-what-expired": QueueBug(_give_out_what_expired, "had expired"),
-    "take-late-acknowledgements": QueueBug(_take_late_acknowledgements, "by a member that had lost it"),
+    "take-late-acknowledgements": QueueBug(_take_late_acknowledgements, ""),
 }
 SHARE_TEXTS: Mapping[str, str] = {name: bug.text for name, bug in _BUGS.items()}
 _DELAY_BUGS: Mapping[str, QueueBug] = {

@@ -27,7 +27,7 @@ def test_a_broker_that_breaks_a_promise_of_queues_is_found_out(tmp_path: Path, n
             load.start("producer", topic, per_second=200, ttl_ms=700)
             for _ in range(3):
                 load.share("billing")
-            load.wait_for_more("settle", 250)
+            load.wait_for_more("settle", 400)
         except NotInTime:
             # A client without progress proves nothing.
             pass

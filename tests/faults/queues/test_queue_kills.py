@@ -5,7 +5,9 @@ from random import Random
 
 import pytest
 
+from tests.faults.queues.failpoints import QUEUE_FAILPOINTS
 from tests.faults.queues.load import SETTINGS, QueueLoad
+from tests.faults.queues.rounds import FAULTS_A_ROUND, run
 from tests.support.broker.processes import BrokerProcess
 
 KILLS = 3
@@ -45,3 +47,27 @@ def test_delayed_records_appear_once_and_in_time_over_kills(tmp_path: Path) -> N
         load.wait_for_more("decide", 4)
         found = load.finish()
     assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.slow
+def test_the_broker_kills_itself_at_named_points(tmp_path: Path) -> None:
+    random = Random(2)
+    with BrokerProcess(tmp_path / "data", SETTINGS) as broker, QueueLoad(broker, tmp_path / "history") as load:
+        orders, reminders = load.queue("orders", "billing"), load.delays("reminders")
+        load.start("producer", orders, per_second=400)
+        load.start("watcher", reminders)
+        load.start("delayer", reminders)
+        for _ in range(3):
+            load.share("billing")
+        load.wait_for_more("settle", 100)
+        for name, failpoint in QUEUE_FAILPOINTS.items():
+            load.die_at(name, random.randint(1, failpoint.passages_max))
+        load.wait_for_more("settle", 100)
+        found = load.finish()
+    assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.slow
+def test_the_long_form_runs(tmp_path: Path) -> None:
+    done = run(tmp_path, seed=1, deadline=0)
+    assert (done.rounds, done.faults) == (1, FAULTS_A_ROUND)

@@ -15,6 +15,7 @@ from benchmarks.cases.acks import ACKS
 from benchmarks.cases.catch_up import CATCH_UP
 from benchmarks.cases.codecs import CODECS
 from benchmarks.cases.cold_read import COLD_READ
+from benchmarks.cases.delays import DELAYS, DELAYS_PENDING
 from benchmarks.cases.disk import DISK
 from benchmarks.cases.fan_out import FAN_OUT
 from benchmarks.cases.floor import FLOOR
@@ -83,6 +84,8 @@ CASES = (
     TLS_HANDSHAKES,
     TLS_MEMORY,
     ACCESS,
+    DELAYS,
+    DELAYS_PENDING,
     SPARK_READ,
     SPARK_WRITE,
     SPARK_FLOOR,

@@ -22,6 +22,7 @@ THEMES = (
     ("latency-raw", "latency-librdkafka", "latency-beside-bulk", "latency-beside-large-batches"),
     ("start", "start-partitions", "recovery"),
     ("tls-bulk", "tls-requests", "tls-handshakes", "tls-memory", "access"),
+    ("delays", "delays-pending"),
     ("group-reload", "offset-commit", "rebalance-librdkafka", "fetch-committed"),
 )
 

@@ -95,6 +95,10 @@ class QueueLoad(Load):
         time.sleep(1.3 * LOCK_MS / 1000)
         client.resume()
 
+    def wait_until(self, kind: str, count: int) -> None:
+        """Wait until so many operations of a kind have succeeded since the beginning."""
+        self._wait(lambda: self.progress[kind] >= count, f"{count} of {kind}")
+
     # -- the end
 
     def _drain(self) -> None:

@@ -26,12 +26,12 @@ class Rounds(NamedTuple):
 
 
 class Crowd:
-    """The members of one share group, raw ones and librdkafka's."""
+    """The members of one share group: librdkafka's, or each third."""
 
-    def __init__(self, load: QueueLoad, random: Random, count: int) -> None:
+    def __init__(self, load: QueueLoad, random: Random, count: int, *, is_client: bool = False) -> None:
         self._load = load
         self._random = random
-        self.members = [load.share(GROUP, is_client=number % 3 == 2) for number in range(count)]
+        self.members = [load.share(GROUP, is_client=is_client or number % 3 == 2) for number in range(count)]
 
     def kill_one(self) -> None:
         chosen = self._random.choice(self.members)

@@ -7,10 +7,36 @@ import pytest
 
 from tests.faults.queues.failpoints import QUEUE_FAILPOINTS
 from tests.faults.queues.load import SETTINGS, QueueLoad
-from tests.faults.queues.rounds import FAULTS_A_ROUND, run
+from tests.faults.queues.rounds import FAULTS_A_ROUND, Crowd, run
 from tests.support.broker.processes import BrokerProcess
 
 KILLS = 3
+
+
+@pytest.mark.parametrize(
+    ("total", "kills", "members"),
+    [(3000, 1, 3), pytest.param(200_000, 10, 8, marks=pytest.mark.slow)],
+)
+def test_records_in_numbers_over_kills_of_the_broker_and_of_members(
+    tmp_path: Path, total: int, kills: int, members: int
+) -> None:
+    """librdkafka's share consumers, of which some are killed and paused, too."""
+    random = Random(total)
+    with (
+        BrokerProcess(tmp_path / "data", SETTINGS) as broker,
+        QueueLoad(broker, tmp_path / "history", limit_s=180) as load,
+    ):
+        topic = load.queue("orders", "billing", 4)
+        producer = load.start("producer", topic, per_second=20_000, at_a_time=250)
+        crowd = Crowd(load, random, members, is_client=True)
+        for kill in range(kills):
+            load.wait_until("send", (kill + 1) * total // (kills + 2))
+            load.restart()
+            random.choice([crowd.kill_one, crowd.pause_one])()
+        load.wait_until("send", total)
+        load.leave(producer)
+        found = load.finish()
+    assert not found, "\n".join(map(str, found))
 
 
 @pytest.mark.slow

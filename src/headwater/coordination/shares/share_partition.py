@@ -6,6 +6,7 @@ volatile: a restart ends it, and the record counts as delivered once less. All e
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 from headwater.coordination.decisions import Decision, Now
 from headwater.coordination.shares.commands import (
@@ -40,6 +41,10 @@ from headwater.coordination.shares.terms import NOT_BEGUN, AcknowledgeType, Deli
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.batches.dead_letter_headers import Reason
+
+# Thousands of locks may run out one after the other, and each check looks at all runs (0.2 us each). So a check waits
+# until it costs no more than 2 % of the time since the last one: 10,000 runs are checked every 100 ms.
+RUNS_CHECKED_PER_MS: Final = 100
 
 _FINAL_BY_TYPE = {
     AcknowledgeType.GAP: DeliveryState.ARCHIVED,
@@ -286,6 +291,8 @@ class SharePartition(ShareState):
             expired += run.size
             exhausted += run.size if state is DeliveryState.ARCHIVED else 0
             changes.append(StateBatch(run.first, run.last, state, run.delivery_count))
+        if next_ms is not None:
+            next_ms = max(next_ms, now.monotonic_ms + len(self.runs) // RUNS_CHECKED_PER_MS)
         events: list[object] = [LocksChecked(self.id, next_ms)]
         if resumed:
             events.append(Resumed(self.id, resumed))

@@ -9,6 +9,7 @@ from benchmarks.broker_process import BrokerProcess
 from benchmarks.clients import run
 from benchmarks.figures import Case, Figure
 from benchmarks.loads import delays, frames
+from benchmarks.loads.delays import VALUE
 from benchmarks.processes import resident_bytes
 from benchmarks.scale import Scale
 from benchmarks.systems import System
@@ -66,7 +67,7 @@ def _schedule(broker: BrokerProcess, count: int) -> None:
     with frames.connect(broker.address) as connection:
         for first in range(0, count, BATCH):
             records = [
-                Record(index, due_ms - DAY_MS, b"key", b"v" * 100, (("headwater-deliver-at", b"%d" % (due_ms + index)),))
+                Record(index, due_ms - DAY_MS, b"key", VALUE, (("headwater-deliver-at", b"%d" % (due_ms + index)),))
                 for index in range(min(BATCH, count - first))
             ]
             batch = batches.build(records)

@@ -17,9 +17,7 @@ CONSUME_MAX = 1000
 TIMEOUT_S = 60.0
 
 
-def deliver(
-    ready: Callable[[], None], address: str, topic: str, partitions: int, rate: int, seconds: float
-) -> Latency:
+def deliver(ready: Callable[[], None], address: str, topic: str, partitions: int, rate: int, seconds: float) -> Latency:
     """So many records are due in each second, evenly. The first second is left out: caches fill, threads start."""
     count = int(rate * seconds)
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5})

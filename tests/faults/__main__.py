@@ -177,9 +177,7 @@ async def _live(directory: Path, seed: int, flush: str, deadline: float) -> int:
 
 
 async def _queue_life(directory: Path, seed: int) -> int:
-    crashes = queue_power_loss.explore(
-        directory, seed=seed, operations=OPERATIONS_PER_LIFE, crashes=CRASHES_PER_LIFE
-    )
+    crashes = queue_power_loss.explore(directory, seed=seed, operations=OPERATIONS_PER_LIFE, crashes=CRASHES_PER_LIFE)
     return len([step async for step in crashes])
 
 

@@ -69,3 +69,14 @@ def test_a_record_that_makes_no_sense_is_refused(first: int, last: int, state: i
         ShareFormat().decode(key, write_value(value, 0))
     with pytest.raises(DamagedShares):
         ShareFormat().decode(key, b"\0\0\1")
+
+
+def test_very_many_records_that_are_done_with_are_counted_as_far_as_the_format_goes() -> None:
+    """A gap of a log may be larger than 32 bits count, and a state that cannot be written would be lost."""
+    for event in (
+        ShareUpdated(ORDERS, 0, 0, 0, 1 << 40, ()),
+        ShareSnapshotStored(ORDERS, 0, 0, 0, 0, 1 << 40, 0, 0, ()),
+    ):
+        read = ShareFormat().decode(*ShareFormat().encode(event))
+        assert isinstance(read, ShareUpdated | ShareSnapshotStored)
+        assert read.complete_count == (1 << 31) - 1

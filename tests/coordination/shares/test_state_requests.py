@@ -181,3 +181,12 @@ def test_many_writes_become_snapshots_now_and_then() -> None:
     )
     leader.driver.restart(leader.driver.log[last:])
     assert leader.read() == expected
+
+
+def test_numbers_beyond_any_log_are_refused(leader: Leader) -> None:
+    for state_epoch, start_offset in (((1 << 31) - 1, 0), (0, (1 << 63) - 1)):
+        with pytest.raises(Refusal):
+            leader.initialize(start_offset, state_epoch)
+    leader.initialize(0)
+    with pytest.raises(Refusal):
+        leader.write((1 << 63) - 1)

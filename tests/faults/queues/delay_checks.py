@@ -38,9 +38,7 @@ def appeared_wrongly(facts: Facts) -> Iterator[Violation]:
     for value, cancel in cancelled.items():
         if cancel.is_ok and value in seen:
             yield Violation("I15", f"{value} was cancelled and appeared", [cancel, *seen[value].values()])
-    audited = {
-        value for look in facts.ok("appear") if look.process.startswith(AUDIT) for _, value in look["records"]
-    }
+    audited = {value for look in facts.ok("appear") if look.process.startswith(AUDIT) for _, value in look["records"]}
     for value, one in scheduled.items():
         decided = decisions.get(one["transaction"])
         is_due = one.is_ok and (

@@ -95,9 +95,7 @@ async def run(directory: Path, *, count: int, kills: int, seed: int = 1) -> None
 
 async def _cancel(broker: Broker, value: bytes) -> set[bytes]:
     try:
-        await broker.schedule.administration.change(
-            TOPIC, RecordName(-1, -1, value.decode()), Change.CANCEL, -1
-        )
+        await broker.schedule.administration.change(TOPIC, RecordName(-1, -1, value.decode()), Change.CANCEL, -1)
     except HeadwaterError:
         # It was due at once, or is being delivered.
         return set()

@@ -1,4 +1,5 @@
-"""A load with share groups: their members are killed and paused, the broker is killed, and the dead letters are read."""
+"""A load with share groups and delayed records: members are killed and paused, the broker is killed, and at the end the
+dead letters are read."""
 
 import signal
 import time
@@ -113,7 +114,11 @@ class QueueLoad(Load):
         with RawClient(self._process) as client:
             found = offsets_of(client, group)
             begun = all((topic, partition) in found for partition in range(self.topics[topic]))
-            return begun and not any(lag for _, lag in found.values()) and not _gauge(client, "headwater_share_dead_letters_waiting")
+            return (
+                begun
+                and not any(lag for _, lag in found.values())
+                and not _gauge(client, "headwater_share_dead_letters_waiting")
+            )
 
     def _has_delivered(self) -> bool:
         with RawClient(self._process) as client:
@@ -142,8 +147,8 @@ def topic_id(client: RawClient, name: str) -> UUID:
 
 
 def read_letters(client: RawClient, topic: str, partitions: int) -> list[tuple[int, int, int, str]]:
-    """Partition, offset, delivery count and reason of each dead letter. The topic may have fewer partitions than that of
-    the records, or none, if it was never needed."""
+    """Partition, offset, delivery count and reason of each dead letter. Their topic may have fewer partitions than that
+    of the records, or none, if it was never needed."""
     found: list[tuple[int, int, int, str]] = []
     for partition in range(partitions):
         offset = 0

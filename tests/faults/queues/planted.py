@@ -51,9 +51,9 @@ def _give_out_what_is_held() -> None:
 
     SharePartition.decide_acquire = wrong
     # A fetch looks only where something is available.
-    SharePartition.next_fetch_offset = property(lambda self: self.runs.start)  # pyright: ignore
-    SharePartition.has_room = lambda *_: True  # pyright: ignore
-    SharePartition.available_size = lambda *_: 1  # pyright: ignore
+    SharePartition.next_fetch_offset = property(lambda self: self.runs.start)  # pyright: ignore[reportAttributeAccessIssue]
+    SharePartition.has_room = lambda *_: True  # pyright: ignore[reportAttributeAccessIssue]
+    SharePartition.available_size = lambda *_: 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _acknowledge(replace: Any) -> None:
@@ -122,12 +122,12 @@ def _write_letters_twice() -> None:
         return False if is_due() else await right(self, share, before, **more)
 
     DeadLetterWriter._done = wrong
-    DeadLetterWriter._last_sequence = lambda *_: -1  # pyright: ignore
-    Log.check_sequence = lambda *_: None  # pyright: ignore
+    DeadLetterWriter._last_sequence = lambda *_: -1  # pyright: ignore[reportAttributeAccessIssue]
+    Log.check_sequence = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _give_out_what_expired() -> None:
-    Expiry.applied = lambda self, scan, *_: scan  # pyright: ignore
+    Expiry.applied = lambda self, scan, *_: scan  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _take_late_acknowledgements() -> None:
@@ -161,7 +161,7 @@ def _deliver_twice() -> None:
 
     async def wrong(self: Delivery) -> bool:
         if is_due():
-            Log.check_sequence = lambda *_: None  # pyright: ignore
+            Log.check_sequence = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue]
             await right(self)
         return await right(self)
 
@@ -179,7 +179,7 @@ def _deliver_nothing() -> None:
 
 
 def _ignore_cancellations() -> None:
-    ScheduleMachine.decide_cancel = lambda self, target, entries: Decision((), len(entries))  # pyright: ignore
+    ScheduleMachine.decide_cancel = lambda self, target, entries: Decision((), len(entries))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _deliver_what_was_aborted() -> None:

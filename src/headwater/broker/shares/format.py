@@ -12,7 +12,7 @@ from headwater.coordination.shares.events import (
     StateBatch,
 )
 from headwater.coordination.shares.outbox import Letters, LetterTarget, OutboxChange, OutboxStored
-from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
+from headwater.coordination.shares.terms import COMPLETE_COUNT_MAX, DeliveryState, SharePartitionId
 from headwater.errors import HeadwaterError, ProtocolError
 from headwater.ids import GroupId, ProducerId, TopicId
 from headwater.protocol.batches.dead_letter_headers import Reason
@@ -78,7 +78,7 @@ def _snapshot(event: ShareSnapshotStored) -> stored.ShareSnapshotValue:
         state_epoch=event.state_epoch,
         leader_epoch=event.leader_epoch,
         start_offset=event.start_offset,
-        delivery_complete_count=event.complete_count,
+        delivery_complete_count=min(event.complete_count, COMPLETE_COUNT_MAX),
         create_timestamp=event.created_ms,
         write_timestamp=event.written_ms,
         state_batches=_batches(event.batches),
@@ -94,7 +94,7 @@ def _update(event: ShareUpdated) -> stored.ShareUpdateValue:
         snapshot_epoch=event.snapshot_epoch,
         leader_epoch=event.leader_epoch,
         start_offset=event.start_offset,
-        delivery_complete_count=event.complete_count,
+        delivery_complete_count=min(event.complete_count, COMPLETE_COUNT_MAX),
         state_batches=_batches(event.batches),
         letters=_letters(outbox.added),
         letters_written_before=outbox.written_before,

@@ -23,6 +23,7 @@ from headwater.errors import ErrorCode, Refusal
 
 # Far beyond any log, and far enough from the limits of 64 bits.
 OFFSET_MAX: Final = 1 << 62
+STATE_EPOCH_MAX: Final = 1 << 30
 _STORABLE: Final = frozenset({DeliveryState.AVAILABLE, DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED})
 
 
@@ -47,7 +48,9 @@ def decide_initialize(
 ) -> Decision[None]:
     """Begin, or begin again, without any state. The start offset may be left for later (`NOT_BEGUN`)."""
     _check_state_epoch(state_epoch, 0 if share is None else share.state_epoch)
-    if start_offset < NOT_BEGUN:
+    if state_epoch > STATE_EPOCH_MAX:
+        raise _invalid(f"the state epoch {state_epoch} leaves no room for later ones")
+    if not NOT_BEGUN <= start_offset < OFFSET_MAX:
         raise _invalid(f"a share group cannot begin at offset {start_offset}")
     events: list[object] = []
     snapshot_epoch = 0
@@ -83,6 +86,8 @@ def decide_write(share: SharePartition | None, command: WriteState, limits: Shar
     start_offset = share.runs.start if command.start_offset == NOT_BEGUN else command.start_offset
     if start_offset < share.runs.start:
         raise _invalid(f"the start offset {start_offset} is before the known one, {share.runs.start}")
+    if start_offset >= OFFSET_MAX:
+        raise _invalid(f"a share group cannot begin at offset {start_offset}")
     if start_offset == NOT_BEGUN and command.batches:
         raise _invalid("the share-partition has no start offset yet: send one with its first records")
     after = share.runs.copy()

@@ -8,6 +8,8 @@ from headwater.ids import GroupId, TopicId
 
 # The start offset of a share-partition that another broker initialized without one.
 NOT_BEGUN: Final = -1
+# Kafka's formats count in 32 bits how many records behind the start are done with, and gaps of a log are counted, too.
+COMPLETE_COUNT_MAX: Final = 2**31 - 1
 
 
 class SharePartitionId(NamedTuple):

@@ -24,8 +24,8 @@ class Options(TypedDict):
     at_a_time: NotRequired[int]
     # For some records: how long they may be delivered to share groups.
     ttl_ms: NotRequired[int]
-    # Of a member of a share group: the group; the topic's id; how long a record is held; whether it accepts all; whether it is
-    # librdkafka's client instead of a raw one.
+    # Of a member of a share group: the group; the topic's id; how long a record is held; whether it accepts all;
+    # whether it is librdkafka's client instead of a raw one.
     share_group: NotRequired[str]
     topic_id: NotRequired[str]
     lock_ms: NotRequired[int]

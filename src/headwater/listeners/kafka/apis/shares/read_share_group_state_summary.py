@@ -2,7 +2,7 @@
 
 from headwater.broker.shards.shard import Outcome
 from headwater.coordination.shares.commands import ShareStatus
-from headwater.coordination.shares.terms import NOT_BEGUN
+from headwater.coordination.shares.terms import COMPLETE_COUNT_MAX, NOT_BEGUN
 from headwater.errors import HeadwaterError
 from headwater.listeners.kafka.context import Context
 from headwater.listeners.kafka.share_states import answers, error_of
@@ -41,5 +41,5 @@ def _answer(asked: PartitionData, outcome: Outcome[ShareStatus | None]) -> Parti
         state_epoch=outcome.state_epoch,
         leader_epoch=outcome.leader_epoch,
         start_offset=outcome.start_offset,
-        delivery_complete_count=outcome.complete_count if outcome.start_offset != NOT_BEGUN else -1,
+        delivery_complete_count=min(outcome.complete_count, COMPLETE_COUNT_MAX) if outcome.start_offset != NOT_BEGUN else -1,
     )

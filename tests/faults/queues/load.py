@@ -29,6 +29,10 @@ SETTINGS = {
     "share.coordinator.snapshot.update.records.per.snapshot": "40",
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.min.session.timeout.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "1000",
+    # The partitions of a killed member are nobody's until its session is over.
+    "group.share.session.timeout.ms": "5000",
+    "group.share.heartbeat.interval.ms": "1000",
 }
 BYTES_MAX = 1 << 26
 # A broker under load that has not come to a failpoint by then never will.

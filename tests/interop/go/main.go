@@ -45,6 +45,10 @@ type answer map[string]any
 type action func(context.Context, command) (answer, error)
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == "sharer" {
+		runSharer(os.Args[2])
+		return
+	}
 	if len(os.Args) > 1 {
 		runMember(os.Args[1])
 		return

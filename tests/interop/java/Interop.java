@@ -95,6 +95,7 @@ public final class Interop {
     public static void main(String[] arguments) throws IOException {
         switch (arguments.length == 0 ? "" : arguments[0]) {
             case "member" -> Member.run(arguments[1]);
+            case "sharer" -> Sharer.run(arguments[1]);
             case "copier" -> Copier.run(arguments[1]);
             default -> obey();
         }

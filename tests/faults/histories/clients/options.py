@@ -8,6 +8,8 @@ HEARTBEAT_INTERVAL_MS = 200
 
 class Options(TypedDict):
     role: str
+    # Of a client in another language.
+    command: NotRequired[list[str]]
     name: str
     directory: str
     bootstrap_servers: str

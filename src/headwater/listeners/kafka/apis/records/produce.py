@@ -143,8 +143,9 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
     guard = context.guard
     refusal = (None if guard.is_open else _denial(request, guard)) or _refuse_whole(request)
     membership = None if request.transactional_id is None else _membership(request.transactional_id, context)
+    broker = context.broker
+    is_by_name = context.api_version < FIRST_VERSION_WITH_TOPIC_IDS
     for topic in request.topic_data:
-        name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
         # Text or bytes, so that a topic cannot be confused with a partition's index.
         reply.shape.append(topic.name or topic.topic_id.bytes)
         for data in topic.partition_data:
@@ -152,16 +153,17 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
             try:
                 if refusal is not None:
                     raise refusal
-                if name is None:
-                    raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
-                if not guard.is_open and not guard.writes(name):
-                    raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to write to topic '{name}'")
-                partition = context.broker.partition(name, data.index)
+                if not guard.is_open:
+                    _check_right(topic.name if is_by_name else _topic_name(topic, context), guard)
+                if is_by_name:
+                    partition = broker.partition(topic.name, data.index)
+                else:
+                    partition = broker.partition_by_id(TopicId(topic.topic_id), data.index)
                 records = _records(data, context.api_version)
                 if membership is None:
-                    context.broker.produce(partition, records, append, acks=request.acks, request=context.request_bytes)
+                    broker.produce(partition, records, append, acks=request.acks, request=context.request_bytes)
                 else:
-                    context.broker.produce_in_transaction(
+                    broker.produce_in_transaction(
                         partition,
                         records,
                         append,
@@ -203,9 +205,13 @@ def _membership(transactional_id: str, context: Context) -> TransactionMembershi
     )
 
 
-def _topic_name(topic: TopicProduceData, context: Context) -> str | None:
-    found = context.broker.topics.find_by_id(TopicId(topic.topic_id))
-    return found.name if found is not None else None
+def _check_right(name: str, guard: Guard) -> None:
+    if not guard.writes(name):
+        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to write to topic '{name}'")
+
+
+def _topic_name(topic: TopicProduceData, context: Context) -> str:
+    return context.broker.topics.existing_by_id(TopicId(topic.topic_id)).name
 
 
 def _records(data: PartitionProduceData, version: int) -> memoryview:

@@ -299,9 +299,7 @@ class Broker:
             self._check_threads.check(records, partition, self.config, append, request, produce)
             return
         if header.is_transactional is not in_transaction:
-            raise Refusal(
-                ErrorCode.INVALID_TXN_STATE, "a batch is transactional where its request names a transactional id"
-            )
+            raise intake.misplaced(header)
         partition.stage(header, batch, append, acks=acks, now_ms=now_ms)
 
     @cached_property

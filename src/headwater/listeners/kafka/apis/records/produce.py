@@ -141,8 +141,12 @@ class _ProduceReply(Pending[Reply]):
 def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
     reply = _ProduceReply(request, context.api_version, context.reply_templates)
     guard = context.guard
-    refusal = (None if guard.is_open else _denial(request, guard)) or _refuse_whole(request)
-    membership = None if request.transactional_id is None else _membership(request.transactional_id, context)
+    refusal = _refuse_whole(request)
+    membership = None
+    if request.transactional_id is not None:
+        membership = _membership(request.transactional_id, context)
+        if not guard.is_open:
+            refusal = _denial(request, request.transactional_id, guard) or refusal
     broker = context.broker
     is_by_name = context.api_version < FIRST_VERSION_WITH_TOPIC_IDS
     for topic in request.topic_data:
@@ -154,7 +158,9 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
                 if refusal is not None:
                     raise refusal
                 if not guard.is_open:
-                    _check_right(topic.name if is_by_name else _topic_name(topic, context), guard)
+                    name = topic.name if is_by_name else _topic_name(topic, context)
+                    if not guard.writes(name):
+                        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to write to topic '{name}'")
                 if is_by_name:
                     partition = broker.partition(topic.name, data.index)
                 else:
@@ -177,7 +183,7 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
     return reply
 
 
-def _denial(request: ProduceRequest, guard: Guard) -> Refusal | None:
+def _denial(request: ProduceRequest, id_of_request: str, guard: Guard) -> Refusal | None:
     """Why the client may not write the transactional batches of the request. Others need no right to the id."""
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -187,7 +193,7 @@ def _denial(request: ProduceRequest, guard: Guard) -> Refusal | None:
                 and len(records) > _ATTRIBUTES_LOW_BYTE
                 and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
             ):
-                return guard.denial(Operation.WRITE, transactional_id(request.transactional_id or ""))
+                return guard.denial(Operation.WRITE, transactional_id(id_of_request))
     return None
 
 
@@ -203,11 +209,6 @@ def _membership(transactional_id: str, context: Context) -> TransactionMembershi
         adds_partitions=context.api_version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
         knows_abortable=context.api_version >= FIRST_VERSION_WITH_ABORTABLE,
     )
-
-
-def _check_right(name: str, guard: Guard) -> None:
-    if not guard.writes(name):
-        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to write to topic '{name}'")
 
 
 def _topic_name(topic: TopicProduceData, context: Context) -> str:

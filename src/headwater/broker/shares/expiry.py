@@ -47,12 +47,10 @@ class _Ends(NamedTuple):
     ends_ms: Sequence[int]
 
 
-class _Key(NamedTuple):
-    """A batch. A topic's name may be another's later, its id may not."""
-
+class _BatchKey(NamedTuple):
     topic_id: TopicId
     partition: int
-    first: int
+    first_offset: int
     size: int
 
 
@@ -60,7 +58,8 @@ class Expiry:
     def __init__(self, config: LiveConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._known: OrderedDict[_Key, _Ends] = OrderedDict()
+        # By topic id: another topic of the same name has other records.
+        self._known: OrderedDict[_BatchKey, _Ends] = OrderedDict()
         self._kept_records = 0
 
     def applied(
@@ -76,7 +75,8 @@ class Expiry:
             if span is None or not batch.is_deliverable:
                 listed.append(batch)
                 continue
-            ends = self._ends(span, topic_id, partition, file, now_ms, wake)
+            key = _BatchKey(topic_id, partition.id.partition, span.first, span.size)
+            ends = self._ends(key, span, partition, file, now_ms, wake)
             if ends is None:
                 return scan._replace(batches=listed, cold_position=None, is_waiting=True)
             listed += _split(batch, ends, now_ms)
@@ -84,8 +84,8 @@ class Expiry:
 
     def _ends(
         self,
+        key: "_BatchKey",
         span: Span,
-        topic_id: TopicId,
         partition: Partition,
         file: ReadableFile,
         now_ms: int,
@@ -94,7 +94,6 @@ class Expiry:
         """When the time of each record is over, or of all of them; None if the batch has to be read first."""
         config = partition.config
         settings = (config.headwater_ttl_enable, config.headwater_ttl_ms)
-        key = _Key(topic_id, partition.id.partition, span.first, span.size)
         known = self._known.get(key)
         if known is not None and known.settings == settings:
             self._known.move_to_end(key)
@@ -127,7 +126,7 @@ class Expiry:
         reading.add_done_callback(read)
         return None
 
-    def _keep(self, key: _Key, ends: _Ends) -> None:
+    def _keep(self, key: "_BatchKey", ends: _Ends) -> None:
         replaced = self._known.pop(key, None)
         self._kept_records += len(ends.offsets) - (0 if replaced is None else len(replaced.offsets))
         self._known[key] = ends

@@ -56,7 +56,11 @@ class Client:
         self._errors = Path(options["directory"]) / f"{self.name}.err"
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                [*options.get("command", _PROGRAM), json.dumps(options)], stdin=subprocess.PIPE, cwd=_ROOT, text=True, stderr=errors
+                [*options.get("command", _PROGRAM), json.dumps(options)],
+                stdin=subprocess.PIPE,
+                cwd=_ROOT,
+                text=True,
+                stderr=errors,
             )
 
     @property

@@ -41,5 +41,7 @@ def _answer(asked: PartitionData, outcome: Outcome[ShareStatus | None]) -> Parti
         state_epoch=outcome.state_epoch,
         leader_epoch=outcome.leader_epoch,
         start_offset=outcome.start_offset,
-        delivery_complete_count=min(outcome.complete_count, COMPLETE_COUNT_MAX) if outcome.start_offset != NOT_BEGUN else -1,
+        delivery_complete_count=min(outcome.complete_count, COMPLETE_COUNT_MAX)
+        if outcome.start_offset != NOT_BEGUN
+        else -1,
     )

@@ -62,7 +62,8 @@ class _Delayer:
     def _schedule(self, transaction: str | None) -> None:
         value = f"{self._name}:{self._number}"
         partition = self._number // BATCH % self._options["topics"][self._topic]
-        delay_ms = self._random.randrange(DELAY_MS_MAX)
+        # Without a delay it is a record like any other, which this reader would also see of an aborted transaction.
+        delay_ms = self._random.randrange(1, DELAY_MS_MAX)
         self._number += 1
         invoked = self._recorder.invoke(
             "schedule",

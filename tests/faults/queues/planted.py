@@ -193,7 +193,7 @@ def _deliver_what_was_aborted() -> None:
 
 class QueueBug(NamedTuple):
     plant: Any
-    # What the checker says.
+    # What the checker says; empty if one of several things.
     text: str
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.power_loss.exploring import Violation, explore
-from tests.faults.power_loss.recording import RecordingDisk, RecordingFile
+from tests.faults.power_loss.forgetful_disks import DiskThatSyncsNoFiles, DiskThatSyncsNoNames
+from tests.faults.power_loss.recording import RecordingDisk
 
 pytestmark = pytest.mark.slow
 
@@ -36,24 +37,6 @@ async def test_a_short_life_survives_a_crash_after_every_step_in_every_way(
 ) -> None:
     survived = explore(tmp_path, seed=1, flush="ack", operations=operations)
     assert len([crash async for crash in survived]) > 50
-
-
-class UnsyncedFile(RecordingFile):
-    __slots__ = ()
-
-    def sync_data(self) -> None:
-        pass
-
-
-class DiskThatSyncsNoFiles(RecordingDisk):
-    """Like a drive that ignores cache flushes, or a broker that forgot to sync."""
-
-    file_type = UnsyncedFile
-
-
-class DiskThatSyncsNoNames(RecordingDisk):
-    def sync_directory(self, path: Path) -> None:
-        pass
 
 
 @pytest.mark.parametrize("disk_type", [DiskThatSyncsNoFiles, DiskThatSyncsNoNames])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.power_loss.forgetful_disks import DiskThatSyncsNoFiles
 from tests.faults.power_loss.recording import RecordingDisk
-from tests.faults.power_loss.test_power_loss import DiskThatSyncsNoFiles
 from tests.faults.queues.power_loss import explore
 
 OPERATIONS = 40

@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.histories.checking import violations
 from tests.faults.histories.facts import AUDIT
-from tests.faults.histories.test_checking import History
+from tests.faults.histories.short_history import History
 
 Records = list[tuple[int, int, int]]
 

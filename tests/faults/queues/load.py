@@ -31,7 +31,7 @@ SETTINGS = {
     "group.share.min.session.timeout.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "1000",
     # The partitions of a killed member are nobody's until its session is over.
-    "group.share.session.timeout.ms": "5000",
+    "group.share.session.timeout.ms": "3000",
     "group.share.heartbeat.interval.ms": "1000",
 }
 BYTES_MAX = 1 << 26

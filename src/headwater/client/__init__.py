@@ -16,9 +16,8 @@ writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of 
 `QueueConsumer` receives and settles records of a share group. `Admin`, `GroupAdmin`,
 `TransactionAdmin`, `UserAdmin`, `TokenAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change.
 `Schedule` lists, cancels and moves records that are to be delivered later.
-`TransactionalProducer` writes, and settles received records, all or nothing; `StagingWriter` and `publish` write exactly
-once from many tasks. What goes wrong raises a `ClientError`; its
-`is_retriable` says whether a retry may help.
+`TransactionalProducer` writes records and settles received ones, all or nothing; `StagingWriter` and `publish` write
+exactly once from many tasks. What goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that importing this package,
 or one module of it, stays cheap.

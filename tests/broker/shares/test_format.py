@@ -30,7 +30,9 @@ BATCHES = [
 
 LETTERS = [Letters(3, 5, 6, 5, Reason.EXHAUSTED, 1_700_000_000_002), Letters(5, 2, 2, 1, Reason.REJECTED, 7)]
 PENDING = PendingTransaction(
-    ProducerId(77), 3, (PendingBatch(10, 12, 2, AcknowledgeType.ACCEPT), PendingBatch(20, 20, 1, AcknowledgeType.REJECT))
+    ProducerId(77),
+    3,
+    (PendingBatch(10, 12, 2, AcknowledgeType.ACCEPT), PendingBatch(20, 20, 1, AcknowledgeType.REJECT)),
 )
 TARGET = LetterTarget(TopicId(UUID(int=8)), 2, ProducerId(4000))
 

@@ -31,9 +31,7 @@ def settle(
     share_id: SharePartitionId = ORDERS,
 ) -> Settled:
     machine = driver.machine
-    return driver.run(
-        lambda: machine.decide_settle_in_transaction(share_id, hold, offsets, kind, producer, epoch)
-    )
+    return driver.run(lambda: machine.decide_settle_in_transaction(share_id, hold, offsets, kind, producer, epoch))
 
 
 def end(
@@ -148,7 +146,13 @@ def test_transactions_of_several_producers_end_apart_and_in_all_their_share_part
 
 @pytest.mark.parametrize(
     ("marker_epoch", "protocol", "is_refused"),
-    [(4, PROTOCOL_2, True), (5, PROTOCOL_2, True), (6, PROTOCOL_2, False), (4, PROTOCOL_1, True), (5, PROTOCOL_1, False)],
+    [
+        (4, PROTOCOL_2, True),
+        (5, PROTOCOL_2, True),
+        (6, PROTOCOL_2, False),
+        (4, PROTOCOL_1, True),
+        (5, PROTOCOL_1, False),
+    ],
 )
 def test_a_marker_of_an_earlier_transaction_ends_nothing(marker_epoch: int, protocol: int, is_refused: bool) -> None:
     driver = Driver()

@@ -208,7 +208,9 @@ def _pending(transactions: Sequence[PendingTransaction]) -> list[stored.PendingT
 
 def _read_pending(transactions: Sequence[stored.PendingTransaction]) -> Sequence[PendingTransaction]:
     return tuple(
-        PendingTransaction(ProducerId(each.producer_id), each.producer_epoch, tuple(map(_read_pending_batch, each.batches)))
+        PendingTransaction(
+            ProducerId(each.producer_id), each.producer_epoch, tuple(map(_read_pending_batch, each.batches))
+        )
         for each in transactions
     )
 

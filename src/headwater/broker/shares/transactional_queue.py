@@ -1,9 +1,9 @@
 """Settlements inside transactions: a producer's transaction says what becomes of received records, together with the
 records that it writes.
 
-The partition of `__share_group_state` becomes part of the transaction, as that of `__consumer_offsets` does when offsets
-are committed in one. What was said is pending, on disk, until the transaction ends; its marker there is the event that
-carries it out, or gives the records back.
+The partition of `__share_group_state` becomes part of the transaction, as that of `__consumer_offsets` does when
+offsets are committed in one. What was said is pending, on disk, until the transaction ends; its marker there is the
+event that carries it out, or gives the records back.
 """
 
 from collections.abc import Mapping, Sequence

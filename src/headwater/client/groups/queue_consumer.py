@@ -55,8 +55,8 @@ class ReceivedRecord(NamedTuple):
 
 
 class PeekedRecord(NamedTuple):
-    """`state` is available, held (by a client), pending (settled in a transaction that is open) or waiting (for its next
-    delivery)."""
+    """`state` is available, held (by a client), pending (settled in a transaction that is open) or waiting (for its
+    next delivery)."""
 
     topic: str
     partition: int

@@ -156,8 +156,8 @@ class TransactionalProducer:
             if error.code not in _FENCED or isinstance(error, ProducerFenced):
                 raise
             raise ProducerFenced(
-                f"{self._name} has lost its place: its transaction was open for longer than {self._timeout_ms} ms, or a "
-                f"later producer has its id ({error})"
+                f"{self._name} has lost its place: its transaction was open for longer than {self._timeout_ms} ms, "
+                f"or a later producer has its id ({error})"
             ) from error
 
     @property
@@ -195,9 +195,7 @@ class Transaction:
         """As `Producer.send`. Consumers of committed records see it once the transaction is committed."""
         with self._checked():
             self._is_begun = True
-            self._records.send(
-                topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
-            )
+            self._records.send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
 
     def ack(self, queue: QueueConsumer, *receipts: str) -> None:
         """The records are done with, if the transaction is committed. If it is aborted they are delivered again.

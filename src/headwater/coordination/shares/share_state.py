@@ -25,7 +25,6 @@ from headwater.coordination.shares.runs import NOBODY, Run, Runs
 from headwater.coordination.shares.terms import DeliveryState
 from headwater.ids import ProducerId
 
-
 _HELD = frozenset({DeliveryState.ACQUIRED, DeliveryState.PENDING})
 
 

@@ -1,8 +1,8 @@
 """What a share-partition decides about acknowledgements inside transactions.
 
-A record that a transaction accepts or rejects is *pending* until the transaction ends: nobody else is given it, its lock
-does not run out, and a restart does not end that. A commit carries out what was said of it; an abort gives it back,
-and the delivery counts. That a transaction has ended and what this means for its records is one event.
+A record that a transaction accepts or rejects is *pending* until the transaction ends: nobody else is given it, its
+lock does not run out, and a restart does not end that. A commit carries out what was said of it; an abort gives it
+back, and the delivery counts. That a transaction has ended and what this means for its records is one event.
 """
 
 from collections.abc import Collection

@@ -289,6 +289,11 @@ class Transaction:
         try:
             with self._producer.fencing():
                 yield
+        except ProducerFenced:
+            # The broker has ended it.
+            self.is_open = False
+            self._producer.forget()
+            raise
         except ClientError as error:
             self._failure = error
             raise

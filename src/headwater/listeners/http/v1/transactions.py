@@ -1,8 +1,9 @@
 """/v1/transactions: records of several topics that become visible together, or never; with them, what becomes of
 records that were received from queues.
 
-A producer begins with its transactional id and gets an identity, which each further request names: whoever begins with
-the same id later gets a new one, and the old is refused. Every end gives a new identity, for the next transaction.
+A producer begins with its transactional id and gets an identity, which each further request names. A client that
+begins with the same id later gets a new one, and the old is refused. Every end gives a new identity, for the next
+transaction.
 """
 
 import asyncio

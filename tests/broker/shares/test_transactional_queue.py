@@ -23,7 +23,7 @@ from headwater.protocol.batches.batch import Marker
 from tests.broker.shares.share_commands import ACCEPT, RELEASE
 from tests.broker.shares.transactional_till import BILLING, SETTINGS, Till, open_till, reopened
 from tests.coordination.shares.driver import REJECT, RENEW
-from tests.support.broker.embedded_broker import NOW_MS, run, running, start
+from tests.support.broker.embedded_broker import NOW_MS, batch_of, create, produce, readable, run, running, start
 from tests.support.broker.faulty_disk import FULL, FaultyDisk
 from tests.support.broker.transactions import ENDS, PROTOCOLS, TIMEOUT_MS, TX, crashed, end, eventually, initialized
 
@@ -246,6 +246,49 @@ async def test_a_crash_between_any_two_steps_leaves_both_or_neither(
         assert not till.share.pending
         # A marker may be written again.
         assert set(till.markers) == (set() if count < 2 else {is_committed})
+
+
+@ENDS
+async def test_one_transaction_settles_records_of_several_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_commit: bool
+) -> None:
+    settings = {**SETTINGS, "share.coordinator.state.topic.num.partitions": "5"}
+    topics = ["orders", "returns", "claims", "gifts"]
+    broker = start(tmp_path, settings)
+    till = await open_till(broker, 1)
+    for topic in topics[1:]:
+        assert (await produce(broker, await create(broker, topic), batch_of(b"0"))).error is None
+    received = await till.receive(topics=topics)
+    assert sorted(each.where.topic for each in received) == sorted(topics)
+    assert await till.settle(received) == [None] * len(topics)
+    (machine,) = (each for each in broker.transactions.machines() if TX in each.transactions)
+    assert len(machine.transactions[TX].partitions) > 1, "they are kept in several partitions of the state"
+    with monkeypatch.context() as patch:
+        patch.setattr(MarkerWriter, "start", lambda _: None)
+        await end(broker, till.producer, is_commit=is_commit)
+        await crashed(broker)
+    async with running(tmp_path, settings) as again:
+        till = await reopened(again, till.producer)
+        await till.ended()
+        # A log of an earlier process is verified before it is read, so that not all may come at once.
+        left = [each for topic in topics for each in await till.receive(topics=[topic])]
+        assert [each.where.topic for each in left] == ([] if is_commit else topics)
+
+
+async def test_what_a_transaction_rejects_becomes_a_dead_letter_with_its_commit(tmp_path: Path) -> None:
+    async with running(tmp_path, SETTINGS) as broker:
+        till = await open_till(broker, 2)
+        await broker.configs.replace(32, BILLING, {"headwater.deadletterqueue.enable": "true"}, validate_only=False)
+        for is_commit in (False, True):
+            received = await till.receive(1)
+            await till.settle(received, REJECT)
+            assert "orders.dlq" not in broker.partitions.by_topic
+            till.producer = await end(broker, till.producer, is_commit=is_commit)
+            await till.ended()
+        await eventually(lambda: "orders.dlq" in broker.partitions.by_topic)
+        letters = broker.partition("orders.dlq", 0)
+        await eventually(lambda: letters.high_watermark == 1)
+        assert readable(letters) == [b"0"]
 
 
 @ENDS

@@ -38,8 +38,8 @@ class Till:
         topic = self.broker.topics.existing("orders")
         return self.broker.shares.find(SharePartitionId(BILLING, topic.id, 0))
 
-    async def receive(self, records_max: int = 100) -> list[ReceivedRecord]:
-        request = Receive(BILLING, ["orders"], records_max, reset="earliest")
+    async def receive(self, records_max: int = 100, topics: Sequence[str] = ("orders",)) -> list[ReceivedRecord]:
+        request = Receive(BILLING, topics, records_max, reset="earliest")
         return await run(self.broker.shares.queue.receive(self.guard, request))
 
     async def received(self) -> list[tuple[int, int]]:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
     from headwater.broker.shares.dead_letters import DeadLetterWriter
     from headwater.broker.shares.expiry import Expiry
+    from headwater.broker.shares.priority.priorities import Priorities
     from headwater.broker.shares.queue import Queue
     from headwater.broker.shares.queue_partitions import QueuePartitions
     from headwater.broker.shares.queue_views import QueueViews
@@ -256,6 +257,12 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         from headwater.broker.shares.expiry import Expiry  # noqa: PLC0415
 
         return Expiry(self._config.live, self._clock)
+
+    @cached_property
+    def priorities(self) -> Priorities:
+        from headwater.broker.shares.priority.priorities import Priorities  # noqa: PLC0415  (late, as above)
+
+        return Priorities(self, self._config, self._clock)
 
     def settle(
         self, share_id: SharePartitionId, hold: MemberId, offsets: Collection[int], verdict: Verdict

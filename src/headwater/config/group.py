@@ -134,7 +134,7 @@ class GroupConfig(Settings):
         STRING,
         "headwater.share.priority.weights",
         "50,25,15,7,3",
-        "How many records of each priority, critical to background, a share group is given in turn, in topics that have "
+        "How many records of each priority, critical to background, a share group is given in turn, in topics with "
         "headwater.priority.enable.",
         check=lane_weights,
     )

@@ -86,6 +86,7 @@ class _Acquisition(NamedTuple):
 
 class ShareFetch(Pending[list[ShareRead]]):
     __slots__ = (
+        "_awaited",
         "_coordinator",
         "_is_expired",
         "_is_read_scheduled",
@@ -113,6 +114,8 @@ class ShareFetch(Pending[list[ShareRead]]):
         self._wanted = wanted
         self._limits = limits
         self._is_read_scheduled = self._is_expired = self._is_warming = self._is_resolving = False
+        # For partitions with priorities.
+        self._awaited: dict[SharePartitionId, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         if limits.wait_ms > 0 and wanted:
@@ -198,8 +201,7 @@ class ShareFetch(Pending[list[ShareRead]]):
             limits = self._limits
             limit_offset = partition.last_stable_offset if limits.committed_only else partition.high_watermark
             if partition.config.headwater_priority_enable:
-                heads = self._coordinator.priorities.heads(share, partition, limit_offset)
-                return None if heads is None else _Plan(read, share, heads[1], heads[0])
+                return self._planned_by_lane(read, share, limit_offset)
             offset = share.next_fetch_offset
             if offset >= limit_offset:
                 return None
@@ -216,6 +218,18 @@ class ShareFetch(Pending[list[ShareRead]]):
             logger.error("%s cannot be read: %s", partition.id, trouble)
             read.error = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.id} cannot be read: {trouble}")
         return None
+
+    def _planned_by_lane(self, read: ShareRead, share: SharePartition, limit_offset: int) -> _Plan | None:
+        share_id, partition = read.wanted
+        # What was there when the client came. Newer records may always be ahead of what is known of them.
+        awaited_offset = min(self._awaited.setdefault(share_id, limit_offset), limit_offset)
+        priorities = self._coordinator.priorities
+        found = priorities.heads(share, partition, awaited_offset, limit_offset)
+        if found is None:
+            self._is_warming |= priorities.are_soon_known(partition)
+            return None
+        heads, known_end = found
+        return _Plan(read, share, known_end, heads)
 
     def _acquire(self, plans: Sequence[_Plan]) -> list[_Acquisition]:
         limits = self._limits
@@ -287,8 +301,10 @@ class ShareFetch(Pending[list[ShareRead]]):
         self._is_warming |= selection.is_waiting
         if not selection.batches:
             return None
+        # One more than all: what expired behind the last record is given up, too.
+        count_max = sum(selection.counts) + 1
         command = Acquire(
-            self._member_id, selection.batches, records_max, is_strict=True, lock_duration_ms=limits.lock_duration_ms
+            self._member_id, selection.batches, count_max, is_strict=True, lock_duration_ms=limits.lock_duration_ms
         )
         acquired, told = self._coordinator.acquire(share_id, command)
         priorities.settle(heads, selection, acquired)

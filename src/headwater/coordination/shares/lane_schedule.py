@@ -1,4 +1,5 @@
-"""Which lane of a queue is served next: weighted fair queuing by deficit round robin, the most urgent lane first.
+"""Which lane of a queue is served next: weighted fair queuing by deficit round robin, in each round the most urgent lane
+first.
 
 Pure and volatile: it decides about order alone, and a restart begins with a new round.
 """
@@ -32,22 +33,21 @@ class Choice(NamedTuple):
 
 
 class LaneSchedule:
-    """A round gives each lane as many records as its weight says. An empty lane is passed over and saves nothing up."""
+    """Records are given in rounds. A round gives each lane credit for as many records as its weight says, and ends when
+    no lane that has records has credit left. Of those that have both, the most urgent lane is next: a record that comes
+    into an empty lane need not wait for a turn. Credit is not saved up for the next round."""
 
-    __slots__ = ("_deficits", "_lane", "_waiting_since_ms")
+    __slots__ = ("_credits", "_waiting_since_ms")
 
     def __init__(self) -> None:
-        self._deficits = [0] * PRIORITIES
-        # Whose turn it is in the round. A new round begins with lane 0.
-        self._lane = PRIORITIES - 1
+        self._credits = [0 for _ in LANES]
         # Since when each lane has records and gives none; None if it is empty.
-        self._waiting_since_ms: list[int | None] = [None] * PRIORITIES
+        self._waiting_since_ms: list[int | None] = [None for _ in LANES]
 
     def observe(self, has_records: Sequence[bool], now_ms: int) -> None:
         """Which lanes have records. Their waiting counts from here on: nobody asked before."""
         for lane in LANES:
             if not has_records[lane]:
-                self._deficits[lane] = min(self._deficits[lane], 0)
                 self._waiting_since_ms[lane] = None
             elif self._waiting_since_ms[lane] is None:
                 self._waiting_since_ms[lane] = now_ms
@@ -58,11 +58,13 @@ class LaneSchedule:
         if starving is not None:
             return Choice(starving, 1, is_boost=True)
         assert any(has_records), "there is a lane to choose"
-        while not (has_records[self._lane] and self._deficits[self._lane] > 0):
-            self._lane = lane = (self._lane + 1) % PRIORITIES
-            if has_records[lane]:
-                self._deficits[lane] += limits.weights[lane]
-        return Choice(self._lane, self._deficits[self._lane])
+        while True:
+            for lane in LANES:
+                if has_records[lane] and self._credits[lane] > 0:
+                    return Choice(lane, self._credits[lane])
+            for lane in LANES:
+                # What a lane gave out of turn is debt, of less than a round.
+                self._credits[lane] = limits.weights[lane] + min(self._credits[lane], 0)
 
     def _starving(self, has_records: Sequence[bool], limits: LaneLimits, now_ms: int) -> int | None:
         """The lane that has waited for longest, if that is too long."""
@@ -75,6 +77,6 @@ class LaneSchedule:
         return longest
 
     def served(self, lane: int, count: int, limits: LaneLimits, now_ms: int) -> None:
-        """The lane gave records. What it gave out of turn is taken from its next turn, but no turn is lost entirely."""
-        self._deficits[lane] = max(self._deficits[lane] - count, 1 - limits.weights[lane])
+        """The lane gave records."""
+        self._credits[lane] = max(self._credits[lane] - count, 1 - limits.weights[lane])
         self._waiting_since_ms[lane] = now_ms

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # More is read by a thread.
 INLINE_BYTES_MAX: Final = 64 << 10
+# A thread reads so many in a moment.
+AWAITED_BYTES_MAX: Final = 8 << 20
 
 
 class _PartitionLanes:
@@ -35,8 +37,8 @@ class _PartitionLanes:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.lanes = partition.new_lanes()
-        # Nothing is given before everything up to here is known: urgent records may be among it.
-        self.awaited_offset = partition.high_watermark
+        # What a thread reads now.
+        self.reading_bytes = 0
         self._reading: asyncio.Future[None] | None = None
         self._writing: asyncio.Future[None] | None = None
 
@@ -51,6 +53,7 @@ class _PartitionLanes:
             if is_small and task.run_at_once():
                 lanes.install(task)
                 continue
+            self.reading_bytes = task.size_bytes
             self._reading = asyncio.get_running_loop().run_in_executor(None, task.run)
             self._reading.add_done_callback(lambda done, task=task: self._read(done, task))
         if self._writing is None:
@@ -83,28 +86,37 @@ class Priorities:
         self._partitions: dict[TopicPartition, _PartitionLanes] = {}
         self._heads: dict[SharePartitionId, LaneHeads] = {}
 
-    def heads(self, share: SharePartition, partition: Partition, limit_offset: int) -> tuple[LaneHeads, int] | None:
-        """The lanes as the group sees them, and the offset up to which they are known; None while they are being found
-        out. Then the partition's watchers are woken."""
-        there = self._partitions.get(partition.id)
-        if there is None or there.partition is not partition:
-            self._forget_closed()
-            there = self._partitions[partition.id] = _PartitionLanes(partition)
+    def heads(
+        self, share: SharePartition, partition: Partition, awaited_offset: int, limit_offset: int
+    ) -> tuple[LaneHeads, int] | None:
+        """The lanes as the group sees them, and the offset before `limit_offset` up to which they are known. None until
+        they are known up to `awaited_offset`: urgent records may be before it. The partition's watchers are woken."""
+        there = self._lanes_of(partition)
         lanes = there.lanes
         lanes.refresh()
         start_offset = share.runs.start
         there.find_out(start_offset)
         known_end = lanes.known_end(start_offset)
-        if known_end < min(there.awaited_offset, limit_offset):
+        if known_end < awaited_offset:
             return None
-        # Where compaction replaces segments, they are read again.
-        there.awaited_offset = max(there.awaited_offset, known_end)
         heads = self._heads.get(share.id)
         if heads is None or heads.lanes is not lanes or not heads.is_of(share):
             heads = self._heads[share.id] = LaneHeads(share, lanes)
             self._release(there)
         heads.refresh()
         return heads, min(known_end, limit_offset)
+
+    def are_soon_known(self, partition: Partition) -> bool:
+        """Whether it is worth waiting for lanes even if the client does not wait for records."""
+        return self._lanes_of(partition).reading_bytes <= AWAITED_BYTES_MAX
+
+    def _lanes_of(self, partition: Partition) -> _PartitionLanes:
+        there = self._partitions.get(partition.id)
+        if there is None or there.partition is not partition:
+            for name in [name for name, each in self._partitions.items() if each.partition.is_closed]:
+                del self._partitions[name]
+            there = self._partitions[partition.id] = _PartitionLanes(partition)
+        return there
 
     def select(
         self,
@@ -154,10 +166,6 @@ class Priorities:
             config.headwater_share_priority_boost_ms,
             config.headwater_share_priority_ranges_max,
         )
-
-    def _forget_closed(self) -> None:
-        for name in [name for name, there in self._partitions.items() if there.partition.is_closed]:
-            del self._partitions[name]
 
     def _release(self, there: _PartitionLanes) -> None:
         """Forget groups that are gone, and segments that no group asks for any more."""

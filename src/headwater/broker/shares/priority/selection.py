@@ -113,6 +113,7 @@ class Selector:
                 schedule.served(choice.lane, taken, self._limits, self._now_ms)
                 selection.counts[choice.lane] += taken
                 selection.boosts += taken if choice.is_boost else 0
+        schedule.observe([each is not None for each in ahead], self._now_ms)
         selection.batches.sort()
         return selection
 

@@ -1,5 +1,4 @@
-"""Which lane of a queue is served next: weighted fair queuing by deficit round robin, in each round the most urgent lane
-first.
+"""Which lane of a queue is served next: weighted fair queuing by deficit round robin, the most urgent lane first.
 
 Pure and volatile: it decides about order alone, and a restart begins with a new round.
 """

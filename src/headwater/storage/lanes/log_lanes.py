@@ -15,12 +15,12 @@ from headwater.storage.segment import Segment
 
 # The file of an active segment is written again when it lacks so many bytes of it, and a part of all: a restart has to
 # read no more than that.
-_LACKING_BYTES_MIN: Final = 16 << 20
-_LACKING_PART: Final = 4
+LACKING_BYTES_MIN: Final = 16 << 20
+LACKING_PART: Final = 4
 
 
 class LogLanes:
-    __slots__ = ("_log", "_report", "_segments", "_stored", "_tables", "truncations")
+    __slots__ = ("_log", "_report", "_segments", "_stored", "_tables", "_truncations", "revision")
 
     def __init__(self, log: Log, report: Callable[[str], None]) -> None:
         self._log = log
@@ -29,28 +29,31 @@ class LogLanes:
         # How much of a segment its file covers.
         self._stored: dict[Segment, int] = {}
         self._segments = log.segments
-        # Counts how often the end of the log was cut back, by which known lanes may have become wrong.
-        self.truncations = log.truncations
+        self._truncations = log.truncations
+        # Counts how often known segments left the log. Where compaction removes a record, its offset changes its lane.
+        self.revision = 0
 
     def refresh(self) -> None:
         """Forget what the log does not have any more."""
         log = self._log
         if self._segments is not log.segments:
             self._segments = log.segments
-            self._retain(set(log.segments))
-        if self.truncations != log.truncations:
-            self.truncations = log.truncations
-            self._tables.clear()
-            self._stored.clear()
+            self.revision += self._retain(set(log.segments))
+        if self._truncations != log.truncations:
+            self._truncations = log.truncations
+            self.revision += self._retain(set())
 
     def release_before(self, offset: int) -> None:
         """Nobody asks for the segments that end before this offset."""
         self._retain({segment for segment in self._tables if segment.next_offset > offset})
 
-    def _retain(self, segments: set[Segment]) -> None:
-        for segment in self._tables.keys() - segments:
+    def _retain(self, segments: set[Segment]) -> bool:
+        """Keep no other segments. Whether there were others."""
+        others = self._tables.keys() - segments
+        for segment in others:
             del self._tables[segment]
             del self._stored[segment]
+        return bool(others)
 
     def known_end(self, start_offset: int) -> int:
         """The lanes of all records from `start_offset` up to this offset are known."""
@@ -76,7 +79,7 @@ class LogLanes:
         """Takes the result of a task, unless the log has changed there meanwhile."""
         self.refresh()
         segment, found = task.segment, task.found
-        is_changed = task.truncations != self.truncations or segment not in self._segments
+        is_changed = task.truncations != self._truncations or segment not in self._segments
         if found is None or is_changed or self._tables.get(segment) is not task.known:
             return
         if task.known is None:
@@ -93,7 +96,7 @@ class LogLanes:
             if segment.is_sealed:
                 is_due = lacking_bytes > 0 and table.position >= segment.size
             else:
-                is_due = lacking_bytes >= max(_LACKING_BYTES_MIN, stored // _LACKING_PART)
+                is_due = lacking_bytes >= max(LACKING_BYTES_MIN, stored // LACKING_PART)
             if is_due and table.last_batch is not None:
                 # Also if it fails: a full disk is not tried again and again.
                 self._stored[segment] = table.position

@@ -15,14 +15,14 @@ Offsets = tuple[int, int]
 
 
 class LaneHeads:
-    def __init__(self, share: SharePartition, lanes: LogLanes) -> None:
+    def __init__(self, share: SharePartition, lanes: LogLanes, schedule: LaneSchedule) -> None:
         self._share = share
         self.lanes = lanes
-        self._truncations = lanes.truncations
+        self._revision = lanes.revision
         self._cursors = [share.runs.start for _ in LANES]
         # Ranges before the cursors that have come back, the first ones first.
         self._returned: list[list[Offsets]] = [[] for _ in LANES]
-        self.schedule = LaneSchedule()
+        self.schedule = schedule
         share.returned = []
 
     @property
@@ -32,7 +32,7 @@ class LaneHeads:
     def is_of(self, share: SharePartition | None) -> bool:
         """Whether the cursors count for this state of the group, and for the log as it is."""
         is_followed = self._share is share and self._share.returned is not None
-        return is_followed and self._truncations == self.lanes.truncations
+        return is_followed and self._revision == self.lanes.revision
 
     def refresh(self) -> None:
         """Learn which records came back since the last time."""

@@ -15,7 +15,7 @@ from headwater.broker.shares.priority.selection import Selection, Selector, Wish
 from headwater.clock import Clock
 from headwater.config.group import lane_weights
 from headwater.coordination.shares.commands import AcquiredRanges
-from headwater.coordination.shares.lane_schedule import LANES, LaneLimits
+from headwater.coordination.shares.lane_schedule import LANES, LaneLimits, LaneSchedule
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.ids import GroupId, TopicPartition
@@ -101,7 +101,8 @@ class Priorities:
             return None
         heads = self._heads.get(share.id)
         if heads is None or heads.lanes is not lanes or not heads.is_of(share):
-            heads = self._heads[share.id] = LaneHeads(share, lanes)
+            schedule = LaneSchedule() if heads is None else heads.schedule
+            heads = self._heads[share.id] = LaneHeads(share, lanes, schedule)
             self._release(there)
         heads.refresh()
         return heads, min(known_end, limit_offset)

@@ -28,7 +28,7 @@ def test_plain_clients_get_urgent_records_first(broker: Broker, client: RawClien
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, "compression.type": codec})
     for number in range(COUNT):
         lane = number % 5
-        headers = [] if lane == 2 else [("headwater-priority", str(lane))]
+        headers: dict[str, str | bytes | None] = {} if lane == 2 else {"headwater-priority": str(lane)}
         producer.produce(topic, b"%d" % number + bytes(100), headers=headers, partition=0)
     assert producer.flush(DEADLINE_S) == 0
     group = new_group(client)
@@ -54,7 +54,7 @@ def test_ordinary_consumers_see_the_order_of_the_log(broker: Broker, client: Raw
     client.create("ordered", headwater_priority_enable="true")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(20):
-        producer.produce("ordered", b"%d" % number, headers=[("headwater-priority", str(4 - number % 5))], partition=0)
+        producer.produce("ordered", b"%d" % number, headers={"headwater-priority": str(4 - number % 5)}, partition=0)
     assert producer.flush(DEADLINE_S) == 0
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "ordinary", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)

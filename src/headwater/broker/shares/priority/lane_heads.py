@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from headwater.coordination.shares.lane_schedule import LANES, LaneSchedule
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.terms import DeliveryState
+from headwater.ids import TopicId
 from headwater.storage.lanes.log_lanes import LogLanes
 
 Offsets = tuple[int, int]
@@ -24,6 +25,10 @@ class LaneHeads:
         self._returned: list[list[Offsets]] = [[] for _ in LANES]
         self.schedule = schedule
         share.returned = []
+
+    @property
+    def topic_id(self) -> TopicId:
+        return self._share.id.topic_id
 
     @property
     def start_offset(self) -> int:

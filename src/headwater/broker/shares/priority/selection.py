@@ -175,7 +175,7 @@ class Selector:
         if self._expiry is None:
             return [LogBatch(first, last, True)]
         whole = Scan([LogBatch(batch.span.first, batch.span.last, True)], [batch.span], None)
-        divided = self._expiry.applied(whole, self._partition, batch.file, self._wake)
+        divided = self._expiry.applied(whole, self._heads.topic_id, self._partition, batch.file, self._wake)
         if divided.is_waiting:
             self._selection.is_waiting = True
             return None

@@ -114,8 +114,8 @@ class ShareFetch(Pending[list[ShareRead]]):
         self._wanted = wanted
         self._limits = limits
         self._is_read_scheduled = self._is_expired = self._is_warming = self._is_resolving = False
-        # For partitions with priorities.
-        self._awaited: dict[SharePartitionId, int] = {}
+        # For partitions with priorities: where their logs ended when the client came.
+        self._awaited: dict[SharePartitionId, int] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         if limits.wait_ms > 0 and wanted:
@@ -222,7 +222,8 @@ class ShareFetch(Pending[list[ShareRead]]):
     def _planned_by_lane(self, read: ShareRead, share: SharePartition, limit_offset: int) -> _Plan | None:
         share_id, partition = read.wanted
         # What was there when the client came. Newer records may always be ahead of what is known of them.
-        awaited_offset = min(self._awaited.setdefault(share_id, limit_offset), limit_offset)
+        awaited = self._awaited = {} if self._awaited is None else self._awaited
+        awaited_offset = min(awaited.setdefault(share_id, limit_offset), limit_offset)
         priorities = self._coordinator.priorities
         found = priorities.heads(share, partition, awaited_offset, limit_offset)
         if found is None:
@@ -284,23 +285,19 @@ class ShareFetch(Pending[list[ShareRead]]):
     ) -> _Acquisition | None:
         share_id, partition = read.wanted
         priorities, limits = self._coordinator.priorities, self._limits
-        try:
-            selection = priorities.select(
-                heads,
-                share,
-                partition,
-                records_max=records_max,
-                bytes_max=bytes_max,
-                limit_offset=limit_offset,
-                committed_only=limits.committed_only,
-                wake=self.read_soon,
-            )
-        except (HeadwaterError, OSError) as trouble:
-            logger.error("%s cannot be read: %s", partition.id, trouble)
-            read.error = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.id} cannot be read: {trouble}")
-            return None
+        selection = priorities.select(
+            heads,
+            share,
+            partition,
+            records_max=records_max,
+            bytes_max=bytes_max,
+            limit_offset=limit_offset,
+            committed_only=limits.committed_only,
+            wake=self.read_soon,
+        )
         self._is_warming |= selection.is_waiting
         if not selection.batches:
+            read.error = selection.trouble
             return None
         # One more than all: what expired behind the last record is given up, too.
         count_max = sum(selection.counts) + 1

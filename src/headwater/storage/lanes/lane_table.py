@@ -45,7 +45,7 @@ class BatchMark(NamedTuple):
 
 
 class LaneTable:
-    __slots__ = ("base_offset", "firsts", "last_batch", "last_lane", "lasts", "next_offset", "position")
+    __slots__ = ("base_offset", "firsts", "is_whole", "last_batch", "last_lane", "lasts", "next_offset", "position")
 
     def __init__(self, base_offset: int, position: int, next_offset: int) -> None:
         self.base_offset = base_offset
@@ -53,6 +53,8 @@ class LaneTable:
         self.position = position
         self.next_offset = next_offset
         self.last_batch: BatchMark | None = None
+        # Whether all batches could be read. If not, no file may say so: the next process looks again.
+        self.is_whole = True
         # The lane of the offset before `next_offset`.
         self.last_lane = -1
         self.firsts: list[Sequence[int]] = [array(_ITEM) for _ in LANES]
@@ -97,9 +99,9 @@ class LaneTable:
         self.last_batch = BatchMark(position, header.base_offset, header.leader_epoch, header.crc)
 
     def give_up(self, position: int) -> None:
-        """What comes before this position is taken as it is. No file may say so: the next process looks again."""
+        """What comes before this position is taken as it is."""
         self.position = position
-        self.last_batch = None
+        self.is_whole = False
 
     def extend(self, following: "LaneTable") -> None:
         """Take what a `continuation` has."""
@@ -114,7 +116,8 @@ class LaneTable:
                 own[0].extend(firsts)
                 own[1].extend(lasts)
         self.position, self.next_offset = following.position, following.next_offset
-        self.last_batch = following.last_batch
+        self.last_batch = following.last_batch or self.last_batch
+        self.is_whole &= following.is_whole
         self.last_lane = following.last_lane
 
     def _append(self, first: int, last: int, lane: int) -> None:

@@ -97,7 +97,7 @@ class LogLanes:
                 is_due = lacking_bytes > 0 and table.position >= segment.size
             else:
                 is_due = lacking_bytes >= max(LACKING_BYTES_MIN, stored // LACKING_PART)
-            if is_due and table.last_batch is not None:
+            if is_due and table.is_whole and table.last_batch is not None:
                 # Also if it fails: a full disk is not tried again and again.
                 self._stored[segment] = table.position
                 return LaneFileTask(self._log.disk, segment, table)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker import Broker
+from headwater.errors import CorruptBatch
 from headwater.storage.lanes import log_lanes
 from headwater.storage.lanes.lane_task import LaneTask
 from tests.broker.shares.priority.priority_cases import counts, lanes_in, put, queue, taken
@@ -121,6 +122,40 @@ async def test_a_damaged_index_is_noticed_and_built_anew(
         lanes = lanes_in(jobs)
         assert counts([lanes[offset] for offset in await taken(jobs, 100)]) == [50, 25, 15, 7, 3]
         assert ("is built anew" in caplog.text) == (damage != "gone")
+    finally:
+        await broker.stop()
+
+
+async def test_damaged_records_of_one_lane_do_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_lanes, "LACKING_BYTES_MIN", 1000)
+    jobs = await queue(start(tmp_path, SETTINGS), index_interval_bytes="0")
+    for number in range(40):
+        await put(jobs, number % 5)
+    await taken(jobs, 1)
+    await jobs.broker.stop()
+    (segment,) = jobs.partition.directory.glob("*.log")
+    data = bytearray(segment.read_bytes())
+    # A record of lane 0 in the middle.
+    data[len(data) * 21 // 40 - 5] ^= 1
+    segment.write_bytes(data)
+    broker = start(tmp_path, SETTINGS)
+    try:
+        jobs = await loaded(broker, jobs)
+        got: list[int] = []
+        while True:
+            (read,) = await run(jobs.fetch(records_max=3, wait_ms=100).wait())
+            if read.error is not None or not read.acquired:
+                break
+            for first, last, _ in read.acquired:
+                await jobs.acknowledge(first, last, 1)
+                got += range(first, last + 1)
+        assert isinstance(read.error, CorruptBatch)
+        assert set(range(1, 20)) <= set(got)
+        assert {*range(40)} - {*got} < {0, 20, 25, 30, 35, 21, 22, 23, 24}, "the damage stops its own lane alone"
+        assert 20 not in got
+        assert len(got) == len(set(got))
     finally:
         await broker.stop()
 

@@ -3,6 +3,7 @@
 The choice is made and the records are acquired in one go, on the loop. So what is chosen is available.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -13,8 +14,11 @@ from headwater.broker.shares.priority.batch_finder import BatchFinder, ColdRange
 from headwater.broker.shares.priority.lane_heads import LaneHeads, Offsets
 from headwater.coordination.shares.commands import AcquiredRanges, LogBatch
 from headwater.coordination.shares.lane_schedule import LANES, Choice, LaneLimits
+from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.file_range import FileRange, FileRanges
 from headwater.storage.recovery.verification import UnverifiedRange
+
+logger = logging.getLogger(__name__)
 
 # Records that expired, or were aborted, are passed over one range at a time; more than so many make the loop wait.
 STEPS_MAX: Final = 2000
@@ -43,6 +47,8 @@ class Selection:
         self.wanting: UnverifiedRange | ColdRange | None = None
         # Whether a thread looks into a batch (`expiry.py`), or there may be more to pass over.
         self.is_waiting = False
+        # Why a lane cannot be read. The others go on.
+        self.trouble: HeadwaterError | None = None
         # How many records each lane gives, and how many of them because it had waited for too long.
         self.counts = [0 for _ in LANES]
         self.boosts = 0
@@ -105,7 +111,12 @@ class Selector:
                 break
             choice = self._choice(ahead)
             first, last = ahead[choice.lane] or (0, 0)
-            taken = self._take(choice, first, last)
+            try:
+                taken = self._take(choice, first, last)
+            except (HeadwaterError, OSError) as trouble:
+                selection.trouble = self._told(trouble)
+                ahead[choice.lane] = None
+                continue
             if taken is None:
                 break
             ahead[choice.lane] = heads.next(choice.lane, self._wish.limit_offset)
@@ -116,6 +127,12 @@ class Selector:
         schedule.observe([each is not None for each in ahead], self._now_ms)
         selection.batches.sort()
         return selection
+
+    def _told(self, trouble: HeadwaterError | OSError) -> HeadwaterError:
+        if isinstance(trouble, HeadwaterError):
+            return trouble
+        logger.error("%s cannot be read: %s", self._partition.id, trouble)
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._partition.id} cannot be read: {trouble}")
 
     def _choice(self, ahead: Sequence[Offsets | None]) -> Choice:
         choice = self._heads.schedule.choose([each is not None for each in ahead], self._limits, self._now_ms)

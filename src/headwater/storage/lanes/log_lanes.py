@@ -33,6 +33,11 @@ class LogLanes:
         # Counts how often known segments left the log. Where compaction removes a record, its offset changes its lane.
         self.revision = 0
 
+    @property
+    def segment_count(self) -> int:
+        """Of how many segments something is known."""
+        return len(self._tables)
+
     def refresh(self) -> None:
         """Forget what the log does not have any more."""
         log = self._log

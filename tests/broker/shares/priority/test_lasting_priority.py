@@ -231,3 +231,14 @@ async def test_retention_takes_the_index_along(tmp_path: Path) -> None:
         bases = {path.stem for path in jobs.partition.directory.glob("*.log")}
         assert {path.stem for path in index_files(jobs)} <= bases
         assert len(await taken_all(jobs)) == 250 - 100
+
+
+async def test_segments_that_no_group_needs_any_more_are_released(tmp_path: Path) -> None:
+    async with running(tmp_path, SETTINGS) as broker:
+        jobs = await queue(broker, segment_bytes="4000")
+        for _ in range(10):
+            await fill(jobs)
+            assert len(await taken(jobs, 600, at_once=100)) >= 600
+            lanes = broker.shares.priorities._lanes_of(jobs.partition).lanes
+            assert lanes.segment_count <= 8
+        assert len(jobs.partition._log.segments) > 40

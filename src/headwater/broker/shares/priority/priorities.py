@@ -37,6 +37,8 @@ class _PartitionLanes:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.lanes = partition.new_lanes()
+        # How many segments were needed when it was looked last.
+        self.needed_count = 0
         # What a thread reads now.
         self.reading_bytes = 0
         self._reading: asyncio.Future[None] | None = None
@@ -103,8 +105,9 @@ class Priorities:
         if heads is None or heads.lanes is not lanes or not heads.is_of(share):
             schedule = LaneSchedule() if heads is None else heads.schedule
             heads = self._heads[share.id] = LaneHeads(share, lanes, schedule)
-            self._release(there)
         heads.refresh()
+        if lanes.segment_count > there.needed_count:
+            self._release(there)
         return heads, min(known_end, limit_offset)
 
     def are_soon_known(self, partition: Partition) -> bool:
@@ -175,3 +178,4 @@ class Priorities:
                 del self._heads[share_id]
         starts = [heads.start_offset for heads in self._heads.values() if heads.lanes is there.lanes]
         there.lanes.release_before(min(starts))
+        there.needed_count = there.lanes.segment_count

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from headwater.broker.shares.queue_partitions import QueuePartitions
     from headwater.broker.shares.queue_views import QueueViews
     from headwater.broker.shares.share_fetch import ShareFetch
+    from headwater.broker.shares.transactional_queue import TransactionalQueue
+    from headwater.broker.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +77,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         config: EffectiveConfig,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
+        transactions: TransactionCoordinator,
         audit: AuditLog | None,
         journal: Journal,
         clock: Clock,
@@ -84,6 +87,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         self._config = config
         self._groups = groups
         self._producer_ids = producer_ids
+        self._transactions = transactions
         self._audit = audit
         self._dead_letter_writer: DeadLetterWriter | None = None
         # The fetches that wait for records of a share-partition.
@@ -119,6 +123,13 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         from headwater.broker.shares.queue import Queue  # noqa: PLC0415
 
         return Queue(self, self._groups, self._queue_partitions, self._catalog, self._config.live)
+
+    @cached_property
+    def transactional_queue(self) -> TransactionalQueue:
+        """What becomes of received records, decided by the end of a transaction."""
+        from headwater.broker.shares.transactional_queue import TransactionalQueue  # noqa: PLC0415  (late, as above)
+
+        return TransactionalQueue(self, self._transactions)
 
     @cached_property
     def queue_views(self) -> QueueViews:
@@ -253,8 +264,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     @cached_property
     def expiry(self) -> Expiry:
-        # Late import: in most topics records do not expire.
-        from headwater.broker.shares.expiry import Expiry  # noqa: PLC0415
+        from headwater.broker.shares.expiry import Expiry  # noqa: PLC0415  (late, as above)
 
         return Expiry(self._config.live, self._clock)
 
@@ -296,10 +306,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def log_start_moved(self, share_id: SharePartitionId, log_start_offset: int) -> None:
         """Records before that offset were deleted."""
-        self.submit(
-            share_id.coordinator_key,
-            lambda machine, _ticket, _now: machine.decide_log_start(share_id, log_start_offset),
-        )
+        key, start = share_id.coordinator_key, log_start_offset
+        self.submit(key, lambda machine, _ticket, _now: machine.decide_log_start(share_id, start))
 
     def leader_epoch_moved(self, share: SharePartition, partition: Partition) -> None:
         """The log may have lost records since the group acknowledged them: they were not on disk when power failed."""
@@ -342,8 +350,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def _dead_letters(self) -> DeadLetterWriter:
         if self._dead_letter_writer is None:
-            # Late import: most share groups have no dead letters.
-            from headwater.broker.shares.dead_letters import DeadLetterWriter  # noqa: PLC0415
+            from headwater.broker.shares.dead_letters import DeadLetterWriter  # noqa: PLC0415  (late, as above)
 
             self._dead_letter_writer = DeadLetterWriter(
                 self,

@@ -1,5 +1,6 @@
 """What a read hands out: a range of a file instead of its bytes. Storage makes ranges, listeners send them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -52,3 +53,28 @@ class FileRange:
 
     def read_resident(self) -> bytes | None:
         return self.file.pread_resident(self.length, self.position)
+
+
+class FileRanges(FileRange):
+    """Ranges in this order as one, of one file or of several: at least two."""
+
+    __slots__ = ("ranges",)
+
+    def __init__(self, ranges: Sequence[FileRange]) -> None:
+        super().__init__(ranges[0].file, ranges[0].position, sum(each.length for each in ranges))
+        self.ranges = ranges
+
+    def fileno(self) -> int:
+        raise AssertionError("the ranges are sent one by one")
+
+    def read(self) -> bytes:
+        return b"".join([each.read() for each in self.ranges])
+
+    def read_resident(self) -> bytes | None:
+        parts: list[bytes] = []
+        for each in self.ranges:
+            part = each.read_resident()
+            if part is None:
+                return None
+            parts.append(part)
+        return b"".join(parts)

@@ -70,6 +70,9 @@ def test_a_groups_defaults_are_those_of_kafka() -> None:
         "headwater.share.retry.backoff.max.ms": "60000",
         "headwater.deadletterqueue.enable": "false",
         "headwater.deadletterqueue.expired.enable": "false",
+        "headwater.share.priority.weights": "50,25,15,7,3",
+        "headwater.share.priority.boost.ms": "30000",
+        "headwater.share.priority.ranges.max": "20000",
     }
     assert {name: value for name, value in described.items() if name.startswith("errors.")} == {
         "errors.deadletterqueue.topic.name": "",

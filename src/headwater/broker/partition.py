@@ -32,6 +32,7 @@ from headwater.storage.time_lookup import Lookup, TimestampOffset
 if TYPE_CHECKING:
     from headwater.broker.writes.journal import Journal
     from headwater.storage.cleaning.compaction import CleaningTask
+    from headwater.storage.lanes.log_lanes import LogLanes
 
 logger = logging.getLogger(__name__)
 
@@ -153,8 +154,7 @@ class Partition:
         *,
         transaction_version: int = 1,
     ) -> None:
-        """End a producer's transaction in this partition, if it has one; `append` completes when the marker is on
-        disk."""
+        """End a producer's transaction in this partition, if any; `append` completes when the marker is on disk."""
         self.check_marker(producer_id, producer_epoch, marker, transaction_version)
         batch = batches.build_marker(
             marker,
@@ -174,8 +174,7 @@ class Partition:
         return self._next_offset - self._log.flushed_offset >= self.config.flush_messages
 
     def _acknowledge_duplicate(self, append: Append, base_offset: int, next_offset: int, acks: int) -> None:
-        """The producer sent the batch again because it missed our reply. The first one may still be on its way to
-        disk."""
+        """The producer sent the batch again: it missed our reply. The first may still be on its way to disk."""
         append.base_offset, append.next_offset = base_offset, next_offset
         if next_offset > self._log.end_offset:
             self._awaiting_write.append((append, self._must_flush(acks)))
@@ -241,8 +240,7 @@ class Partition:
     def flushed(self, task: FlushTask) -> None:
         """The task ran without an error."""
         self._log.flushed(task)
-        flushed_offset = self._log.flushed_offset
-        waiting = self._awaiting_flush
+        flushed_offset, waiting = self._log.flushed_offset, self._awaiting_flush
         self._move_high_watermark()
         while waiting and waiting[0].next_offset <= flushed_offset:
             waiting.popleft().complete()
@@ -290,10 +288,8 @@ class Partition:
     def read(
         self, offset: int, bytes_max: int, *, limit_offset: int, first_batch_whole: bool
     ) -> FileRange | UnverifiedRange | None:
-        """Whole batches, beginning with the batch that holds `offset`; None if there is nothing to read yet.
-
-        An UnverifiedRange must be verified first (`verify`); then the caller reads again.
-        """
+        """Whole batches, beginning with the batch that holds `offset`; None if there is nothing to read yet. An
+        UnverifiedRange must be verified first (`verify`); then the caller reads again."""
         log = self._log
         if self.is_closed or log.failure is not None:
             self.check_online()
@@ -325,6 +321,12 @@ class Partition:
         """For the broker's own logs: as `read`, but also batches that consumers may not see yet."""
         return self._log.read(offset, bytes_max, limit_offset=limit_offset, first_batch_whole=True)
 
+    def new_lanes(self) -> "LogLanes":
+        """Which records have which priority."""
+        from headwater.storage.lanes.log_lanes import LogLanes  # noqa: PLC0415  (late: few topics have priorities)
+
+        return LogLanes(self._log, lambda problem: logger.error("%s: %s", self.id, problem))
+
     def first_record(self) -> TimestampOffset:
         """Where the log starts, and in which leader epoch."""
         log = self._log
@@ -333,8 +335,7 @@ class Partition:
         return TimestampOffset(-1, log.start_offset, epoch)
 
     def plan_lookup(self, timestamp: int | None, limit_offset: int) -> Lookup:
-        """Find the first record at or after `timestamp`, or the record with the latest one. The lookup blocks: run it
-        in a thread."""
+        """Find the first record at or after `timestamp`, or that with the latest one. Blocks: run it in a thread."""
         if timestamp is None:
             return self._log.latest_timestamp_lookup()
         return self._log.timestamp_lookup(timestamp, limit_offset)
@@ -409,8 +410,7 @@ class Partition:
 
     def plan_compaction(self, now_ms: int) -> "CleaningTask | None":
         """What is to be compacted now; None if nothing is. The task blocks: run it in a thread, then `install` it."""
-        # Late import: many brokers have nothing to compact, and start-up time counts.
-        from headwater.storage.cleaning import compaction  # noqa: PLC0415
+        from headwater.storage.cleaning import compaction  # noqa: PLC0415  (late: many brokers compact nothing)
 
         self._log.roll_if_due(now_ms)
         return compaction.plan(self._log, now_ms, self.last_stable_offset)

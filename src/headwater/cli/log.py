@@ -49,7 +49,7 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
     """Show the segment, and return how many problems were found."""
     from headwater.cli.rows.record_rows import row_writer
     from headwater.storage.disk import Disk
-    from headwater.storage.inspection.segment_report import inspect_aborted, inspect_segment
+    from headwater.storage.inspection.segment_report import inspect_aborted, inspect_lanes, inspect_segment
 
     disk = Disk()
     write_row = None if format == "table" else row_writer(format, sys.stdout.buffer)
@@ -64,7 +64,7 @@ def _dump(file: Path, format: str, *, with_records: bool) -> int:
         else:
             write_row(_batch_row(report, with_records=with_records))
     aborted, transaction_problems = inspect_aborted(disk, file)
-    index_problems = [*_index_problems(disk, file), *transaction_problems]
+    index_problems = [*_index_problems(disk, file), *transaction_problems, *inspect_lanes(disk, file)]
     problem_count += len(index_problems)
     if write_row is None:
         for transaction in aborted:

@@ -5,6 +5,7 @@ Settings of Kafka Streams are left out: there are no such groups here.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Self
 
 from headwater.config.declaration import (
@@ -27,6 +28,7 @@ from headwater.errors import ConfigError
 
 EARLIEST, LATEST = "earliest", "latest"
 READ_COMMITTED = "read_committed"
+LANE_COUNT = 5
 _BY_DURATION = "by_duration:"
 # Java's notation of a duration, without signs: days, hours, minutes and seconds.
 _DURATION = re.compile(
@@ -45,6 +47,15 @@ def reset_duration_ms(reset: str) -> int | None:
     days, _, hours, minutes, seconds, fraction = found.groups()
     whole = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
     return whole * 1000 + int((fraction or "").ljust(3, "0")[:3])
+
+
+@lru_cache(maxsize=64)
+def lane_weights(text: str) -> tuple[int, ...]:
+    """The weights of `headwater.share.priority.weights`, from critical to background."""
+    weights = [part.strip() for part in text.split(",")]
+    if len(weights) != LANE_COUNT or any(re.fullmatch("[1-9][0-9]{0,3}", each) is None for each in weights):
+        raise ConfigError(f"'{text[:40]}' is not {LANE_COUNT} numbers from 1 to 9999, such as 50,25,15,7,3")
+    return tuple(map(int, weights))
 
 
 def _check_dead_letter_topic(name: str) -> None:
@@ -117,6 +128,32 @@ class GroupConfig(Settings):
         "The longest that a record waits between two deliveries.",
         minimum=0,
         maximum=86_400_000,
+    )
+
+    headwater_share_priority_weights: str = setting(
+        STRING,
+        "headwater.share.priority.weights",
+        "50,25,15,7,3",
+        "How many records of each priority, critical to background, a share group is given in turn, in topics with "
+        "headwater.priority.enable.",
+        check=lane_weights,
+    )
+    headwater_share_priority_boost_ms: int = setting(
+        INT,
+        "headwater.share.priority.boost.ms",
+        30_000,
+        "A priority whose records wait for so long without one being given to the share group is next.",
+        minimum=1,
+        maximum=86_400_000,
+    )
+    headwater_share_priority_ranges_max: int = setting(
+        INT,
+        "headwater.share.priority.ranges.max",
+        20_000,
+        "How many ranges of records in different states a share group may have in a partition before it is given the "
+        "oldest records first, until there are fewer. Each takes memory, and room in __share_group_state.",
+        minimum=100,
+        maximum=1_000_000,
     )
 
     errors_deadletterqueue_topic_name: str = setting(

@@ -11,7 +11,8 @@ OFFSET_INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 TRANSACTION_INDEX: Final = ".txnindex"
 SNAPSHOT: Final = ".snapshot"
-INDEXES: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+LANE_INDEX: Final = ".lanes"
+INDEXES: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, LANE_INDEX)
 SEGMENT_FILES: Final = (LOG, *INDEXES)
 
 # A file with one of these suffixes is in transition: removed from the log, written by compaction, about to replace the

@@ -235,3 +235,40 @@ def test_batches_replaced_during_their_verification_do_not_count_as_verified(tmp
     found.accept(verified)
 
     assert read(log, 0) == list(range(13))
+
+
+def verified_look(log: Log, offset: int, bytes_max: int) -> tuple[FileRange, int]:
+    """A read, and how many verifications it took."""
+    count = 0
+    while isinstance(found := look(log, offset, bytes_max), UnverifiedRange):
+        found.accept(found.verify())
+        count += 1
+        assert count < 10, "it ends"
+    return found, count
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_readers_of_far_places_do_not_undo_each_others_verification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    monkeypatch.setattr(verification, "AHEAD_BYTES", 1)
+    log = written(tmp_path)
+    positions = starts(log)
+    if is_damaged:
+        flip_bit(log, positions[15] + batches.HEADER_SIZE)
+    log = reopen(log, clean=True, recovery_point=COUNT)
+    for offset in (2, 25):
+        verified_look(log, offset, 1)
+    for offset in (2, 25, 2, 25):
+        found, count = verified_look(log, offset, 1)
+        assert count == 0
+        assert found.position == positions[offset]
+    if not is_damaged:
+        for offset in [*range(COUNT), 0]:
+            verified_look(log, offset, 1)
+        assert log.segments[0].verification.before == 0, "all parts together are the whole"
+        return
+    for _ in range(3):
+        with pytest.raises(CorruptBatch):
+            verified_look(log, 15, 1)
+        assert verified_look(log, 2, 1)[1] == verified_look(log, 25, 1)[1] == 0

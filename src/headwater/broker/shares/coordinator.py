@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from headwater.broker.audit.audit_log import AuditLog
     from headwater.broker.shares.dead_letters import DeadLetterWriter
     from headwater.broker.shares.expiry import Expiry
+    from headwater.broker.shares.priority.priorities import Priorities
     from headwater.broker.shares.queue import Queue
     from headwater.broker.shares.queue_partitions import QueuePartitions
     from headwater.broker.shares.queue_views import QueueViews
@@ -263,10 +264,15 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     @cached_property
     def expiry(self) -> Expiry:
-        # Late import: in most topics records do not expire.
-        from headwater.broker.shares.expiry import Expiry  # noqa: PLC0415
+        from headwater.broker.shares.expiry import Expiry  # noqa: PLC0415  (late, as above)
 
         return Expiry(self._config.live, self._clock)
+
+    @cached_property
+    def priorities(self) -> Priorities:
+        from headwater.broker.shares.priority.priorities import Priorities  # noqa: PLC0415  (late, as above)
+
+        return Priorities(self, self._config, self._clock)
 
     def settle(
         self, share_id: SharePartitionId, hold: MemberId, offsets: Collection[int], verdict: Verdict
@@ -300,10 +306,8 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def log_start_moved(self, share_id: SharePartitionId, log_start_offset: int) -> None:
         """Records before that offset were deleted."""
-        self.submit(
-            share_id.coordinator_key,
-            lambda machine, _ticket, _now: machine.decide_log_start(share_id, log_start_offset),
-        )
+        key, start = share_id.coordinator_key, log_start_offset
+        self.submit(key, lambda machine, _ticket, _now: machine.decide_log_start(share_id, start))
 
     def leader_epoch_moved(self, share: SharePartition, partition: Partition) -> None:
         """The log may have lost records since the group acknowledged them: they were not on disk when power failed."""
@@ -346,8 +350,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
 
     def _dead_letters(self) -> DeadLetterWriter:
         if self._dead_letter_writer is None:
-            # Late import: most share groups have no dead letters.
-            from headwater.broker.shares.dead_letters import DeadLetterWriter  # noqa: PLC0415
+            from headwater.broker.shares.dead_letters import DeadLetterWriter  # noqa: PLC0415  (late, as above)
 
             self._dead_letter_writer = DeadLetterWriter(
                 self,

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from headwater.coordination.shares.commands import Acknowledged
+from headwater.coordination.shares.lane_schedule import LANES
 from headwater.coordination.shares.terms import SharePartitionId
 from headwater.metrics import Counter, Metrics, Sample
 
@@ -26,9 +27,11 @@ class ShareMeasurements:
     __slots__ = (
         "_tallies",
         "accepted",
+        "boosts",
         "delivered",
         "exhausted",
         "expired",
+        "lanes",
         "letters",
         "letters_dropped",
         "letters_failed",
@@ -48,6 +51,9 @@ class ShareMeasurements:
         self.exhausted = Counter()
         # Records whose time to live was over.
         self.outlived = Counter()
+        # Deliveries of topics with priorities by lane, and those to lanes that had waited for too long.
+        self.lanes = [0 for _ in LANES]
+        self.boosts = Counter()
         # Dead letters, by group and reason.
         self.letters: dict[tuple[str, str], int] = {}
         self.letters_failed = Counter()
@@ -114,6 +120,18 @@ class ShareMeasurements:
             "counter",
             "Records that left the queue because their time to live was over (headwater.ttl.ms, headwater-ttl-ms).",
             lambda: [Sample((), self.outlived.value)],
+        )
+        metrics.declare(
+            "headwater_share_lane_deliveries_total",
+            "counter",
+            "Deliveries of records in topics with priorities, by the record's lane: 0 (critical) to 4 (background).",
+            lambda: [Sample((("lane", str(lane)),), count) for lane, count in enumerate(self.lanes)],
+        )
+        metrics.declare(
+            "headwater_share_lane_boosts_total",
+            "counter",
+            "Deliveries of records out of turn, because their lane had waited (headwater.share.priority.boost.ms).",
+            lambda: [Sample((), self.boosts.value)],
         )
         metrics.declare(
             "headwater_share_dead_letters_total",

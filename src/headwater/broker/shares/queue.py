@@ -30,6 +30,7 @@ from headwater.coordination.shares.commands import Settled, Verdict
 from headwater.coordination.shares.terms import AcknowledgeType, SharePartitionId
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.ids import GroupId, MemberId, TopicPartition
+from headwater.protocol.batches.directives import priority_of
 from headwater.protocol.batches.records import Record
 from headwater.security.acl import Operation, group
 
@@ -195,7 +196,10 @@ class Queue:
                 failure = failure or refusal
                 self._shares.take_back(share_id, hold)
                 continue
-            for record, delivery_count in found.records:
+            records = found.records
+            if read.wanted.partition.config.headwater_priority_enable:
+                records = sorted(records, key=lambda each: priority_of(each.record.headers))
+            for record, delivery_count in records:
                 delivery = Delivery(share_id.topic_id, share_id.partition, record.offset, delivery_count, nonce)
                 receipt = self._key.receipt(request.group_id, delivery)
                 received.append(ReceivedRecord(where, record, delivery_count, receipt))

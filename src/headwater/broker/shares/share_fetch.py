@@ -4,11 +4,14 @@ A fetch that has to wait registers with its partitions, whose logs may grow, and
 records may become available again; it tries again when one of them moves, at most once per loop turn.
 """
 
+# Lazy annotations: the types of late imports stand in them.
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
@@ -23,6 +26,9 @@ from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.file_range import FileRange
 from headwater.ids import MemberId
 from headwater.storage.recovery.verification import UnverifiedRange
+
+if TYPE_CHECKING:
+    from headwater.broker.shares.priority.lane_heads import LaneHeads
 
 logger = logging.getLogger(__name__)
 
@@ -65,12 +71,12 @@ class ShareRead:
 
 
 class _Plan(NamedTuple):
-    """What could be read of one partition."""
+    """What could be read of one partition: from an offset on, or lane by lane up to there."""
 
     read: ShareRead
     share: SharePartition
     offset: int
-    found: FileRange
+    found: FileRange | LaneHeads
 
 
 class _Acquisition(NamedTuple):
@@ -80,6 +86,7 @@ class _Acquisition(NamedTuple):
 
 class ShareFetch(Pending[list[ShareRead]]):
     __slots__ = (
+        "_awaited",
         "_coordinator",
         "_is_expired",
         "_is_read_scheduled",
@@ -107,6 +114,8 @@ class ShareFetch(Pending[list[ShareRead]]):
         self._wanted = wanted
         self._limits = limits
         self._is_read_scheduled = self._is_expired = self._is_warming = self._is_resolving = False
+        # For partitions with priorities: where their logs ended when the client came.
+        self._awaited: dict[SharePartitionId, int] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         if limits.wait_ms > 0 and wanted:
@@ -160,8 +169,9 @@ class ShareFetch(Pending[list[ShareRead]]):
         reads = [ShareRead(each) for each in self._wanted]
         plans = [plan for read in reads if (plan := self._planned(read)) is not None]
         has_failed = any(read.error is not None for read in reads)
-        total = sum(plan.found.length for plan in plans)
-        is_enough = total > 0 and total >= self._limits.bytes_min
+        # Of lanes it is not known how many bytes they have.
+        lengths = [plan.found.length if isinstance(plan.found, FileRange) else self._limits.bytes_max for plan in plans]
+        is_enough = (total := sum(lengths)) > 0 and total >= self._limits.bytes_min
         acquisitions: list[_Acquisition] = []
         if is_enough or has_failed or self._is_expired:
             acquisitions = self._acquire(plans)
@@ -190,6 +200,8 @@ class ShareFetch(Pending[list[ShareRead]]):
                 return None
             limits = self._limits
             limit_offset = partition.last_stable_offset if limits.committed_only else partition.high_watermark
+            if partition.config.headwater_priority_enable:
+                return self._planned_by_lane(read, share, limit_offset)
             offset = share.next_fetch_offset
             if offset >= limit_offset:
                 return None
@@ -207,6 +219,19 @@ class ShareFetch(Pending[list[ShareRead]]):
             read.error = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.id} cannot be read: {trouble}")
         return None
 
+    def _planned_by_lane(self, read: ShareRead, share: SharePartition, limit_offset: int) -> _Plan | None:
+        share_id, partition = read.wanted
+        # What was there when the client came. Newer records may always be ahead of what is known of them.
+        awaited = self._awaited = {} if self._awaited is None else self._awaited
+        awaited_offset = min(awaited.setdefault(share_id, limit_offset), limit_offset)
+        priorities = self._coordinator.priorities
+        found = priorities.heads(share, partition, awaited_offset, limit_offset)
+        if found is None:
+            self._is_warming |= priorities.are_soon_known(partition)
+            return None
+        heads, known_end = found
+        return _Plan(read, share, known_end, heads)
+
     def _acquire(self, plans: Sequence[_Plan]) -> list[_Acquisition]:
         limits = self._limits
         records_left, bytes_left = limits.records_max, limits.bytes_max
@@ -215,6 +240,12 @@ class ShareFetch(Pending[list[ShareRead]]):
             if records_left <= 0 or bytes_left <= 0:
                 break
             partition = read.wanted.partition
+            if not isinstance(found, FileRange):
+                acquisition = self._acquire_by_lane(read, share, found, offset, records_left, bytes_left)
+                acquisitions += [acquisition] if acquisition is not None else ()
+                records_left -= sum(each.last - each.first + 1 for each in read.acquired)
+                bytes_left -= 0 if read.records is None else read.records.length
+                continue
             aborted = partition.aborted(found, offset) if limits.committed_only else ()
             try:
                 scanned = scan(found, offset, share, records_left, aborted)
@@ -242,6 +273,46 @@ class ShareFetch(Pending[list[ShareRead]]):
                 self._is_warming = True
                 self.read_soon()
         return acquisitions
+
+    def _acquire_by_lane(
+        self,
+        read: ShareRead,
+        share: SharePartition,
+        heads: LaneHeads,
+        limit_offset: int,
+        records_max: int,
+        bytes_max: int,
+    ) -> _Acquisition | None:
+        share_id, partition = read.wanted
+        priorities, limits = self._coordinator.priorities, self._limits
+        selection = priorities.select(
+            heads,
+            share,
+            partition,
+            records_max=records_max,
+            bytes_max=bytes_max,
+            limit_offset=limit_offset,
+            committed_only=limits.committed_only,
+            wake=self.read_soon,
+        )
+        self._is_warming |= selection.is_waiting
+        if not selection.batches:
+            read.error = selection.trouble
+            return None
+        # One more than all: what expired behind the last record is given up, too.
+        count_max = sum(selection.counts) + 1
+        command = Acquire(
+            self._member_id, selection.batches, count_max, is_strict=True, lock_duration_ms=limits.lock_duration_ms
+        )
+        acquired, told = self._coordinator.acquire(share_id, command)
+        priorities.settle(heads, selection, acquired)
+        if acquired:
+            read.acquired, read.records = acquired, selection.records_of(acquired)
+        else:
+            # There was nothing to deliver: more may follow.
+            self._is_warming = True
+            self.read_soon()
+        return _Acquisition(read, told)
 
     @staticmethod
     def _give(read: ShareRead, acquired: AcquiredRanges, scanned: Scan, found: FileRange) -> None:

@@ -66,10 +66,12 @@ class SharePartition(TransactionalShare):
         return self.runs.first_available()
 
     def has_room(self, locks_max: int) -> bool:
-        """Whether anything could be acquired, if the log has it: all that is in flight is available again at some
-        time, so no more than this may be unfinished. Nor may more dead letters wait than are kept."""
-        has_records = self.runs.available_count > 0 or self.runs.unfinished_count < locks_max
-        return has_records and not self.outbox.is_full
+        """Whether anything could be acquired, if the log has it. No more than these may be under way: held, or waiting
+        for their next delivery. Nor may more dead letters wait than are kept."""
+        return self.room(locks_max) > 0 and not self.outbox.is_full
+
+    def room(self, locks_max: int) -> int:
+        return locks_max - (self.runs.unfinished_count - self.runs.available_count)
 
     def available_size(self, first: int, last: int) -> int:
         """How many of these offsets may be acquired."""
@@ -92,9 +94,8 @@ class SharePartition(TransactionalShare):
     # -- members
 
     def decide_acquire(self, command: Acquire, limits: ShareLimits, now: Now) -> Decision[AcquiredRanges]:
-        runs = self.runs
         left = command.records_max
-        room = limits.locks_max - runs.unfinished_count
+        room = self.room(limits.locks_max)
         acquired: list[AcquiredRange] = []
         skipped: list[tuple[int, int]] = []
         archived: list[StateBatch] = []
@@ -122,16 +123,11 @@ class SharePartition(TransactionalShare):
                 if command.is_strict and left <= 0:
                     is_cut = True
                     break
-                end = last
-                if first >= runs.end:
-                    if room <= 0:
-                        is_cut = True
-                        break
-                    if command.is_strict:
-                        end = min(end, first + room - 1)
-                    room -= end - first + 1
-                if command.is_strict:
-                    end = min(end, first + left - 1)
+                if room <= 0:
+                    is_cut = True
+                    break
+                end = min(last, first + min(room, left) - 1) if command.is_strict else last
+                room -= end - first + 1
                 acquired.append(AcquiredRange(first, end, count + 1))
                 left -= end - first + 1
                 if end < last:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from headwater.coordination.decisions import Now
 from headwater.coordination.shares.events import (
@@ -28,6 +29,9 @@ from headwater.ids import ProducerId
 
 _HELD = frozenset({DeliveryState.ACQUIRED, DeliveryState.PENDING})
 
+# A reader that lets so many ranges come back without looking has to look at everything again.
+RETURNED_MAX: Final = 10_000
+
 
 class ShareState:
     def __init__(self, first: ShareSnapshotStored) -> None:
@@ -44,6 +48,9 @@ class ShareState:
         self.pending = PendingAcknowledgements()
         # No lock and no wait ends before this time; None if there is neither.
         self.next_deadline_ms: int | None = None
+        # The offsets that became available again, for a reader that follows them (`broker/shares/priority`): it empties
+        # the list. None: there is no such reader, or it did not follow.
+        self.returned: list[tuple[int, int]] | None = None
         _put(self.runs, first.batches)
         for transaction in first.pending:
             self._add_pending(transaction)
@@ -146,6 +153,8 @@ class ShareState:
         match event:
             case ShareUpdated():
                 _put(self.runs, event.batches)
+                if self.returned is not None:
+                    self._note_returned(event.batches)
                 self.runs.advance(event.start_offset)
                 self.leader_epoch = event.leader_epoch
                 self.updates_since_snapshot += 1
@@ -172,6 +181,8 @@ class ShareState:
             case Resumed(_, ranges):
                 for first, last, count in ranges:
                     self.runs.set(Run(first, last, DeliveryState.AVAILABLE, count))
+                if self.returned is not None:
+                    self._note_returned([StateBatch(*each[:2], DeliveryState.AVAILABLE, each[2]) for each in ranges])
             case Skipped(_, ranges):
                 for first, last in ranges:
                     self.runs.set(Run(first, last, DeliveryState.ARCHIVED, 0))
@@ -181,6 +192,12 @@ class ShareState:
                 self.next_deadline_ms = next_deadline_ms
             case _:
                 raise AssertionError(f"not an event of a share-partition: {event!r}")
+
+    def _note_returned(self, changes: Sequence[StateBatch]) -> None:
+        assert self.returned is not None, "somebody follows"
+        self.returned += [(first, last) for first, last, state, _ in changes if state is DeliveryState.AVAILABLE]
+        if len(self.returned) > RETURNED_MAX:
+            self.returned = None
 
     def _add_pending(self, transaction: PendingTransaction) -> None:
         self.pending.add(transaction)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from headwater.file_range import FileRange
+from headwater.file_range import FileRange, FileRanges
 from headwater.listeners.tcp.transport import Transport
 
 Part: TypeAlias = bytes | bytearray | FileRange
@@ -135,6 +135,10 @@ class Output:
             self._advance(sent)
 
     def _send_range(self, part: FileRange) -> bool:
+        if isinstance(part, FileRanges):
+            self.parts.popleft()
+            self.parts.extendleft(reversed(part.ranges))
+            return True
         position, length = part.position + self._position, min(len(part) - self._position, SENT_BYTES_MAX)
         if not self._was_warmed and not part.file.is_resident(position, length):
             # A cold range would stop the loop for as long as the disk takes: a thread brings it into memory first.

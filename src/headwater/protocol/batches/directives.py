@@ -27,6 +27,7 @@ SCHEDULE_ID_CHARACTERS_MAX: Final = 256
 
 # Finds out whether a batch needs to be decoded, without decoding it. The letters may also stand in a value.
 _ANY = re.compile(b"headwater-(?:delay-ms|deliver-at|schedule-id|priority|ttl-ms)")
+_LANES: Final[dict[bytes | None, int]] = {b"%d" % lane: lane for lane in range(PRIORITIES)}
 _NUMBER = re.compile(rb"[0-9]{1,16}")
 
 
@@ -77,6 +78,18 @@ def read(headers: Headers, heeded: Heeded) -> Directives:
         _priority(given),
         _number(given, TTL_MS, "milliseconds"),
     )
+
+
+def priority_of(headers: Headers) -> int:
+    """The lane of a record in a log. An impossible priority was written before the topic heeded it: a header like any
+    other."""
+    given: bytes | None = None
+    for name, value in headers:
+        if name == PRIORITY:
+            if given is not None or value not in _LANES:
+                return PRIORITY_NORMAL
+            given = value
+    return PRIORITY_NORMAL if given is None else _LANES[given]
 
 
 def faults(payload: Buffer, count: int, heeded: Heeded, faults_max: int, first_index: int = 0) -> list[tuple[int, str]]:

@@ -10,7 +10,13 @@ from headwater.storage import checkpoints, names
 from headwater.storage.checkpoints import META_PROPERTIES, RECOVERY_POINTS, START_OFFSETS
 from headwater.storage.disk import Disk
 from headwater.storage.epochs import LeaderEpochs
-from headwater.storage.inspection.segment_report import BatchReport, inspect_aborted, inspect_indexes, inspect_segment
+from headwater.storage.inspection.segment_report import (
+    BatchReport,
+    inspect_aborted,
+    inspect_indexes,
+    inspect_lanes,
+    inspect_segment,
+)
 from headwater.storage.producers import snapshot_format
 from headwater.storage.recovery.scan import ends_early
 
@@ -124,7 +130,7 @@ def _damage(
 
 
 def _verify_indexes(disk: Disk, path: Path, partition: TopicPartition, *, is_last: bool) -> Iterator[Damage]:
-    problems = [*inspect_aborted(disk, path)[1]]
+    problems = [*inspect_aborted(disk, path)[1], *inspect_lanes(disk, path)]
     # The active segment gets its index files with the first flush.
     is_expected = not is_last or disk.exists(path.with_suffix(names.OFFSET_INDEX))
     if is_expected:

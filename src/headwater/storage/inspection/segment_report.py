@@ -11,6 +11,7 @@ from headwater.protocol.batches.records import Record
 from headwater.storage import names
 from headwater.storage.disk import Disk, File
 from headwater.storage.index import DamagedIndex, OffsetIndex, TimeIndex
+from headwater.storage.lanes.lane_table import LaneTable
 from headwater.storage.producers.transaction_index import AbortedTransaction, TransactionIndex, decode
 from headwater.storage.recovery.scan import DECOMPRESSED_BYTES_MAX
 
@@ -120,3 +121,15 @@ def inspect_aborted(disk: Disk, path: Path) -> tuple[Sequence[AbortedTransaction
     return aborted, [
         f"{index.path.name}: no marker at offset {one.last_offset}" for one in aborted if one.last_offset not in markers
     ]
+
+
+def inspect_lanes(disk: Disk, path: Path) -> Sequence[str]:
+    """The problems of the priorities of a segment, which is given by its `.log` file. Most segments have none."""
+    lanes = path.with_suffix(names.LANE_INDEX)
+    try:
+        LaneTable.decode(disk.read_file(lanes), names.offset_of(path.name, names.LOG) or 0)
+    except FileNotFoundError:
+        return ()
+    except DamagedIndex as damage:
+        return [f"{lanes.name}: {damage}"]
+    return ()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Bytes verified in one step, so that a consumer of the whole log waits for few threads.
 AHEAD_BYTES: Final = 8 * 1024 * 1024
+# So many parts of a segment that lie apart are known; others are verified again.
+PARTS_MAX: Final = 64
 
 
 class VerifiedPart(NamedTuple):
@@ -99,36 +101,35 @@ class Verification:
     """How far the batches of an earlier process in one segment are verified. They are those before the offset
     `before_offset`, and they end at the position `before`; both are 0 once all of them are verified."""
 
-    __slots__ = ("_pending", "_verified", "before", "before_offset")
+    __slots__ = ("_parts", "_pending", "before", "before_offset")
 
     def __init__(self, before_offset: int = 0, before: int = 0) -> None:
         self.before_offset = before_offset
         self.before = before
-        self._verified: VerifiedPart | None = None
+        # Apart from each other, the oldest first. Readers of far places take turns, as those of lanes do.
+        self._parts: list[VerifiedPart] = []
         # What is being verified now; every reader that needs it waits for the same range.
         self._pending: UnverifiedRange | None = None
 
     def known_at(self, offset: int) -> VerifiedPart | None:
-        """The verified part, if it holds `offset`."""
-        known = self._verified
-        if known is None or offset < known.first_offset:
-            return None
-        if offset < known.next_offset or (known.end == self.before and known.problem is None):
-            return known
+        """The verified part, if one holds `offset`."""
+        for known in self._parts:
+            if known.first_offset <= offset and (
+                offset < known.next_offset or (known.end == self.before and known.problem is None)
+            ):
+                return known
         return None
 
     def next_at(self, segment: "Segment", entry: OffsetEntry | None) -> UnverifiedRange:
         """What must be verified next, from the index entry `entry` on; raises CorruptBatch where damage is known."""
         start, first_offset = (0, 0) if entry is None else (entry.position, entry.offset)
-        known = self._verified
-        is_extended = known is not None and known.start <= start <= known.end
-        if known is None or not is_extended:
-            known = VerifiedPart(start, first_offset, start, segment.base_offset)
-        elif known.problem is not None:
-            raise CorruptBatch(f"{segment.file.path.name}: {known.problem}; see `headwater log verify`")
+        extended = next((part for part in self._parts if part.start <= start <= part.end), None)
+        if extended is not None and extended.problem is not None:
+            raise CorruptBatch(f"{segment.file.path.name}: {extended.problem}; see `headwater log verify`")
+        known = extended or VerifiedPart(start, first_offset, start, segment.base_offset)
         pending = self._pending
         if pending is None or pending.known != known or not pending.is_current:
-            is_witnessed = entry is not None and not is_extended
+            is_witnessed = entry is not None and extended is None
             pending = UnverifiedRange(segment, known, self.before, self.before_offset, is_witnessed=is_witnessed)
             self._pending = pending
         return pending
@@ -139,13 +140,30 @@ class Verification:
             self._pending = None
         if not unverified.is_current or verified.end > self.before:
             return False
-        self._verified = verified
+        # A part that the result reaches is one with it.
+        touched = [part for part in self._parts if part.start <= verified.end and verified.start <= part.end]
+        for part in touched:
+            self._parts.remove(part)
+            # The newer one counts where both end: it may have found the damage there.
+            first, last = min(part, verified, key=_start), max(verified, part, key=_end)
+            verified = VerifiedPart(first.start, first.first_offset, *last[2:])
+        self._parts.append(verified)
+        del self._parts[:-PARTS_MAX]
         if verified.problem is None and verified.start == 0 and verified.end == self.before:
             self.before_offset = self.before = 0
-            self._verified = None
+            self._parts.clear()
         return True
 
     def cut(self, next_offset: int, position: int) -> None:
         """The segment now ends at `position`; all that is appended from there on is this process's own."""
         if position < self.before:
-            self.before_offset, self.before, self._verified = next_offset, position, None
+            self.before_offset, self.before = next_offset, position
+            self._parts.clear()
+
+
+def _start(part: VerifiedPart) -> int:
+    return part.start
+
+
+def _end(part: VerifiedPart) -> int:
+    return part.end

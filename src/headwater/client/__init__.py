@@ -15,9 +15,9 @@ Everything starts with a `Cluster`, which holds the connections; `read_security`
 writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group, and
 `QueueConsumer` receives and settles records of a share group. `Admin`, `GroupAdmin`,
 `TransactionAdmin`, `UserAdmin`, `TokenAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change.
-`Schedule` lists, cancels and moves records that are to be delivered later.
-`StagingWriter` and `publish` write exactly once from many tasks. What goes wrong raises a `ClientError`; its
-`is_retriable` says whether a retry may help.
+`Schedule` lists, cancels and moves records that are to be delivered later. `DeadLetters` lists records that share
+groups gave up, and puts them back. `TransactionalProducer` writes exactly once, `StagingWriter` and `publish` do so
+from many tasks. What goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that importing this package,
 or one module of it, stays cheap.
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from headwater.client.admin import Admin, ClusterDescription, CreatedTopic, TopicSetting
     from headwater.client.cluster import Cluster, PartitionDescription, TopicDescription
     from headwater.client.consumer import ConsumedRecord, Consumer, FetchedBatch
+    from headwater.client.dead_letters.dead_letters import DeadLetters, NoSuchLetter
+    from headwater.client.dead_letters.letter import DeadLetter, LetterFilter
+    from headwater.client.dead_letters.letter_topics import NoDeadLetterTopic, letter_topics, letter_topics_of
+    from headwater.client.dead_letters.redrive import RedriveStep
     from headwater.client.delivery import DeliveredBatch
     from headwater.client.errors import (
         AuthenticationFailed,
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from headwater.client.security.security import Security, read_security
     from headwater.client.tokens import DelegationToken, TokenAdmin
     from headwater.client.transactions.admin import TransactionAdmin, TransactionDescription, TransactionListing
+    from headwater.client.transactions.producer import TransactionalProducer
     from headwater.client.transactions.staging import (
         OutdatedBatch,
         PublishResult,
@@ -71,6 +76,7 @@ if TYPE_CHECKING:
     from headwater.errors import ConfigError, ErrorCode
     from headwater.ids import TopicName, TopicPartition, staging_id
     from headwater.protocol.batches.compression import Codec
+    from headwater.protocol.batches.dead_letter_headers import Reason
     from headwater.protocol.batches.records import Record
     from headwater.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
     from headwater.security.roles import Role, RoleGrant
@@ -95,6 +101,8 @@ __all__ = [
     "ConsumedRecord",
     "Consumer",
     "CreatedTopic",
+    "DeadLetter",
+    "DeadLetters",
     "DelegationToken",
     "DeliveredBatch",
     "ErrorCode",
@@ -103,7 +111,10 @@ __all__ = [
     "GroupConsumer",
     "GroupDescription",
     "GroupListing",
+    "LetterFilter",
     "MemberDescription",
+    "NoDeadLetterTopic",
+    "NoSuchLetter",
     "NotSettled",
     "OffsetOutOfRange",
     "Operation",
@@ -117,8 +128,10 @@ __all__ = [
     "PublishResult",
     "QueueConsumer",
     "QueueStats",
+    "Reason",
     "ReceivedRecord",
     "Record",
+    "RedriveStep",
     "Refused",
     "ResourceType",
     "Role",
@@ -139,12 +152,15 @@ __all__ = [
     "TransactionAdmin",
     "TransactionDescription",
     "TransactionListing",
+    "TransactionalProducer",
     "UnknownGroup",
     "UnknownTopic",
     "UnknownTransactionalId",
     "UnsupportedApi",
     "UserAdmin",
     "WriterFenced",
+    "letter_topics",
+    "letter_topics_of",
     "list_offsets",
     "offsets_since",
     "publish",
@@ -159,6 +175,10 @@ if not TYPE_CHECKING:
         "headwater.client.admin": "Admin ClusterDescription CreatedTopic TopicSetting",
         "headwater.client.cluster": "Cluster PartitionDescription TopicDescription",
         "headwater.client.consumer": "ConsumedRecord Consumer FetchedBatch",
+        "headwater.client.dead_letters.dead_letters": "DeadLetters NoSuchLetter",
+        "headwater.client.dead_letters.letter": "DeadLetter LetterFilter",
+        "headwater.client.dead_letters.letter_topics": "NoDeadLetterTopic letter_topics letter_topics_of",
+        "headwater.client.dead_letters.redrive": "RedriveStep",
         "headwater.client.delivery": "DeliveredBatch",
         "headwater.client.errors": "AuthenticationFailed ClientError ConnectionLost OffsetOutOfRange Refused "
         "UnknownGroup UnknownTopic UnknownTransactionalId UnsupportedApi",
@@ -172,12 +192,14 @@ if not TYPE_CHECKING:
         "headwater.client.security.security": "Security read_security",
         "headwater.client.tokens": "DelegationToken TokenAdmin",
         "headwater.client.transactions.admin": "TransactionAdmin TransactionDescription TransactionListing",
+        "headwater.client.transactions.producer": "TransactionalProducer",
         "headwater.client.transactions.staging": "OutdatedBatch PublishResult StagedWriter StagingWriter WriterFenced "
         "publish",
         "headwater.client.users": "ScramCredentialInfo UserAdmin",
         "headwater.errors": "ConfigError ErrorCode",
         "headwater.ids": "TopicName TopicPartition staging_id",
         "headwater.protocol.batches.compression": "Codec",
+        "headwater.protocol.batches.dead_letter_headers": "Reason",
         "headwater.protocol.batches.records": "Record",
         "headwater.security.acl": "Acl AclFilter Operation PatternType Permission ResourceType",
         "headwater.security.roles": "Role RoleGrant",

@@ -29,7 +29,8 @@ _PAGE_RECORDS = 500
 
 
 class Place(NamedTuple):
-    """A record's place: the partition in which it will appear, and where it lies in the schedule. Written 3-1041."""
+    """A record's place, written 3-1041: of a scheduled record the partition in which it will appear, and where it lies
+    in the schedule; of a dead letter its partition and offset in the dead-letter topic."""
 
     partition: int
     offset: int

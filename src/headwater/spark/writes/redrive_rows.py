@@ -15,8 +15,9 @@ from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, Stri
 
 from headwater.client.cluster import Cluster
 from headwater.client.dead_letters.journal import RedriveJournal, Redriven
+from headwater.client.errors import Refused
 from headwater.client.schedule import Place
-from headwater.errors import ConfigError
+from headwater.errors import ConfigError, ErrorCode
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches import dead_letter_headers
 from headwater.protocol.batches.records import Record
@@ -61,6 +62,8 @@ class RedriveRows:
         self._journals: dict[TopicName, RedriveJournal] = {}
         self._redriven: dict[TopicName, Redriven] = {}
         self._places: dict[TopicName, set[Place]] = {}
+        # Those that were seen to exist.
+        self._origins: set[str] = set()
 
     def records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The letters as rows to write. Those that were put back already are left out."""
@@ -106,6 +109,8 @@ class RedriveRows:
             )
         if pc.any(pc.equal(self._to or origins, _column(rows, "topic"))).as_py():
             raise RowRefused("a row would be put back into the dead-letter topic that it comes from")
+        if self._to is None:
+            self._check_origins(pc.unique(origins).to_pylist())
         marks: Any = pc.binary_join_element_wise(
             _column(rows, "topic"), "/", _text(rows, "partition"), "@", _text(rows, "offset"), ""
         )
@@ -118,6 +123,23 @@ class RedriveRows:
             # In another topic the keys choose.
             del columns["partition"]
         return pa.RecordBatch.from_pydict(columns)
+
+    def _check_origins(self, topics: Iterable[str]) -> None:
+        """A dead letter does not bring back a topic that was deleted, nor may it name one of the broker's own."""
+        for topic in topics:
+            if topic not in self._origins:
+                try:
+                    found = self._cluster.topics([topic])
+                except Refused as refusal:
+                    if refusal.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+                        raise
+                    found = []
+                if not found or found[0].is_internal:
+                    raise RowRefused(
+                        f"topic '{topic}', which a dead letter comes from, does not exist: set the option 'topic' to "
+                        "put letters into another one, or leave them out"
+                    )
+                self._origins.add(topic)
 
 
 def _column(rows: pa.RecordBatch, name: str) -> Array:

@@ -179,6 +179,31 @@ def test_a_second_redrive_takes_over_from_one_that_hangs(cluster: Cluster, monke
     assert totals(list(letters.redrive())) == (0, 40, 0)
 
 
+def test_who_was_taken_over_stops_even_if_it_would_only_leave_a_letter_out(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A letter is refused, and before the step is tried without it, another redrive does all of the work."""
+    topic, dlq = letter_topic(cluster)
+    Admin(cluster).alter_settings(topic, {"max.message.bytes": "10000"})
+    bury(cluster, dlq, [origin(topic, each) for each in range(4)])
+    bury(cluster, dlq, [origin(topic, 4)], value=bytes(20_000))
+    letters = DeadLetters(cluster, dlq)
+    others: list[tuple[int, int, int]] = []
+    abort = TransactionalProducer.abort
+
+    def overtaken(producer: TransactionalProducer) -> None:
+        if not others:
+            others.append((0, 0, 0))
+            others.append(totals(list(letters.redrive())))
+        abort(producer)
+
+    monkeypatch.setattr(TransactionalProducer, "abort", overtaken)
+    with pytest.raises(WriterFenced):
+        list(letters.redrive())
+    assert others[1] == (4, 0, 1)
+    assert values(cluster, topic) == [0, 1, 2, 3]
+
+
 def test_what_a_killed_redrive_left_open_is_put_back_once(cluster: Cluster) -> None:
     """As a process leaves it that is killed after it wrote everything, and before it asked for the commit."""
     topic, dlq = letter_topic(cluster)

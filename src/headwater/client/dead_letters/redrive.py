@@ -14,6 +14,7 @@ from headwater.client.dead_letters.journal import RedriveJournal, Redriven
 from headwater.client.dead_letters.letter import DeadLetter, mark_of
 from headwater.client.errors import ClientError, Refused, UnknownTopic
 from headwater.client.transactions.producer import TransactionalProducer
+from headwater.client.transactions.staging import WriterFenced
 from headwater.errors import ConfigError, ErrorCode
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.records import Record
@@ -103,8 +104,9 @@ class Redriver:
                 step = _Step()
         yield self._done(step)
         if self._has_journal:
-            # The answer to a commit comes before its records are visible. This one comes after that.
-            self._producer.initialize()
+            # Whoever has taken over meanwhile waits for the same.
+            with suppress(WriterFenced):
+                self._producer.settle()
 
     def _add(self, step: "_Step", letter: DeadLetter) -> None:
         if letter.is_redriven:
@@ -195,6 +197,10 @@ class Redriver:
                 self._producer.write(where, batch.records)
             self._producer.write(self._journal.partition, self._journal.entry(letter.place for letter, _ in chosen))
             self._producer.commit()
+        except ClientError:
+            # If that fails as well, its error is the one to tell: nothing more may be written.
+            self._producer.abort()
+            raise
         except BaseException:
             # Readers of committed records would otherwise wait for the time-out of the transaction.
             with suppress(ClientError):

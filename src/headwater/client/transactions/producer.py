@@ -13,6 +13,7 @@ from headwater.client.delivery import ACKS_ALL, Delivery, ProducerIdentity
 from headwater.client.errors import ClientError, UnsupportedApi
 from headwater.client.transactions.staging import FENCED, WriterFenced
 from headwater.ids import TopicPartition
+from headwater.protocol.batches import batch
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
 from headwater.protocol.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
@@ -27,8 +28,8 @@ _END_VERSION_MIN = 5
 
 
 class TransactionalProducer:
-    """Needs a broker with Kafka's transaction protocol 2. After an error `abort` must be called before the next write.
-    After WriterFenced another process is at work under this id: the producer must not be used any more."""
+    """Needs a broker with Kafka's transaction protocol 2. After an error nothing can be written until `abort` has
+    succeeded. After WriterFenced another process is at work under this id: only `initialize` takes it over again."""
 
     def __init__(
         self, cluster: Cluster, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS, codec: Codec = Codec.NONE
@@ -40,20 +41,13 @@ class TransactionalProducer:
         self._identity: ProducerIdentity | None = None
         # Of the open transaction; None if there is none. Sequences begin at 0 in each.
         self._delivery: Delivery | None = None
+        self._failure: ClientError | None = None
 
     def initialize(self) -> None:
         """Take the transactional id over, and wait until what an earlier producer left open is aborted, or committed if
-        it had asked for that. Called before the first write unless the caller does."""
-
-        def read(response: InitProducerIdResponse) -> ProducerIdentity:
-            self._coordinator.check(response.error_code)
-            return ProducerIdentity(response.producer_id, response.producer_epoch)
-
-        self._delivery = self._identity = None
-        request = InitProducerIdRequest(
-            transactional_id=self._coordinator.transactional_id, transaction_timeout_ms=self._timeout_ms
-        )
-        self._identity = self._coordinator.ask(request, InitProducerIdResponse, read)
+        it had asked for that. The first write does so unless the caller has."""
+        self._identity = self._initialized(None)
+        self._delivery = self._failure = None
 
     def write(self, partition: TopicPartition, records: Sequence[Record]) -> None:
         """Send records as one batch, and return without waiting for the answer. Their offsets must count from 0."""
@@ -66,28 +60,57 @@ class TransactionalProducer:
 
     def flush(self) -> None:
         """Wait until everything written is acknowledged."""
-        if self._delivery is not None:
-            with self._checked():
+        with self._checked():
+            if self._delivery is not None:
                 self._delivery.drain()
 
     def commit(self) -> None:
-        """Make visible what was written since the last commit, once all of it is written."""
+        """Have what was written since the last commit become visible, once all of it is written. The broker remembers
+        the commit; readers see it a moment later, see `settle`."""
+        self.flush()
         if self._delivery is None:
             return
-        self.flush()
         with self._checked():
             self._identity = self._coordinator.ask(self._commit_request(), EndTxnResponse, self._read_end)
         self._delivery = None
 
+    def settle(self) -> None:
+        """Wait until readers see everything committed."""
+        if self._identity is not None and self._delivery is None:
+            with self._checked():
+                self._identity = self._initialized(self._identity)
+
     def abort(self) -> None:
-        """Drop what was written since the last commit. This takes the transactional id anew."""
-        if self._delivery is not None:
-            self.initialize()
+        """Drop what was written since the last commit. Raises WriterFenced if another process has taken over."""
+        if self._identity is None or (self._delivery is None and self._failure is None):
+            return
+        if isinstance(self._failure, WriterFenced):
+            raise self._failure
+        self._failure = None
+        with self._checked():
+            # Bound to the identity: who was taken over must not take the id back, for it knows no longer what was done.
+            self._identity = self._initialized(self._identity)
+        self._delivery = None
 
     @property
     def is_open(self) -> bool:
         """Whether something was written since the last commit."""
         return self._delivery is not None
+
+    def _initialized(self, current: ProducerIdentity | None) -> ProducerIdentity:
+        """Get the next epoch, or, without `current`, the id from whoever has it."""
+
+        def read(response: InitProducerIdResponse) -> ProducerIdentity:
+            self._coordinator.check(response.error_code)
+            return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+        request = InitProducerIdRequest(
+            transactional_id=self._coordinator.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=batch.NO_PRODUCER_ID if current is None else current.producer_id,
+            producer_epoch=batch.NO_PRODUCER_EPOCH if current is None else current.producer_epoch,
+        )
+        return self._coordinator.ask(request, InitProducerIdResponse, read)
 
     def _begun(self) -> Delivery:
         if self._identity is None:
@@ -133,14 +156,18 @@ class TransactionalProducer:
 
     @contextmanager
     def _checked(self) -> Generator[None]:
+        if self._failure is not None:
+            raise self._failure
         try:
             yield
         except ClientError as error:
+            self._failure = error
             if error.code in FENCED:
                 # What is left of the transaction is for the new owner of the id to abort.
                 self._delivery = None
-                raise WriterFenced(
+                self._failure = WriterFenced(
                     f"another process has taken over transactional id {self._coordinator.transactional_id!r}, or its "
                     f"transaction was open for longer than {self._timeout_ms} ms ({error})"
-                ) from error
+                )
+                raise self._failure from error
             raise

@@ -167,7 +167,7 @@ def test_a_second_redrive_takes_over_from_one_that_hangs(cluster: Cluster, monke
     topic, dlq = letter_topic(cluster)
     bury(cluster, dlq, [origin(topic, each) for each in range(40)])
     letters = DeadLetters(cluster, dlq)
-    first = letters.redrive(per_second_max=10)
+    first = letters.redrive()
     assert next(first).redriven_count == 10
 
     assert totals(list(letters.redrive())) == (30, 10, 0)
@@ -220,7 +220,7 @@ def test_what_a_killed_redrive_left_open_is_put_back_once(cluster: Cluster) -> N
 
 
 def test_an_open_transaction_of_someone_else_is_waited_for(broker: Broker) -> None:
-    with Cluster(broker.bootstrap_servers, timeout_ms=2000) as cluster:
+    with Cluster(broker.bootstrap_servers, timeout_ms=500) as cluster:
         topic, dlq = letter_topic(cluster)
         bury(cluster, dlq, [origin(topic, 0)])
         journal = RedriveJournal(cluster, cluster.topic(dlq))

@@ -51,7 +51,9 @@ def letter_topic(cluster: Cluster, name: str, *, must_be_known: bool = False) ->
     result = only(_describe(cluster, _TOPIC_RESOURCE, [name], GROUP_ENABLE))
     if result.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED or must_be_known:
         check(result.error_code, f"the settings of topic {name!r}", result.error_message)
-        if _value(result) not in ("true", None):
+        # Brokers before Kafka 4.2 do not know the setting.
+        is_one = _value(result) == "true" or (_value(result) is None and not must_be_known)
+        if not is_one:
             raise _no_letter_topic(cluster, name)
     return topic
 

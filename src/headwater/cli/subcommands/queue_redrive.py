@@ -53,8 +53,8 @@ def redrive(
     record that was put back three times has three of them. It goes to the partition that it came from; in another topic
     (--to) its key chooses.
 
-    Each letter is put back once. Should the command be killed, run it again: it goes on where it was. Letters that were
-    put back stay in TOPIC and are passed over from then on; `list` calls them redriven, and
+    Readers of committed records (share.isolation.level=read_committed) see each letter once. Should the command be
+    killed, run it again: it goes on where it was. Letters that were put back stay in TOPIC and are passed over from then on; `list` calls them redriven, and
     `headwater queue dead-letters purge TOPIC --redriven` deletes them.
 
     The exit code is 1 if letters could not be put back.

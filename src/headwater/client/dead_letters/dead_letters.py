@@ -20,12 +20,10 @@ from headwater.client.dead_letters.letter_topics import letter_topic
 from headwater.client.dead_letters.redrive import Redriver, RedriveStep
 from headwater.client.dead_letters.scan import OffsetSpan, record_at, scan, span_of
 from headwater.client.errors import ClientError, Refused
+from headwater.client.offsets import EARLIEST, list_offsets
 from headwater.client.schedule import Place
 from headwater.errors import ErrorCode
 from headwater.ids import TopicName, TopicPartition
-
-# Behind every offset: nothing is left of the partition.
-_BEYOND = 2**63
 
 
 class NoSuchLetter(ClientError):
@@ -127,11 +125,10 @@ class DeadLetters:
         """Delete what `purgeable` returned, and what the journal says of it."""
         description = self._description_for_purge
         Admin(self._cluster).delete_records({partition: end for partition, (_, end) in span.items()})
-        left = span_of(self._cluster, self._topic)
-        starts = {each.index: _BEYOND for each in description.partitions}
-        starts |= {partition.partition: start for partition, (start, _) in left.items()}
+        partitions = [TopicPartition(self._topic, each.index) for each in description.partitions]
+        starts = list_offsets(self._cluster, partitions, EARLIEST)
         try:
-            RedriveJournal(self._cluster, description).trim(starts)
+            RedriveJournal(self._cluster, description).trim({each.partition: start for each, start in starts.items()})
         except Refused as refusal:
             # Without the right to do so the entries stay, which does no harm.
             if refusal.code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:

@@ -54,8 +54,8 @@ def redrive(
     (--to) its key chooses.
 
     Readers of committed records (share.isolation.level=read_committed) see each letter once. Should the command be
-    killed, run it again: it goes on where it was. Letters that were put back stay in TOPIC and are passed over from then on; `list` calls them redriven, and
-    `headwater queue dead-letters purge TOPIC --redriven` deletes them.
+    killed, run it again: it goes on where it was. Letters that were put back stay in TOPIC and are passed over from
+    then on; `list` calls them redriven, and `headwater queue dead-letters purge TOPIC --redriven` deletes them.
 
     The exit code is 1 if letters could not be put back.
 

@@ -16,8 +16,9 @@ writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of 
 `QueueConsumer` receives and settles records of a share group. `Admin`, `GroupAdmin`,
 `TransactionAdmin`, `UserAdmin`, `TokenAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change.
 `Schedule` lists, cancels and moves records that are to be delivered later. `DeadLetters` lists records that share
-groups gave up, and puts them back. `TransactionalProducer` writes exactly once, `StagingWriter` and `publish` do so
-from many tasks. What goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
+groups gave up, and puts them back. `TransactionalProducer` writes records and settles received ones, all or nothing;
+`StagingWriter` and `publish` write exactly once from many tasks. What goes wrong raises a `ClientError`; its
+`is_retriable` says whether a retry may help.
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that importing this package,
 or one module of it, stays cheap.
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from headwater.client.security.security import Security, read_security
     from headwater.client.tokens import DelegationToken, TokenAdmin
     from headwater.client.transactions.admin import TransactionAdmin, TransactionDescription, TransactionListing
-    from headwater.client.transactions.producer import TransactionalProducer
     from headwater.client.transactions.staging import (
         OutdatedBatch,
         PublishResult,
@@ -71,6 +71,11 @@ if TYPE_CHECKING:
         StagingWriter,
         WriterFenced,
         publish,
+    )
+    from headwater.client.transactions.transactional_producer import (
+        ProducerFenced,
+        Transaction,
+        TransactionalProducer,
     )
     from headwater.client.users import ScramCredentialInfo, UserAdmin
     from headwater.errors import ConfigError, ErrorCode
@@ -125,6 +130,7 @@ __all__ = [
     "Permission",
     "Place",
     "Producer",
+    "ProducerFenced",
     "PublishResult",
     "QueueConsumer",
     "QueueStats",
@@ -149,6 +155,7 @@ __all__ = [
     "TopicName",
     "TopicPartition",
     "TopicSetting",
+    "Transaction",
     "TransactionAdmin",
     "TransactionDescription",
     "TransactionListing",
@@ -192,9 +199,9 @@ if not TYPE_CHECKING:
         "headwater.client.security.security": "Security read_security",
         "headwater.client.tokens": "DelegationToken TokenAdmin",
         "headwater.client.transactions.admin": "TransactionAdmin TransactionDescription TransactionListing",
-        "headwater.client.transactions.producer": "TransactionalProducer",
         "headwater.client.transactions.staging": "OutdatedBatch PublishResult StagedWriter StagingWriter WriterFenced "
         "publish",
+        "headwater.client.transactions.transactional_producer": "ProducerFenced Transaction TransactionalProducer",
         "headwater.client.users": "ScramCredentialInfo UserAdmin",
         "headwater.errors": "ConfigError ErrorCode",
         "headwater.ids": "TopicName TopicPartition staging_id",

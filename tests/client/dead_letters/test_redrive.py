@@ -13,12 +13,9 @@ from headwater.client.dead_letters.redrive import TRANSACTIONAL_ID_PREFIX
 from headwater.client.errors import Refused, UnknownTopic
 from headwater.client.producer import Producer
 from headwater.client.schedule import Place
-from headwater.client.transactions.producer import TransactionalProducer
-from headwater.client.transactions.staging import WriterFenced
+from headwater.client.transactions.transactional_producer import ProducerFenced, Transaction, TransactionalProducer
 from headwater.errors import ConfigError
-from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.dead_letter_headers import Reason
-from headwater.protocol.batches.records import Record
 from headwater.protocol.partitioner import partition_for_key
 from headwater.testing import Broker
 from tests.support.client.dead_letters import GIVEN_UP_MS, bury, contents, letter_topic, origin, totals, values
@@ -172,7 +169,7 @@ def test_a_second_redrive_takes_over_from_one_that_hangs(cluster: Cluster, monke
 
     assert totals(list(letters.redrive())) == (30, 10, 0)
 
-    with pytest.raises(WriterFenced, match="another process has taken over"):
+    with pytest.raises(ProducerFenced, match="has lost its place"):
         next(first)
     assert values(cluster, topic) == list(range(40))
     # Nor has it disturbed who took over.
@@ -189,16 +186,16 @@ def test_who_was_taken_over_stops_even_if_it_would_only_leave_a_letter_out(
     bury(cluster, dlq, [origin(topic, 4)], value=bytes(20_000))
     letters = DeadLetters(cluster, dlq)
     others: list[tuple[int, int, int]] = []
-    abort = TransactionalProducer.abort
+    abort = Transaction.abort
 
-    def overtaken(producer: TransactionalProducer) -> None:
+    def overtaken(transaction: Transaction) -> None:
         if not others:
             others.append((0, 0, 0))
             others.append(totals(list(letters.redrive())))
-        abort(producer)
+        abort(transaction)
 
-    monkeypatch.setattr(TransactionalProducer, "abort", overtaken)
-    with pytest.raises(WriterFenced):
+    monkeypatch.setattr(Transaction, "abort", overtaken)
+    with pytest.raises(ProducerFenced):
         list(letters.redrive())
     assert others[1] == (4, 0, 1)
     assert values(cluster, topic) == [0, 1, 2, 3]
@@ -210,10 +207,12 @@ def test_what_a_killed_redrive_left_open_is_put_back_once(cluster: Cluster) -> N
     bury(cluster, dlq, [origin(topic, each) for each in range(5)])
     journal = RedriveJournal(cluster, cluster.topic(dlq))
     journal.create()
-    killed = TransactionalProducer(cluster, f"{TRANSACTIONAL_ID_PREFIX}{dlq}")
-    killed.write(TopicPartition(TopicName(topic), 0), [Record(each, 1, None, b"%d" % each) for each in range(5)])
-    killed.write(journal.partition, journal.entry([Place(0, each) for each in range(5)]))
-    killed.flush()
+    killed = TransactionalProducer(cluster, f"{TRANSACTIONAL_ID_PREFIX}{dlq}").transaction()
+    for each in range(5):
+        killed.send(topic, b"%d" % each, partition=0)
+    for entry in journal.entry([Place(0, each) for each in range(5)]):
+        killed.send(journal.name, entry.value, key=entry.key)
+    killed._records.flush()
 
     assert totals(list(DeadLetters(cluster, dlq).redrive())) == (5, 0, 0)
     assert values(cluster, topic) == list(range(5))
@@ -225,9 +224,10 @@ def test_an_open_transaction_of_someone_else_is_waited_for(broker: Broker) -> No
         bury(cluster, dlq, [origin(topic, 0)])
         journal = RedriveJournal(cluster, cluster.topic(dlq))
         journal.create()
-        job = TransactionalProducer(cluster, f"job-{dlq}")
-        job.write(journal.partition, journal.entry([Place(0, 0)]))
-        job.flush()
+        job = TransactionalProducer(cluster, f"job-{dlq}").transaction()
+        for entry in journal.entry([Place(0, 0)]):
+            job.send(journal.name, entry.value, key=entry.key)
+        job._records.flush()
         with pytest.raises(Exception, match="is open: letters are being put back by someone else"):
             list(DeadLetters(cluster, dlq).redrive())
         job.commit()

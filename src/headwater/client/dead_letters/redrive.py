@@ -12,12 +12,10 @@ from typing import NamedTuple
 from headwater.client.cluster import Cluster, TopicDescription
 from headwater.client.dead_letters.journal import RedriveJournal, Redriven
 from headwater.client.dead_letters.letter import DeadLetter, mark_of
-from headwater.client.errors import ClientError, Refused, UnknownTopic
-from headwater.client.transactions.producer import TransactionalProducer
-from headwater.client.transactions.staging import WriterFenced
+from headwater.client.errors import Refused, UnknownTopic
+from headwater.client.transactions.transactional_producer import ProducerFenced, TransactionalProducer
 from headwater.errors import ConfigError, ErrorCode
 from headwater.ids import TopicName, TopicPartition
-from headwater.protocol.batches.records import Record
 from headwater.protocol.partitioner import partition_for_key
 
 TRANSACTIONAL_ID_PREFIX = "headwater-redrive:"
@@ -26,7 +24,8 @@ STEP_LETTERS_MAX = 500
 STEP_BYTES_MAX = 4 << 20
 # So many records are looked at before a step says so, although none of them was chosen.
 STEP_RECORDS_MAX = 10_000
-BATCH_BYTES_MAX = 512 << 10
+# The end of the year 9999.
+TIMESTAMP_MS_MAX = 253_402_300_799_999
 
 # Refusals that concern a record and not the topic: others may be written all the same.
 _OF_A_RECORD = frozenset(
@@ -75,7 +74,8 @@ class Redriver:
         self._per_second_max = per_second_max
         self._is_trial = is_trial
         self._journal = RedriveJournal(cluster, topic)
-        self._producer = TransactionalProducer(cluster, f"{TRANSACTIONAL_ID_PREFIX}{topic.name}")
+        self._transactional_id = f"{TRANSACTIONAL_ID_PREFIX}{topic.name}"
+        self._producer: TransactionalProducer | None = None
         self._has_journal = False
         self._letters_max = min(STEP_LETTERS_MAX, per_second_max or STEP_LETTERS_MAX)
         self._partition_counts: dict[str, int | str] = {}
@@ -89,7 +89,8 @@ class Redriver:
         if self._is_trial:
             redriven = self._journal.read()
         else:
-            self._producer.initialize()
+            # From here on an earlier redrive is fenced, and what it left open is over.
+            self._producer = TransactionalProducer(self._cluster, self._transactional_id, create_topics=False)
             redriven = self._journal.read(is_whole=True)
         step = _Step()
         for letter in choose(redriven):
@@ -103,9 +104,9 @@ class Redriver:
                 yield self._done(step)
                 step = _Step()
         yield self._done(step)
-        if self._has_journal:
+        if self._producer is not None and self._has_journal:
             # Whoever has taken over meanwhile waits for the same.
-            with suppress(WriterFenced):
+            with suppress(ProducerFenced):
                 self._producer.settle()
 
     def _add(self, step: "_Step", letter: DeadLetter) -> None:
@@ -185,34 +186,28 @@ class Redriver:
         return []
 
     def _commit(self, chosen: "Sequence[_Addressed]") -> None:
-        try:
-            batches: dict[TopicPartition, _Records] = {}
+        assert self._producer is not None, "a trial commits nothing"
+        with self._producer.transaction() as transaction:
             for letter, where in chosen:
-                batch = batches.setdefault(where, _Records())
-                if batch.records and batch.size + letter.size > BATCH_BYTES_MAX:
-                    self._producer.write(where, batch.records)
-                    batch = batches[where] = _Records()
-                batch.add(self._record(letter, len(batch.records)), letter.size)
-            for where, batch in batches.items():
-                self._producer.write(where, batch.records)
-            self._producer.write(self._journal.partition, self._journal.entry(letter.place for letter, _ in chosen))
-            self._producer.commit()
-        except ClientError:
-            # If that fails as well, its error is the one to tell: nothing more may be written.
-            self._producer.abort()
-            raise
-        except BaseException:
-            # Readers of committed records would otherwise wait for the time-out of the transaction.
-            with suppress(ClientError):
-                self._producer.abort()
-            raise
+                transaction.send(
+                    where.topic,
+                    letter.value,
+                    key=letter.key,
+                    headers=(*letter.headers, mark_of(letter)),
+                    partition=where.partition,
+                    timestamp_ms=self._timestamp_ms(letter),
+                )
+            for entry in self._journal.entry(letter.place for letter, _ in chosen):
+                transaction.send(
+                    self._journal.name, entry.value, key=entry.key, partition=self._journal.partition.partition
+                )
 
-    def _record(self, letter: DeadLetter, index: int) -> Record:
-        timestamp_ms = self._cluster.clock.now_ms()
-        if self._keeps_timestamps:
-            known_ms = letter.origin.timestamp_ms
-            timestamp_ms = letter.timestamp_ms if known_ms is None else known_ms
-        return Record(index, timestamp_ms, letter.key, letter.value, (*letter.headers, mark_of(letter)))
+    def _timestamp_ms(self, letter: DeadLetter) -> int:
+        known_ms = letter.origin.timestamp_ms
+        # What a header says may be anything.
+        if self._keeps_timestamps and known_ms is not None and known_ms <= TIMESTAMP_MS_MAX:
+            return known_ms
+        return self._cluster.clock.now_ms()
 
     def _slow_down(self, began_ms: int, count: int) -> None:
         if self._per_second_max is not None:
@@ -244,17 +239,3 @@ class _Step:
     def put(self, letter: DeadLetter, where: TopicPartition) -> None:
         self.chosen.append(_Addressed(letter, where))
         self._size += letter.size
-
-
-class _Records:
-    """A batch to be."""
-
-    __slots__ = ("records", "size")
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.size = 0
-
-    def add(self, record: Record, size: int) -> None:
-        self.records.append(record)
-        self.size += size

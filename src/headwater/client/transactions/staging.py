@@ -32,7 +32,9 @@ STAGING_TIMEOUT_MS = 900_000
 # Far below a broker's limit (socket.request.max.bytes), and large enough to amortize the cost of a request.
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
 
-FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+_FENCED = frozenset(
+    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
 _ABORTED_BATCH_ID = 0
 
 
@@ -159,7 +161,7 @@ class StagingWriter:
         try:
             yield
         except ClientError as error:
-            if error.code in FENCED:
+            if error.code in _FENCED:
                 self._failure = WriterFenced(
                     f"{self._name} has lost its place: a later attempt of its task took it, its batch was published "
                     f"without it, or it was open for longer than {self._timeout_ms} ms ({error})"

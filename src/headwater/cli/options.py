@@ -1,5 +1,5 @@
-"""Options and parameter types that commands share: the broker's address, NAME=VALUE pairs, partitions, points in
-time."""
+"""Options and parameter types that commands share: the broker's address, NAME=VALUE pairs, partitions, places of
+records, points in time."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -14,6 +14,7 @@ from headwater.errors import ConfigError
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
+    from headwater.client.schedule import Place
     from headwater.ids import TopicPartition
 
 BOOTSTRAP = "127.0.0.1:9092"
@@ -204,6 +205,24 @@ def with_leader(cluster: "Cluster", partitions: "Iterable[TopicPartition]") -> "
         except UnknownTopic:
             continue
     return led
+
+
+class PlaceType(click.ParamType["Place"]):
+    """PARTITION-OFFSET. `hint` is what else the user may have meant."""
+
+    name = "PLACE"
+
+    def __init__(self, hint: str = "") -> None:
+        self._hint = hint
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> "Place":
+        from headwater.client.schedule import Place
+
+        partition, dash, offset = value.partition("-")
+        is_place = dash and all(each.isascii() and each.isdigit() and len(each) <= 19 for each in (partition, offset))
+        if not is_place or int(partition) > INT32_MAX or int(offset) > INT64_MAX:
+            self.fail(f"{value!r} is no place, such as 0-17{self._hint}", param, ctx)
+        return Place(int(partition), int(offset))
 
 
 class Moment(click.ParamType[int]):

@@ -7,31 +7,20 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.duration import Duration, duration_text
-from headwater.cli.options import INT32_MAX, INT64_MAX, Moment, bootstrap_option, connect, time_text
+from headwater.cli.options import Moment, PlaceType, bootstrap_option, connect, time_text
 from headwater.cli.output import format_option, show
 
 if TYPE_CHECKING:
     from headwater.client.schedule import Altered, Name, Place, Schedule, ScheduledRecord
 
 
-class PlaceType(click.ParamType["Place"]):
-    name = "PLACE"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> "Place":
-        from headwater.client.schedule import Place
-
-        partition, dash, offset = value.partition("-")
-        is_place = dash and all(each.isascii() and each.isdigit() and len(each) <= 19 for each in (partition, offset))
-        if not is_place or int(partition) > INT32_MAX or int(offset) > INT64_MAX:
-            self.fail(f"{value!r} is no place, such as 0-17; an id is given with --schedule-id", param, ctx)
-        return Place(int(partition), int(offset))
-
-
 def _names_options(command: Callable[..., object]) -> Callable[..., object]:
     command = click.option(
         "--schedule-id", "schedule_ids", multiple=True, metavar="ID", help="Records with this id; may be repeated."
     )(command)
-    return click.argument("places", type=PlaceType(), nargs=-1, metavar="[PLACE]...")(command)
+    return click.argument(
+        "places", type=PlaceType("; an id is given with --schedule-id"), nargs=-1, metavar="[PLACE]..."
+    )(command)
 
 
 @click.group()

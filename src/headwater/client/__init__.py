@@ -15,9 +15,10 @@ Everything starts with a `Cluster`, which holds the connections; `read_security`
 writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of a group, and
 `QueueConsumer` receives and settles records of a share group. `Admin`, `GroupAdmin`,
 `TransactionAdmin`, `UserAdmin`, `TokenAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change.
-`Schedule` lists, cancels and moves records that are to be delivered later.
-`TransactionalProducer` writes records and settles received ones, all or nothing; `StagingWriter` and `publish` write
-exactly once from many tasks. What goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
+`Schedule` lists, cancels and moves records that are to be delivered later. `DeadLetters` lists records that share
+groups gave up, and puts them back. `TransactionalProducer` writes records and settles received ones, all or nothing;
+`StagingWriter` and `publish` write exactly once from many tasks. What goes wrong raises a `ClientError`; its
+`is_retriable` says whether a retry may help.
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that importing this package,
 or one module of it, stays cheap.
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from headwater.client.admin import Admin, ClusterDescription, CreatedTopic, TopicSetting
     from headwater.client.cluster import Cluster, PartitionDescription, TopicDescription
     from headwater.client.consumer import ConsumedRecord, Consumer, FetchedBatch
+    from headwater.client.dead_letters.dead_letters import DeadLetters, NoSuchLetter
+    from headwater.client.dead_letters.letter import DeadLetter, LetterFilter
+    from headwater.client.dead_letters.letter_topics import NoDeadLetterTopic, letter_topics, letter_topics_of
+    from headwater.client.dead_letters.redrive import RedriveStep
     from headwater.client.delivery import DeliveredBatch
     from headwater.client.errors import (
         AuthenticationFailed,
@@ -76,6 +81,7 @@ if TYPE_CHECKING:
     from headwater.errors import ConfigError, ErrorCode
     from headwater.ids import TopicName, TopicPartition, staging_id
     from headwater.protocol.batches.compression import Codec
+    from headwater.protocol.batches.dead_letter_headers import Reason
     from headwater.protocol.batches.records import Record
     from headwater.security.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
     from headwater.security.roles import Role, RoleGrant
@@ -100,6 +106,8 @@ __all__ = [
     "ConsumedRecord",
     "Consumer",
     "CreatedTopic",
+    "DeadLetter",
+    "DeadLetters",
     "DelegationToken",
     "DeliveredBatch",
     "ErrorCode",
@@ -108,7 +116,10 @@ __all__ = [
     "GroupConsumer",
     "GroupDescription",
     "GroupListing",
+    "LetterFilter",
     "MemberDescription",
+    "NoDeadLetterTopic",
+    "NoSuchLetter",
     "NotSettled",
     "OffsetOutOfRange",
     "Operation",
@@ -123,8 +134,10 @@ __all__ = [
     "PublishResult",
     "QueueConsumer",
     "QueueStats",
+    "Reason",
     "ReceivedRecord",
     "Record",
+    "RedriveStep",
     "Refused",
     "ResourceType",
     "Role",
@@ -153,6 +166,8 @@ __all__ = [
     "UnsupportedApi",
     "UserAdmin",
     "WriterFenced",
+    "letter_topics",
+    "letter_topics_of",
     "list_offsets",
     "offsets_since",
     "publish",
@@ -167,6 +182,10 @@ if not TYPE_CHECKING:
         "headwater.client.admin": "Admin ClusterDescription CreatedTopic TopicSetting",
         "headwater.client.cluster": "Cluster PartitionDescription TopicDescription",
         "headwater.client.consumer": "ConsumedRecord Consumer FetchedBatch",
+        "headwater.client.dead_letters.dead_letters": "DeadLetters NoSuchLetter",
+        "headwater.client.dead_letters.letter": "DeadLetter LetterFilter",
+        "headwater.client.dead_letters.letter_topics": "NoDeadLetterTopic letter_topics letter_topics_of",
+        "headwater.client.dead_letters.redrive": "RedriveStep",
         "headwater.client.delivery": "DeliveredBatch",
         "headwater.client.errors": "AuthenticationFailed ClientError ConnectionLost OffsetOutOfRange Refused "
         "UnknownGroup UnknownTopic UnknownTransactionalId UnsupportedApi",
@@ -187,6 +206,7 @@ if not TYPE_CHECKING:
         "headwater.errors": "ConfigError ErrorCode",
         "headwater.ids": "TopicName TopicPartition staging_id",
         "headwater.protocol.batches.compression": "Codec",
+        "headwater.protocol.batches.dead_letter_headers": "Reason",
         "headwater.protocol.batches.records": "Record",
         "headwater.security.acl": "Acl AclFilter Operation PatternType Permission ResourceType",
         "headwater.security.roles": "Role RoleGrant",

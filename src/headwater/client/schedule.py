@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from headwater.client.cluster import Cluster
-from headwater.client.errors import Refused, check
+from headwater.client.errors import Refused, UnknownTopic, check
+from headwater.errors import ErrorCode
 from headwater.protocol.batches.records import Headers
 from headwater.protocol.messages.schedule import list_scheduled_records as messages
 from headwater.protocol.messages.schedule.alter_scheduled_records import (
@@ -29,7 +30,8 @@ _PAGE_RECORDS = 500
 
 
 class Place(NamedTuple):
-    """A record's place: the partition in which it will appear, and where it lies in the schedule. Written 3-1041."""
+    """A record's place, written 3-1041: of a scheduled record the partition in which it will appear, and where it lies
+    in the schedule; of a dead letter its partition and offset in the dead-letter topic."""
 
     partition: int
     offset: int
@@ -93,7 +95,7 @@ def pending(cluster: Cluster, topics: Sequence[str] | None = None) -> list[Pendi
     response = cluster.ask_any(request, DescribeScheduleResponse, read)
     found: list[PendingPartition] = []
     for topic in response.topics:
-        check(topic.error_code, f"the schedule of topic '{topic.name}'", topic.error_message)
+        _check(topic.error_code, topic.name, topic.error_message)
         found += [
             PendingPartition(
                 topic.name,
@@ -156,7 +158,7 @@ class Schedule:
 
     def _list(self, request: ListScheduledRecordsRequest) -> ListScheduledRecordsResponse:
         def read(response: ListScheduledRecordsResponse) -> ListScheduledRecordsResponse:
-            check(response.error_code, f"the schedule of topic '{self._topic}'", response.error_message)
+            _check(response.error_code, self._topic, response.error_message)
             return response
 
         return self._cluster.ask_any(request, ListScheduledRecordsResponse, read)
@@ -167,7 +169,7 @@ class Schedule:
         )
 
         def read(response: AlterScheduledRecordsResponse) -> list[Altered]:
-            check(response.error_code, f"the schedule of topic '{self._topic}'", response.error_message)
+            _check(response.error_code, self._topic, response.error_message)
             return [
                 Altered(
                     name,
@@ -178,6 +180,13 @@ class Schedule:
             ]
 
         return self._cluster.ask_any(request, AlterScheduledRecordsResponse, read)
+
+
+def _check(code: int, topic: str, message: str | None) -> None:
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        # UnknownTopic is not retriable: a person who misspelt the name should not wait.
+        raise UnknownTopic(f"topic {topic!r} does not exist")
+    check(code, f"the schedule of topic '{topic}'", message)
 
 
 def _stated(name: Name) -> ScheduledName:

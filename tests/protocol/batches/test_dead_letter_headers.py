@@ -8,11 +8,14 @@ from headwater.protocol.batches.dead_letter_headers import (
     MESSAGE,
     NAMES,
     OFFSET,
+    PARTITION,
     REASON,
     TIME,
     DeadLetterOrigin,
     Reason,
+    message,
     read,
+    redriven_count,
     redriven_mark,
     stripped,
     written,
@@ -73,6 +76,9 @@ def test_a_dead_letter_of_kafka_is_read() -> None:
         (*written(ORIGIN), (OFFSET, b"seven")),
         (*written(ORIGIN), (TIME, b"\xff")),
         (*written(ORIGIN), (REASON, b"boredom")),
+        (*written(ORIGIN), (OFFSET, b"-1")),
+        (*written(ORIGIN), (OFFSET, b"9223372036854775808")),
+        (*written(ORIGIN), (PARTITION, b"2147483648")),
     ],
 )
 def test_other_records_are_no_dead_letters(headers: Headers) -> None:
@@ -81,3 +87,20 @@ def test_other_records_are_no_dead_letters(headers: Headers) -> None:
 
 def test_a_redriven_record_says_which_dead_letter_it_was() -> None:
     assert redriven_mark("orders.dlq", 2, 17) == ("headwater-redriven", b"orders.dlq/2@17")
+
+
+def test_what_a_dead_letter_got_later_stays() -> None:
+    """A letter of orders.dlq that became one of orders.dlq.dlq and was put back is a letter of orders.dlq again."""
+    mark = redriven_mark("orders.dlq.dlq", 0, 4)
+    headers = (*OWN, *written(ORIGIN), ("__dlq.errors.exception", b"x"), mark)
+    assert read(headers) == ORIGIN
+    assert stripped(headers) == (*OWN, mark)
+    assert redriven_count(stripped((*headers, redriven_mark("orders.dlq", 2, 17)))) == 2
+
+
+def test_the_message_is_that_of_the_last_set() -> None:
+    assert (
+        message((*written(ORIGIN), *written(ORIGIN._replace(reason=Reason.REJECTED)))) == "Offset rejected by client."
+    )
+    assert message((*written(ORIGIN), (MESSAGE, b"\xff"))) == "\ufffd"
+    assert message((*written(ORIGIN), (MESSAGE, None))) == message(OWN) == ""

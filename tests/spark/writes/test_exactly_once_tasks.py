@@ -31,7 +31,7 @@ from headwater.protocol.messages.transactions.init_producer_id import InitProduc
 from headwater.spark.options.write_options import WriteOptions, write_options
 from headwater.spark.writes import row_encoder
 from headwater.spark.writes.batch_writer import batch_writer
-from headwater.spark.writes.row_encoder import RowRefused
+from headwater.spark.writes.row_refused import RowRefused
 from headwater.spark.writes.stream_writer import stream_writer
 from headwater.spark.writes.task_writer import (
     ApplicationTaken,

@@ -17,7 +17,7 @@ from headwater.protocol.partitioner import partition_for_key
 from headwater.spark.arrow import HEADERS, TIMESTAMP
 from headwater.spark.options.write_options import write_options
 from headwater.spark.writes import row_encoder
-from headwater.spark.writes.row_encoder import RowRefused
+from headwater.spark.writes.row_refused import RowRefused
 from headwater.spark.writes.task_writer import write_task
 from headwater.testing import Broker
 from tests.support.spark.written import create, messages, values

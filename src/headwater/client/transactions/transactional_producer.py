@@ -86,6 +86,10 @@ class TransactionalProducer:
         self._open = Transaction(self)
         return self._open
 
+    def settle(self) -> None:
+        """Wait until readers of committed records see what was committed: the answer to a commit comes before that."""
+        self._initialize()
+
     # -- for the transaction
 
     @property

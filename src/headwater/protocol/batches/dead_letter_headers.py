@@ -19,9 +19,11 @@ letter already and fails again keeps its headers and gets another set behind the
 and without it the record is what it was before.
 
 A record that was put back into its topic has one header in place of the set, `headwater-redriven`: the dead letter that
-it was, as `topic/partition@offset`.
+it was, as `topic/partition@offset`. It keeps those of earlier times, so that their number tells how often it was put
+back.
 """
 
+import re
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -43,7 +45,10 @@ REDRIVEN: Final = "headwater-redriven"
 
 NAMES: Final = (TOPIC, PARTITION, OFFSET, GROUP, DELIVERY_COUNT, MESSAGE, REASON, TIME, TIMESTAMP, CONTENT)
 
+_KAFKAS_PREFIX: Final = "__dlq.errors."
 _COPIED, _OMITTED = "copied", "omitted"
+_NUMBER = re.compile("[0-9]{1,19}")
+_INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
 
 
 class Reason(IntEnum):
@@ -110,23 +115,37 @@ def read(headers: Headers) -> DeadLetterOrigin | None:
         timestamp = texts.get(TIMESTAMP)
         return DeadLetterOrigin(
             texts[TOPIC],
-            int(texts[PARTITION]),
-            int(texts[OFFSET]),
+            _number(texts[PARTITION], _INT32_MAX),
+            _number(texts[OFFSET]),
             texts[GROUP],
-            int(texts.get(DELIVERY_COUNT, "0")),
+            _number(texts.get(DELIVERY_COUNT, "0"), _INT32_MAX),
             _reason(texts),
-            int(texts.get(TIME, "-1")),
-            None if timestamp is None else int(timestamp),
+            _number(texts[TIME]) if TIME in texts else -1,
+            None if timestamp is None else _number(timestamp),
             texts.get(CONTENT, _COPIED) == _COPIED,
         )
     except (KeyError, ValueError):
         return None
 
 
-def stripped(headers: Headers) -> Headers:
-    """The headers of the record that became this dead letter."""
+def message(headers: Headers) -> str:
+    """The sentence of the last set; empty if there is none."""
     begin = _begin(headers)
-    return headers if begin is None else headers[:begin]
+    found = None if begin is None else dict(headers[begin:]).get(MESSAGE)
+    return "" if found is None else found.decode(errors="replace")
+
+
+def stripped(headers: Headers) -> Headers:
+    """The headers of the record that became this dead letter, and those that it got later."""
+    begin = _begin(headers)
+    if begin is None:
+        return headers
+    return headers[:begin] + tuple(each for each in headers[begin:] if not _belongs(each[0]))
+
+
+def redriven_count(headers: Headers) -> int:
+    """How often the record was put back into its topic."""
+    return sum(name == REDRIVEN for name, _ in headers)
 
 
 def redriven_mark(topic: str, partition: int, offset: int) -> tuple[str, bytes]:
@@ -136,6 +155,16 @@ def redriven_mark(topic: str, partition: int, offset: int) -> tuple[str, bytes]:
 def _begin(headers: Headers) -> int | None:
     """Where the last set begins."""
     return next((number for number in range(len(headers) - 1, -1, -1) if headers[number][0] == TOPIC), None)
+
+
+def _belongs(name: str) -> bool:
+    return name in NAMES or name.startswith(_KAFKAS_PREFIX)
+
+
+def _number(text: str, maximum: int = _INT64_MAX) -> int:
+    if _NUMBER.fullmatch(text) is None or int(text) > maximum:
+        raise ValueError(text)
+    return int(text)
 
 
 def _reason(texts: Mapping[str, str]) -> Reason:

@@ -18,6 +18,7 @@ from headwater.spark.options.topic_choice import CHOICES, TopicChoice, topic_cho
 _ENDINGS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _TRIGGERS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 INCLUDE_HEADERS: Final = "includeHeaders"
+DEAD_LETTERS: Final = "deadLetters"
 NAMES: Final = (
     BOOTSTRAP,
     *CHOICES,
@@ -31,6 +32,7 @@ NAMES: Final = (
     "maxRecordsPerPartition",
     "failOnDataLoss",
     INCLUDE_HEADERS,
+    DEAD_LETTERS,
     "isolation.level",
     "groupIdPrefix",
     "group.id",
@@ -57,6 +59,8 @@ class ReadOptions:
     records_per_partition_max: int | None
     fails_on_data_loss: bool
     includes_headers: bool
+    # Whether the topics are dead-letter topics, whose headers are read as columns.
+    dead_letters: bool
     committed_only: bool
     group_id: str | None
     group_id_prefix: str
@@ -91,7 +95,8 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         partitions_min=options.integer("minPartitions"),
         records_per_partition_max=options.integer("maxRecordsPerPartition"),
         fails_on_data_loss=options.boolean("failOnDataLoss", default=True),
-        includes_headers=options.boolean(INCLUDE_HEADERS, default=False),
+        includes_headers=includes_headers(options),
+        dead_letters=options.boolean(DEAD_LETTERS, default=False),
         committed_only=isolation == "read_committed",
         group_id=options.text("group.id") or dict(address.settings).get("group.id"),
         group_id_prefix=options.text("groupIdPrefix") or _GROUP_ID_PREFIX,
@@ -99,6 +104,11 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         timestamps_ordered=options.choice("timestampOrder", ("any", "rising"), "any") == "rising",
         formats=formats,
     )
+
+
+def includes_headers(options: Options) -> bool:
+    """Dead letters always have the column: they are put back with it."""
+    return options.boolean(INCLUDE_HEADERS, default=False) or options.boolean(DEAD_LETTERS, default=False)
 
 
 def _isolation(options: Options) -> str:

@@ -14,11 +14,16 @@ from headwater.spark.options.options import Options
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
 
+INCLUDE_DIRECTIVES: Final = "includeDirectives"
+REDRIVE: Final = "redrive"
+
 _NAMES: Final = (
     BOOTSTRAP,
     "topic",
     "includeHeaders",
     "includeTimestamp",
+    INCLUDE_DIRECTIVES,
+    REDRIVE,
     "delivery",
     "applicationId",
     "applicationVersion",
@@ -42,6 +47,10 @@ class WriteOptions:
     topic: TopicName | None
     includes_headers: bool
     includes_timestamp: bool
+    # Whether columns such as `deliver_at` and `priority` become headers that the broker heeds.
+    includes_directives: bool
+    # Whether the rows are dead letters, to be put back where they came from.
+    redrives: bool
     delivery: str | None
     application_id: str | None
     application_version: int | None
@@ -73,6 +82,12 @@ def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptio
     acks = _ACKS[options.choice("acks", tuple(_ACKS), settings.get("acks", "all"))]
     if acks != ACKS_ALL and delivery == EXACTLY_ONCE:
         raise ConfigError("option 'acks' must be 'all' for exactly-once delivery")
+    redrives = options.boolean(REDRIVE, default=False)
+    if redrives and (delivery == AT_LEAST_ONCE or acks != ACKS_ALL):
+        raise ConfigError(f"option {REDRIVE!r} puts each dead letter back exactly once: it excludes at-least-once")
+    includes_directives = options.boolean(INCLUDE_DIRECTIVES, default=False)
+    if redrives and includes_directives:
+        raise ConfigError(f"options {REDRIVE!r} and {INCLUDE_DIRECTIVES!r} exclude each other")
     topic = options.text("topic")
     if topic == "":
         raise ConfigError("option 'topic' is empty")
@@ -81,7 +96,10 @@ def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptio
         topic=TopicName(topic) if topic else None,
         includes_headers=options.boolean("includeHeaders", default=True),
         includes_timestamp=options.boolean("includeTimestamp", default=False),
-        delivery=delivery,
+        includes_directives=includes_directives,
+        redrives=redrives,
+        # Without a way to publish, the journal could not agree with the records.
+        delivery=EXACTLY_ONCE if redrives else delivery,
         application_id=application_id,
         application_version=version,
         staging_timeout_ms=staging_timeout_ms,

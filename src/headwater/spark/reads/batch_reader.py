@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 from headwater.spark.options.read_options import ReadOptions, read_options
 from headwater.spark.reads import loss
 from headwater.spark.reads.columns import check_columns
+from headwater.spark.reads.dead_letter_columns import check_letter_topics
 from headwater.spark.reads.filters import ReadScope, read_scope
 from headwater.spark.reads.offsets import OffsetFinder, PartitionOffsets
 from headwater.spark.reads.plan import OffsetRange, ranges_between, split
@@ -42,6 +43,8 @@ class HeadwaterReader(DataSourceReader):
         cluster = options.broker_address.cluster()
         finder = OffsetFinder(cluster, committed_only=options.committed_only)
         partitions = options.topics.find(cluster)
+        if options.dead_letters:
+            check_letter_topics(cluster, partitions)
         start = finder.resolve(options.starting, partitions, late_times_allowed=options.is_latest_for_late_times)
         end = finder.resolve(options.ending, partitions)
         wanted = self._scope.pick(partitions)

@@ -22,8 +22,8 @@ from headwater.errors import ConfigError
 from headwater.spark.formats.types import check_readable, check_same, ddl
 from headwater.spark.options.format_options import FormatOptions, format_options
 from headwater.spark.options.options import Options
-from headwater.spark.options.read_options import INCLUDE_HEADERS, NAMES
-from headwater.spark.reads import bad_records
+from headwater.spark.options.read_options import DEAD_LETTERS, INCLUDE_HEADERS, NAMES, includes_headers
+from headwater.spark.reads import bad_records, dead_letter_columns
 
 HEADERS: Final = "headers"
 HEADERS_TYPE: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -74,10 +74,13 @@ def check_columns(schema: StructType, given: Mapping[str, str]) -> None:
 
 
 def _known(given: Mapping[str, str]) -> dict[str, DataType | str | None]:
-    includes_headers = Options(given, NAMES).boolean(INCLUDE_HEADERS, default=False)
+    chosen_options = Options(given, NAMES)
+    with_headers = includes_headers(chosen_options)
     types: dict[str, DataType | str | None] = {
-        name: kind for name, kind in _TYPES.items() if includes_headers or name != HEADERS
+        name: kind for name, kind in _TYPES.items() if with_headers or name != HEADERS
     }
+    if chosen_options.boolean(DEAD_LETTERS, default=False):
+        types |= dead_letter_columns.TYPES
     options = _formats(given)
     for name, chosen in options.formats.items():
         types[name] = chosen.column_type()
@@ -95,4 +98,5 @@ def _unknown(name: str, known: list[str]) -> ConfigError:
         HEADERS: f"; set the option {INCLUDE_HEADERS!r}",
         bad_records.COLUMN: f"; set the option {bad_records.OPTION!r} to 'column'",
     }
+    hints |= dict.fromkeys(dead_letter_columns.TYPES, f"; set the option {DEAD_LETTERS!r}")
     return ConfigError(f"there is no column {name!r} to read{hints.get(name, '')}. There are: {', '.join(known)}")

@@ -20,6 +20,8 @@ from headwater.protocol.batches.columns import ColumnBuilder
 from headwater.spark.arrow import record_batch
 from headwater.spark.options.read_options import ReadOptions
 from headwater.spark.reads import loss
+from headwater.spark.reads.columns import HEADERS_TYPE
+from headwater.spark.reads.dead_letter_columns import DeadLetterRows
 from headwater.spark.reads.plan import OffsetRange
 from headwater.spark.reads.progress import introduce
 from headwater.spark.reads.typed_rows import TypedRows
@@ -51,9 +53,19 @@ def read_range(partition: RangePartition, options: ReadOptions, schema: StructTy
     cluster = options.broker_address.cluster()
     if partition.introduction is not None:
         introduce(cluster, partition.introduction, partition.offsets.partition, options.group_id_prefix)
-    typed_rows = TypedRows(options.formats, schema, partition.offsets.partition, options.broker_address)
-    rows = _Rows(partition.offsets, typed_rows.raw_schema)
-    for fetched in _fetch(cluster, partition.offsets, options):
+    if options.dead_letters:
+        letters = DeadLetterRows(schema, HEADERS_TYPE, partition.offsets.partition, options.broker_address)
+        yield from map(letters.converted, _read_typed(cluster, partition.offsets, options, letters.inner_schema))
+    else:
+        yield from _read_typed(cluster, partition.offsets, options, schema)
+
+
+def _read_typed(
+    cluster: Cluster, offsets: OffsetRange, options: ReadOptions, schema: StructType
+) -> Iterator[pa.RecordBatch]:
+    typed_rows = TypedRows(options.formats, schema, offsets.partition, options.broker_address)
+    rows = _Rows(offsets, typed_rows.raw_schema)
+    for fetched in _fetch(cluster, offsets, options):
         yield from map(typed_rows.typed, rows.take_in(fetched))
     yield from map(typed_rows.typed, rows.rest())
     rows.leave_builder()

@@ -13,6 +13,7 @@ from headwater.ids import TopicPartition
 from headwater.spark.options.read_options import ReadOptions, read_options
 from headwater.spark.reads import loss
 from headwater.spark.reads.columns import check_columns
+from headwater.spark.reads.dead_letter_columns import check_letter_topics
 from headwater.spark.reads.offsets import OffsetFinder, PartitionOffsets, from_json, to_json
 from headwater.spark.reads.plan import count_between, limited, ranges_between, split
 from headwater.spark.reads.progress import QueryProgress
@@ -46,7 +47,10 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._initial is None:
             options = self._options
             finder = self._finder()
-            partitions = options.topics.find(options.broker_address.cluster())
+            cluster = options.broker_address.cluster()
+            partitions = options.topics.find(cluster)
+            if options.dead_letters:
+                check_letter_topics(cluster, partitions)
             self._initial = finder.resolve(
                 options.starting, partitions, late_times_allowed=options.is_latest_for_late_times
             )

@@ -6,6 +6,8 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from headwater.errors import ConfigError
 from headwater.spark.options.write_options import WriteOptions
+from headwater.spark.writes.directive_columns import check_directives
+from headwater.spark.writes.redrive_rows import check_letters
 
 _BYTES: Final = (StringType, BinaryType)
 
@@ -28,12 +30,16 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
         raise _refusal("headers", types["headers"], "array<struct<key:string,value:binary>>")
     if options.includes_timestamp and not isinstance(types.get("timestamp"), TimestampType):
         raise ConfigError("option 'includeTimestamp' needs a column 'timestamp' of type timestamp")
+    if options.includes_directives:
+        check_directives(types)
+    if options.redrives:
+        check_letters(types)
 
 
 def written_columns(options: WriteOptions) -> frozenset[str]:
     """The columns that become part of the record. `topic` and `partition` only decide where it goes."""
     columns = {"key", "value"}
-    if options.includes_headers:
+    if options.includes_headers or options.includes_directives or options.redrives:
         columns.add("headers")
     if options.includes_timestamp:
         columns.add("timestamp")

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from headwater.client.cluster import Cluster
 from headwater.client.delivery import EncodedBatch
-from headwater.errors import HeadwaterError
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.batches.rows import RowEncoder, group_rows
 from headwater.spark.arrow import Array, columns_of, int32_array, int32_buffer
 from headwater.spark.options.write_options import WriteOptions
 from headwater.spark.writes.contract import written_columns
+from headwater.spark.writes.directive_columns import DirectiveColumns
+from headwater.spark.writes.row_refused import RowRefused
 
 # Far below a broker's default for max.message.bytes, and large enough to make the cost per batch negligible.
 _BATCH_BYTES_MAX = 512 * 1024
@@ -25,15 +26,12 @@ _BATCH_BYTES_MAX = 512 * 1024
 _GATHERED_BYTES_MAX = 4 * 1024 * 1024
 
 
-class RowRefused(HeadwaterError):
-    """A row that is invalid for any broker."""
-
-
 class TopicRowEncoder:
     def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
         self._cluster = cluster
         self._options = options
         self._columns = written_columns(options)
+        self._directives = DirectiveColumns(cluster) if options.includes_directives else None
         # Sticky partitioning: all keyless rows of one gathered batch go to this partition (modulo the topic's count),
         # those of the next to the next partition. That makes fewer and larger batches.
         self._keyless_partition = secrets.randbelow(1 << 16)
@@ -46,9 +44,13 @@ class TopicRowEncoder:
         written: Any = rows.select([name for name in rows.schema.names if name in self._columns])
         _check_times(written)
         _check_headers(written)
+        if self._directives is not None:
+            written = self._directives.add_headers(written, rows)
         encoder = RowEncoder(columns_of(written))
         now_ms = self._cluster.clock.now_ms()
         for topic, selection in self._by_topic(rows):
+            if self._directives is not None:
+                self._directives.check_topic(topic, rows, selection)
             wanted = _wanted(rows, selection)
             count = self._partition_count(topic, wanted)
             partitions: Any = encoder.partition_rows(
@@ -73,7 +75,8 @@ class TopicRowEncoder:
         self._keyless_partition += 1
 
     def _partition_count(self, topic: TopicName, wanted: Array | None) -> int:
-        count = len(self._cluster.topic(topic, create=True).partitions)
+        # A dead letter does not bring back a topic that was deleted.
+        count = len(self._cluster.topic(topic, create=not self._options.redrives).partitions)
         if wanted is None:
             return count
         limits: Any = pc.min_max(wanted)

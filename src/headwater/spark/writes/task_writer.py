@@ -29,6 +29,7 @@ from headwater.client.transactions.staging import (
 from headwater.errors import HeadwaterError
 from headwater.ids import staging_id
 from headwater.spark.options.write_options import AT_LEAST_ONCE, EXACTLY_ONCE, WriteOptions
+from headwater.spark.writes.redrive_rows import RedriveRows
 from headwater.spark.writes.row_encoder import TopicRowEncoder
 
 _log = logging.getLogger(__name__)
@@ -76,7 +77,13 @@ def write_task(
         codec=options.codec,
     )
     try:
-        writer.write(encoding.encode(rows))
+        if options.redrives:
+            letters = RedriveRows(cluster, options)
+            writer.write(encoding.encode(letters.records(rows)))
+            for partition, records in letters.entries():
+                writer.write_records(partition, records)
+        else:
+            writer.write(encoding.encode(rows))
         return TaskWritten(application_id, writer.flush())
     except BaseException:
         _abort_staged(writer)

@@ -39,6 +39,7 @@ class HttpConversation:
         "_drained",
         "_identity",
         "_incoming",
+        "_is_abandonable",
         "_is_deaf",
         "_is_ending",
         "_is_handed_over",
@@ -80,6 +81,8 @@ class HttpConversation:
         self._leftover = b""
         self._deadline_ms = 0
         self._is_late = False
+        # Whether the request that is being answered only waits.
+        self._is_abandonable = False
         # What comes is not read any more.
         self._is_deaf = False
         # No request follows those that have come.
@@ -256,7 +259,7 @@ class HttpConversation:
             self._deadline_ms = self.services.broker.clock.monotonic_ms()
             self._deadline_ms += self.services.config.headwater_http_request_timeout_ms
             request.abandonable = self._may_be_abandoned
-            self._is_late = False
+            self._is_late = self._is_abandonable = False
             self._task = asyncio.get_running_loop().create_task(self._answer(request))
             self._task.add_done_callback(self._answered)
             return
@@ -384,6 +387,7 @@ class HttpConversation:
 
     def _may_be_abandoned(self) -> None:
         """The request waits: its client may leave."""
+        self._is_abandonable = True
         if self._slot is not None:
             self._slot.abandon = self._abandoned
 
@@ -423,8 +427,12 @@ class HttpConversation:
         if request is not None and not request.is_complete:
             request.refuse(400, "the client left")
             request.wake()
-        elif self._task is not None and request is not None and request.method in ("GET", "HEAD"):
-            # Requests that change something run to their end.
+        elif (
+            self._task is not None
+            and request is not None
+            and (self._is_abandonable or request.method in ("GET", "HEAD"))
+        ):
+            # Other requests change something and run to their end.
             self._task.cancel()
 
 

@@ -1,15 +1,17 @@
 """/v1/queues and dead letters: records of share groups that are received in one request and settled in another."""
 
 import threading
-from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from headwater.ids import TopicName, TopicPartition
 from headwater.testing import Broker
+from tests.support.broker.on_loop import eventually
 from tests.support.http.client import Answer, HttpClient
-from tests.support.readiness import wait_until
+from tests.support.http.inside import services_of
+from tests.support.kafka.raw_client import RawClient
+from tests.support.kafka.raw_shares import configure
 
 
 @pytest.fixture
@@ -53,7 +55,9 @@ class TestQueues:
         again = receive(http, topic, group, limit=10)
         assert [(each["value"], each["delivery_count"]) for each in again] == [("b", 2)]
         stats = http.get(f"/v1/queues/{group}/stats").json["partitions"]
-        assert [(each["topic"], each["backlog"], each["held"], each["accepted"]) for each in stats] == [(topic, 2, 2, 1)]
+        assert [(each["topic"], each["backlog"], each["held"], each["accepted"]) for each in stats] == [
+            (topic, 2, 2, 1)
+        ]
         assert (stats[0]["archived"], stats[0]["deliveries"]) == (1, 5)
         peeked = http.get(f"/v1/queues/{group}/records?topic={topic}").json["records"]
         assert [(each["value"], each["state"]) for each in peeked] == [("b", "held"), ("d", "held")]
@@ -61,7 +65,7 @@ class TestQueues:
 
     def test_each_receipt_counts_for_itself(self, http: HttpClient, topic: str, group: str) -> None:
         produce(http, topic, "a")
-        ((receipt),) = (each["receipt"] for each in receive(http, topic, group))
+        (receipt,) = (each["receipt"] for each in receive(http, topic, group))
         answer = settle(http, "ack", group, receipt, "forged")
         assert answer.status == 207
         assert answer.json["results"][0] == {}
@@ -95,9 +99,10 @@ class TestQueues:
             f'{{"topics": ["{topic}"], "wait_ms": 30000}}',
             {"content-type": "application/json"},
         )
-        wait_until(requests_of(http, "POST /v1/queues/{group}/receive").__gt__, 1)
+        busy = services_of(broker).busy
+        eventually(broker, lambda: busy)
         leaver.connection.close()
-        wait_until(lambda: connections(http) == 1)
+        eventually(broker, lambda: not busy)
         produce(http, topic, "a")
         assert [each["delivery_count"] for each in receive(http, topic, group)] == [1]
 
@@ -121,28 +126,16 @@ class TestQueues:
         assert http.get("/v1/queues/nobody/stats").status == 404
 
 
-def requests_of(http: HttpClient, name: str) -> int:
-    for line in http.get("/metrics").body.decode().splitlines():
-        if line.startswith("headwater_requests_total") and f'"{name}"' in line:
-            return int(float(line.rpartition(" ")[2]))
-    return 0
-
-
-def connections(http: HttpClient) -> int:
-    lines = http.get("/metrics").body.decode().splitlines()
-    return next(int(float(line.split()[1])) for line in lines if line.startswith("headwater_connections "))
-
-
 def test_dead_letters(http: HttpClient, broker: Broker, topic: str, group: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    switch = ConfigEntry("headwater.deadletterqueue.enable", "true", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[switch])
-    admin.incremental_alter_configs([resource])[resource].result()
+    with RawClient(broker) as client:
+        configure(client, group, headwater_deadletterqueue_enable="true")
     produce(http, topic, "bad")
-    ((receipt),) = (each["receipt"] for each in receive(http, topic, group))
+    (receipt,) = (each["receipt"] for each in receive(http, topic, group))
     assert settle(http, "reject", group, receipt).status == 200
     path = f"/v1/topics/{topic}.dlq/partitions/0/dead-letters"
-    wait_until(lambda: (answer := http.get(path)).status == 200 and bool(answer.json["dead_letters"]))
+    written = TopicPartition(TopicName(f"{topic}.dlq"), 0)
+    partitions = broker.node.broker.partitions
+    eventually(broker, lambda: (partition := partitions.find(written)) is not None and partition.high_watermark)
     (letter,) = http.get(path).json["dead_letters"]
     assert letter["value"] == "bad"
     assert letter["headers"] == [{"name": "h", "value": "x"}]

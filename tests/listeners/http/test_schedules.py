@@ -64,9 +64,10 @@ def test_from_the_delay_to_the_delivery(http: HttpClient, topic: str) -> None:
     assert partly.status == 207
     assert [each.get("code") for each in partly.json["results"]] == [None, "RESOURCE_NOT_FOUND"]
     assert http.post(f"/v1/schedules/{topic}/deliver", names).status == 200
-    assert [each["value"] for each in http.get(
-        f"/v1/topics/{topic}/partitions/0/records?offset=3&wait_ms=20000"
-    ).json["records"]] == ["b"]
+    assert [
+        each["value"]
+        for each in http.get(f"/v1/topics/{topic}/partitions/0/records?offset=3&wait_ms=20000").json["records"]
+    ] == ["b"]
     assert scheduled(http, topic) == []
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from headwater.broker.shares.queue import RECORDS_MAX, Receive
 from headwater.coordination.shares.terms import AcknowledgeType
+from headwater.errors import ErrorCode, Refusal
 from headwater.ids import GroupId
 from headwater.listeners.http.operation import operation
 from headwater.listeners.http.records.json_form import Format
@@ -23,6 +24,8 @@ from headwater.listeners.http.request import Request
 from headwater.listeners.http.response import Response
 from headwater.listeners.http.router import Area
 from headwater.listeners.http.v1.records import ByteCount, Milliseconds
+from headwater.security.acl import Operation
+from headwater.security.acl import group as named
 
 TAG = "queues"
 SOME_REFUSED = {207: "Some of the receipts were refused; the results say why."}
@@ -181,6 +184,7 @@ async def _settle(
 @operation("GET", "/v1/queues/{group}/records", tag=TAG)
 async def peek(request: Request, group: str, query: PeekQuery) -> QueueRecords:
     """The first records that the group is not done with. Nothing is taken."""
+    _check_there_are_groups(request, Operation.READ, group)
     peeked = await request.broker.shares.queue_views.peek(
         request.guard,
         GroupId(group),
@@ -194,6 +198,7 @@ async def peek(request: Request, group: str, query: PeekQuery) -> QueueRecords:
 @operation("GET", "/v1/queues/{group}/stats", tag=TAG)
 async def stats(request: Request, group: str, query: StatsQuery) -> QueueStats:
     """How far the group is in each partition."""
+    _check_there_are_groups(request, Operation.DESCRIBE, group)
     found = await request.broker.shares.queue_views.stats(request.guard, GroupId(group), query.topic)
     return QueueStats(
         [
@@ -213,6 +218,13 @@ async def stats(request: Request, group: str, query: StatsQuery) -> QueueStats:
             for each in found
         ]
     )
+
+
+def _check_there_are_groups(request: Request, operation: Operation, group: str) -> None:
+    """Their topic is created with the first of them."""
+    if not request.broker.groups.shards:
+        request.guard.check(operation, named(group))
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group[:100]!r}")
 
 
 AREA = Area("queues", (receive, ack, nack, reject, extend, peek, stats))

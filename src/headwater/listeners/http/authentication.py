@@ -95,6 +95,16 @@ class HttpAuthentication:
         request.identity = Identity(proof, guard, expires_ms)
         return guard
 
+    def session_end_ms(self, identity: Identity | None) -> int | None:
+        """Until when a stream that begins now may go on without another log-in, in ms since 1970; None: for ever."""
+        if identity is None or not identity.authorization:
+            return None
+        limit_ms = self._live_config.current.of_listener(self._name).connections_max_reauth_ms
+        ends_ms = [self._clock.now_ms() + limit_ms] if limit_ms else []
+        if identity.expires_ms is not None:
+            ends_ms.append(identity.expires_ms)
+        return min(ends_ms, default=None)
+
     def guard_of(self, principal: Principal, peer_host: str) -> Guard:
         """For a client that logs in on an open connection (WebSocket)."""
         return self._access.guard(principal, peer_host)

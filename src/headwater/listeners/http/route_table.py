@@ -12,6 +12,7 @@ AREAS: Final = (
     "openapi",
     "v1.topics",
     "v1.records",
+    "v1.event_stream",
     "v1.groups",
     "v1.queues",
     "v1.dead_letters",

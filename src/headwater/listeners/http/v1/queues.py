@@ -93,7 +93,7 @@ class PeekQuery(msgspec.Struct, forbid_unknown_fields=True):
 class StatsQuery(msgspec.Struct, forbid_unknown_fields=True):
     """Of which topics (the parameter may be repeated); of all that the group has begun with, if none is named."""
 
-    topic: list[str] | None = None
+    topic: list[str] = []
 
 
 class QueuePartition(msgspec.Struct):
@@ -199,7 +199,7 @@ async def peek(request: Request, group: str, query: PeekQuery) -> QueueRecords:
 async def stats(request: Request, group: str, query: StatsQuery) -> QueueStats:
     """How far the group is in each partition."""
     _check_there_are_groups(request, Operation.DESCRIBE, group)
-    found = await request.broker.shares.queue_views.stats(request.guard, GroupId(group), query.topic)
+    found = await request.broker.shares.queue_views.stats(request.guard, GroupId(group), query.topic or None)
     return QueueStats(
         [
             QueuePartition(

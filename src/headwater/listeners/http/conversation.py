@@ -290,7 +290,11 @@ class HttpConversation:
             case Upgrade(begin):
                 self.services.busy.discard(self)
                 self._is_handed_over = True
+                self.services.measurements.responses[101] += 1
                 begin(self, self._leftover)
+                slot, self._slot = self._slot, None
+                if slot is not None:
+                    slot.fill([])
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._task = None

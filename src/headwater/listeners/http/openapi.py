@@ -114,7 +114,7 @@ def _responses(each: Operation, schemas: Mapping[int, Any]) -> Iterator[tuple[st
     success: dict[str, Any] = {"description": "Done."}
     if each.result_type is not None:
         success["content"] = {each.answer_type: {"schema": schemas[id(each.result_type)]}}
-    elif each.status != 204:
+    elif each.status not in (101, 204):
         success["content"] = {each.answer_type: {"schema": {"type": "string"}}}
     yield str(each.status), success
     for status, described in each.further_statuses.items():

@@ -20,6 +20,7 @@ AREAS: Final = (
     "v1.transactions",
     "v1.access",
     "v1.cluster",
+    "websocket.area",
     "registry.area",
 )
 

@@ -1,7 +1,7 @@
 """What all HTTP listeners of a node share: the broker, the routes, the streams that are open, and their end."""
 
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from headwater.broker.broker import Broker
 from headwater.config.broker import BrokerConfig
@@ -14,8 +14,9 @@ from headwater.listeners.http.route_table import load_areas
 from headwater.listeners.http.router import Router
 from headwater.listeners.tcp.pool import ConnectionPool
 
-if TYPE_CHECKING:
-    from headwater.listeners.http.conversation import HttpConversation
+
+class Busy(Protocol):
+    def sweep(self, now_ms: int) -> None: ...
 
 
 class OpenStream(Protocol):
@@ -30,8 +31,8 @@ class HttpServices:
         self.pool = pool
         self.config: BrokerConfig
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        # The connections whose requests are being answered, or read.
-        self.busy: set[HttpConversation] = set()
+        # The connections whose requests are being answered, or read; and WebSockets.
+        self.busy: set[Busy] = set()
         # Event streams and WebSockets that are open.
         self.streams: set[OpenStream] = set()
         self.is_stopping = False

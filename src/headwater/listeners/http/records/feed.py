@@ -98,10 +98,10 @@ async def open_feed(
     *,
     partitions: Sequence[int] | None,
     offset: str,
-    resumed: Mapping[int, int] | None,
     committed_only: bool,
+    resumed: Mapping[int, int] | None = None,
 ) -> Feed:
-    """A feed of these partitions (None: all). `resumed` has positions that count instead of `offset`."""
+    """A feed of these partitions (None: all). `resumed` has positions that go before `offset`."""
     check_readable(broker, guard, topic_name)
     topic = broker.topics.existing(topic_name)
     wanted = range(topic.partition_count) if partitions is None else sorted(set(partitions))
@@ -110,12 +110,8 @@ async def open_feed(
     positions: dict[int, int] = {}
     for index in wanted:
         known = None if resumed is None else resumed.get(index)
-        if known is not None:
-            broker.partition(topic_name, index)
-            positions[index] = known
-        elif resumed is not None:
-            # The topic did not have it when the client read last.
-            positions[index] = broker.online_partition(topic_name, index).start_offset
-        else:
-            positions[index] = await offset_of(broker, topic_name, index, offset, committed_only=committed_only)
+        broker.partition(topic_name, index)
+        if known is None:
+            known = await offset_of(broker, topic_name, index, offset, committed_only=committed_only)
+        positions[index] = known
     return Feed(broker, guard, topic_name, positions, follows_growth=partitions is None, committed_only=committed_only)

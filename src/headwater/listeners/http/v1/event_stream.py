@@ -55,8 +55,9 @@ async def stream(request: Request, topic: str, query: StreamQuery) -> Stream:
         request.guard,
         topic,
         partitions=query.partition or None,
-        offset=query.offset,
-        resumed=None if not after else read_positions(after),
+        # A client that resumes has not seen partitions without a position yet.
+        offset="earliest" if after else query.offset,
+        resumed=read_positions(after) if after else None,
         committed_only=query.committed_only,
     )
     events = EventStream(request, feed, query.format)

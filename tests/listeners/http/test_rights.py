@@ -55,7 +55,8 @@ EMPTY_LISTS = {
     "GET /v1/schedules": {"schedules": [], "next": None},
     "GET /v1/transactions": {"transactions": [], "next": None},
 }
-OPEN = {"GET /health/live", "GET /health/ready", "GET /v1", "GET /v1/openapi.json"}
+# Clients may log in on a WebSocket that is open: websocket/test_sessions.py.
+OPEN = {"GET /health/live", "GET /health/ready", "GET /v1", "GET /v1/openapi.json", "GET /v1/ws"}
 
 
 @pytest.fixture(scope="module")

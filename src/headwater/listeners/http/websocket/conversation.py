@@ -67,9 +67,7 @@ class WebSocketConversation:
         "frames",
     )
 
-    def __init__(
-        self, request: Request, protocol: Protocol, connection: Connection, frames: ReceivedBytes
-    ) -> None:
+    def __init__(self, request: Request, protocol: Protocol, connection: Connection, frames: ReceivedBytes) -> None:
         self._services = request.services
         self._protocol = protocol
         self._connection = connection

@@ -133,7 +133,7 @@ class TestQueues:
             first.do("unsubscribe", {"subscription": "s1"})
             produce(http, topic, "a")
             with WebSocketClient(broker) as second:
-                second.do("subscribe", {"topic": topic, "queue": group, "credit": 1})
+                second.do("subscribe", {"topic": topic, "queue": group, "offset": "earliest", "credit": 1})
                 assert [each["delivery_count"] for each in second.messages(1)] == [1]
 
     def test_what_a_queue_does_not_have(self, broker: Broker, topic: str) -> None:

@@ -11,6 +11,12 @@ from websockets.sync.client import connect
 from headwater.testing import Broker
 from tests.support.http.client import TIMEOUT_S
 
+# Of a client that speaks bytes.
+HANDSHAKE = (
+    b"GET /v1/ws HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
 
 class WebSocketClient:
     def __init__(

@@ -1,14 +1,18 @@
 """The commands of a WebSocket, answered as /v1 answers."""
 
+import json
 import threading
 from uuid import uuid4
 
 import pytest
 from websockets.exceptions import ConnectionClosedError
 
+from headwater.listeners.http.websocket.conversation import WebSocketConversation
 from headwater.testing import Broker
-from tests.support.http.client import HttpClient
-from tests.support.http.websocket import WebSocketClient
+from tests.support.broker.on_loop import eventually
+from tests.support.http.client import HttpClient, raw_connection
+from tests.support.http.inside import services_of
+from tests.support.http.websocket import HANDSHAKE, WebSocketClient
 
 
 @pytest.fixture
@@ -130,19 +134,6 @@ def test_what_makes_no_sense_is_refused_and_the_session_goes_on(broker: Broker, 
         assert client.do("list_topics")
 
 
-def test_a_command_that_waits_ends_with_its_client(broker: Broker, topic: str) -> None:
-    group = f"workers-{uuid4().hex}"
-    wanted = {"group": group, "topics": [topic], "from": "earliest"}
-    with WebSocketClient(broker) as first, WebSocketClient(broker) as second:
-        assert first.do("receive", wanted)["records"] == []
-        first.begin("receive", {**wanted, "wait_ms": 30_000})
-        first.do("list_topics")
-        first.socket.close()
-        second.do("produce", {"topic": topic, "value": "a"})
-        (record,) = second.do("receive", {**wanted, "wait_ms": 20_000})["records"]
-        assert record["delivery_count"] == 1
-
-
 def test_many_clients_at_once(broker: Broker, topic: str) -> None:
     def produce(number: int) -> None:
         with WebSocketClient(broker) as client:
@@ -165,3 +156,41 @@ def test_bytes_are_no_commands(broker: Broker) -> None:
             client.socket.recv()
         assert closed.value.rcvd is not None
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1003, "commands are text messages")
+
+
+def test_a_command_before_the_end_is_done(broker: Broker, http: HttpClient, topic: str) -> None:
+    """A page that is closed says so right behind its last command."""
+    with raw_connection(broker) as connection:
+        connection.sendall(HANDSHAKE)
+        assert b" 101 " in connection.recv(4096)
+        command = f'{{"command":"produce","params":{{"topic":"{topic}","value":"last"}}}}'.encode()
+        frame = b"\x81\xfe" + len(command).to_bytes(2) + bytes(4) + command
+        connection.sendall(frame + b"\x88\x82\x00\x00\x00\x00\x03\xe8")
+        path = f"/v1/topics/{topic}/partitions/0/records?wait_ms=20000"
+        assert [each["value"] for each in http.get(path).json["records"]] == ["last"]
+
+
+@pytest.mark.parametrize("goodbye", [b"", b"\x88\x82\x00\x00\x00\x00\x03\xe8"])
+def test_a_command_that_waits_ends_with_its_connection(broker: Broker, topic: str, goodbye: bytes) -> None:
+    group = f"workers-{uuid4().hex}"
+    wanted = {"group": group, "topics": [topic], "from": "earliest"}
+    streams = services_of(broker).streams
+    with WebSocketClient(broker) as second:
+        assert second.do("receive", wanted)["records"] == []
+        with raw_connection(broker) as connection:
+            connection.sendall(HANDSHAKE)
+            assert b" 101 " in connection.recv(4096)
+            params = json.dumps({**wanted, "wait_ms": 30_000})
+            command = f'{{"command":"receive","params":{params}}}'.encode()
+            connection.sendall(b"\x81\xfe" + len(command).to_bytes(2) + bytes(4) + command)
+            conversations = broker.node.connections._connections
+            eventually(broker, lambda: any(running_waits(each._conversation) for each in conversations))
+            connection.sendall(goodbye)
+        eventually(broker, lambda: len(streams) == 1)
+        second.do("produce", {"topic": topic, "value": "a"})
+        (record,) = second.do("receive", {**wanted, "wait_ms": 20_000})["records"]
+        assert record["delivery_count"] == 1
+
+
+def running_waits(conversation: object) -> bool:
+    return isinstance(conversation, WebSocketConversation) and any(conversation._running.values())

@@ -13,7 +13,7 @@ from headwater.testing import Broker
 from tests.support.broker.on_loop import eventually, on_loop
 from tests.support.http.client import HttpClient, basic, raw_exchange
 from tests.support.http.inside import services_of
-from tests.support.http.websocket import WebSocketClient
+from tests.support.http.websocket import HANDSHAKE, WebSocketClient
 
 
 @pytest.fixture(scope="module")
@@ -191,10 +191,7 @@ class TestEnd:
 def deaf(broker: Broker) -> socket.socket:
     """A client that opens a WebSocket and never says a word of its own accord."""
     connection = socket.create_connection(broker.node.addresses["http"], timeout=30)
-    connection.sendall(
-        b"GET /v1/ws HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
-        b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    )
+    connection.sendall(HANDSHAKE)
     assert b" 101 " in connection.recv(65536)
     return connection
 

@@ -52,6 +52,7 @@ class WebSocketConversation:
         "_has_ponged",
         "_is_advancing",
         "_is_logging_in",
+        "_is_stopping",
         "_is_text",
         "_kept_bytes",
         "_messages",
@@ -85,6 +86,7 @@ class WebSocketConversation:
         self._running: dict[asyncio.Task[None], bool] = {}
         self._is_logging_in = False
         self._is_advancing = False
+        self._is_stopping = False
         self._sending = asyncio.Lock()
         self._drained: asyncio.Future[None] | None = None
         self._has_ponged = True
@@ -153,16 +155,30 @@ class WebSocketConversation:
                     break
         finally:
             self._is_advancing = False
-        if not self._running and not self._messages:
-            slot, self._slot = self._slot, None
-            if slot is not None:
-                slot.fill([])
+        if self._running or self._messages:
+            self._mark_slot()
+            return
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            slot.fill([])
+
+    def _mark_slot(self) -> None:
+        """The connection is not kept for commands that only wait."""
+        if self._slot is not None:
+            self._slot.abandon = self._cancel_waits if all(self._running.values()) else None
+
+    def _cancel_waits(self) -> None:
+        for task, only_waits in tuple(self._running.items()):
+            # Other commands change something and run to their end.
+            if only_waits:
+                task.cancel()
 
     def _feed(self, piece: bytes) -> None:
         protocol = self._protocol
         protocol.receive_data(piece)
         for event in protocol.events_received():
-            if isinstance(event, Frame) and not self._is_over:
+            # What came before the client's own close frame still counts.
+            if isinstance(event, Frame) and self._end_at_ms is None:
                 self._take(event)
         self._flush()
         buffered = len(protocol.reader.buffer) + len(self._fragments)
@@ -171,8 +187,11 @@ class WebSocketConversation:
             self.frames.keeps = False
             self.frames.forget()
             self.frames.request_ended()
-        elif buffered > self._kept_bytes:
-            self.frames.keeps = True
+            return
+        self.frames.keeps = True
+        # It may have come along with the handshake, or with the message before it.
+        self.frames.partial_bytes = max(self.frames.partial_bytes, 1)
+        if buffered > self._kept_bytes:
             self.frames.keep(buffered - self._kept_bytes)
             self._kept_bytes = buffered
 
@@ -211,6 +230,7 @@ class WebSocketConversation:
             self._end_at_ms = self._services.broker.clock.monotonic_ms() + _CLOSE_MS
         if self._protocol.close_rcvd is not None and not self._connection.is_closed:
             # Both sides have said so.
+            self._cancel_waits()
             self._connection.drain()
 
     # -- commands
@@ -228,6 +248,7 @@ class WebSocketConversation:
 
         def waits() -> None:
             self._running[task] = True
+            self._mark_slot()
 
         try:
             may_go_on = await self._session.answer(message, waits)
@@ -245,6 +266,8 @@ class WebSocketConversation:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._connection.fail(error if isinstance(error, Exception) else RuntimeError(str(error)))
             return
+        if self._is_stopping and not self._running:
+            self.broker_stops()
         self._advance()
         self._connection.advance()
 
@@ -302,12 +325,18 @@ class WebSocketConversation:
 
     def close(self, code: CloseCode, reason: str) -> None:
         """Say so to the client, which then closes its side, too."""
+        self._messages.clear()
         if not self._is_over:
             self._protocol.send_close(code, reason)
             self._flush()
 
     def broker_stops(self) -> None:
-        self.close(CloseCode.GOING_AWAY, "the broker stops")
+        """Commands under way are answered first."""
+        self._is_stopping = True
+        self._messages.clear()
+        self._cancel_waits()
+        if not self._running:
+            self.close(CloseCode.GOING_AWAY, "the broker stops")
 
     def end(self) -> None:
         """The connection has closed."""
@@ -315,7 +344,4 @@ class WebSocketConversation:
         self._services.streams.discard(self)
         self._has_drained()
         self._session.end()
-        for task, only_waits in tuple(self._running.items()):
-            # Other commands change something and run to their end.
-            if only_waits:
-                task.cancel()
+        self._cancel_waits()

@@ -90,11 +90,9 @@ class TestAuthentication:
             ann.post("/v1/acls", rule)
             ben.do("subscribe", {"topic": "t"})
             ann.post("/v1/acls/delete", rule)
-            for _ in range(2):
-                ann.post("/v1/topics/t/records", {"records": [{"value": "secret"}]})
-            while (pushed := ben.push())["command"] != "ended":
-                pass
-            assert pushed["data"]["error"]["status"] == 403
+            ann.post("/v1/topics/t/records", {"records": [{"value": "secret"}]})
+            pushed = ben.push()
+            assert (pushed["command"], pushed["data"]["error"]["status"]) == ("ended", 403)
 
     def test_another_user_cannot_take_over(self, secured: Broker) -> None:
         with WebSocketClient(secured, basic("ann", "a")) as client:
@@ -112,6 +110,12 @@ class TestAuthentication:
                 patched.setattr(type(clock), "now_ms", lambda self: later + 300_000)
                 assert closed(lost) == (1008, "the session is over: log in again before its end")
                 assert kept.do("list_topics")
+
+    def test_where_nobody_logs_in(self, broker: Broker) -> None:
+        with WebSocketClient(broker) as client:
+            refused = client.ask("login", {"username": "ann", "password": "a"})["error"]
+            assert (refused["status"], "headwater.http.authentication" in refused["detail"]) == (400, True)
+            assert client.do("list_topics")
 
     def test_a_stranger_has_little_time(self) -> None:
         security = BrokerSecurity("SASL_PLAINTEXT", users={"ann": "a"})

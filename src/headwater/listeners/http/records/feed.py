@@ -73,6 +73,8 @@ class Feed:
             wait_ms=wait_ms,
             committed_only=self._committed_only,
         )
+        # The right may have been taken away during the wait.
+        check_readable(self._broker, self._guard, self.topic)
         found: list[FeedPart] = []
         for (_, index, offset), (records, next_offset, _, _, error) in zip(wanted, reads, strict=True):
             if error is None:

@@ -80,7 +80,7 @@ class Session:
             command = messages.read_command(message)
             command_id = command.id
             if command.command == LOGIN:
-                may_go_on = False
+                may_go_on = not self._authentication.schemes
                 answer = messages.success(command, await self._log_in(command))
                 may_go_on = True
             else:
@@ -149,6 +149,8 @@ class Session:
     # -- log-in
 
     async def _log_in(self, command: Command) -> bytes:
+        if not self._authentication.schemes:
+            raise Rejection(400, "clients of this listener do not log in (headwater.http.authentication)")
         params = decoded(command.params, LoginParams)
         if params.token is not None:
             scheme, credentials = BEARER, params.token

@@ -115,7 +115,7 @@ def _responses(each: Operation, schemas: Mapping[int, Any]) -> Iterator[tuple[st
     if each.result_type is not None:
         success["content"] = {each.answer_type: {"schema": schemas[id(each.result_type)]}}
     elif each.status not in (101, 204):
-        success["content"] = {each.answer_type: {"schema": {} if each.answer_type == JSON else {"type": "string"}}}
+        success["content"] = {each.answer_type: {"schema": {} if "json" in each.answer_type else {"type": "string"}}}
     yield str(each.status), success
     for status, described in each.further_statuses.items():
         further = success if status in (200, 207, 503) else {}

@@ -74,7 +74,7 @@ def page_server(broker_url: str) -> Generator[tuple[str, "queue.Queue[Any]"]]:
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -26,7 +26,7 @@ def produce(http: HttpClient, topic: str, *records: object) -> None:
     assert http.post(f"/v1/topics/{topic}/records", {"records": shown}).status == 200
 
 
-def values(client: EventStreamClient, count: int) -> list[object]:
+def values(client: EventStreamClient, count: int) -> list[str]:
     return [each.data["value"] for each in client.take(count)]
 
 
@@ -48,7 +48,7 @@ class TestStreams:
         with EventStreamClient(broker, f"{path}?offset=earliest") as client:
             first = client.take(1)[0]
         seen = [first.data["value"]]
-        with EventStreamClient(broker, path, last_event_id=first.id) as client:
+        with EventStreamClient(broker, path, {"last-event-id": first.id}) as client:
             seen += values(client, 2)
             produce(http, topic, "d")
             seen += values(client, 1)
@@ -65,7 +65,7 @@ class TestStreams:
             assert client.file.readline() == b"retry: 2000\n"
             told = client.file.readline().decode().partition(": ")[2].strip()
         produce(http, topic, "meanwhile")
-        with EventStreamClient(broker, path, last_event_id=told) as client:
+        with EventStreamClient(broker, path, {"last-event-id": told}) as client:
             assert values(client, 1) == ["meanwhile"]
 
     def test_chosen_partitions(self, http: HttpClient, broker: Broker, topic: str) -> None:
@@ -126,9 +126,9 @@ class TestStreams:
 
     def test_pages_of_other_origins(self, broker: Broker, topic: str) -> None:
         path = f"/v1/topics/{topic}/stream"
-        with EventStreamClient(broker, path, origin="https://evil.example") as client:
+        with EventStreamClient(broker, path, {"origin": "https://evil.example"}) as client:
             assert client.status == 403
-        with EventStreamClient(broker, path, origin="http://127.0.0.1") as client:
+        with EventStreamClient(broker, path, {"origin": "http://127.0.0.1"}) as client:
             assert client.status == 200
 
     def test_a_client_that_leaves_is_forgotten(self, http: HttpClient, broker: Broker, topic: str) -> None:
@@ -190,7 +190,7 @@ def test_a_right_that_is_taken_away_ends_the_stream(secured: Broker) -> None:
     rule = {"principal": "User:ben", "resource_type": "topic", "name": "t", "operation": "read"}
     with HttpClient(secured, basic("ann", "a")) as ann:
         assert ann.post("/v1/acls", rule).status in (200, 201)
-        with EventStreamClient(secured, "/v1/topics/t/stream", **basic("ben", "b")) as client:
+        with EventStreamClient(secured, "/v1/topics/t/stream", basic("ben", "b")) as client:
             assert client.status == 200
             assert ann.post("/v1/acls/delete", rule).status == 200
             ann.post("/v1/topics/t/records", {"records": [{"value": "secret"}]})
@@ -200,7 +200,7 @@ def test_a_right_that_is_taken_away_ends_the_stream(secured: Broker) -> None:
 
 def test_a_session_that_ends_ends_the_stream(secured: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "KEEP_ALIVE_MS", 1)
-    with EventStreamClient(secured, "/v1/topics/t/stream", **basic("ann", "a")) as client:
+    with EventStreamClient(secured, "/v1/topics/t/stream", basic("ann", "a")) as client:
         eventually(secured, lambda: services_of(secured).streams)
         clock = secured.node.broker.clock
         later = clock.now_ms() + 600_001

@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -23,15 +23,22 @@ class Event:
 
 
 class EventStreamClient:
-    def __init__(self, broker: Broker, path: str, *, receive_buffer_bytes: int | None = None, **headers: str) -> None:
-        host, _, port = broker.node.addresses["http"].host, None, broker.node.addresses["http"].port
+    def __init__(
+        self,
+        broker: Broker,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        receive_buffer_bytes: int | None = None,
+    ) -> None:
+        host, port = broker.node.addresses["http"]
         self.socket = socket.socket()
         if receive_buffer_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(TIMEOUT_S)
         self.socket.connect((host, port))
         lines = [f"GET {path} HTTP/1.1", f"host: {host}", "accept: text/event-stream"]
-        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         self.socket.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
         self.file = self.socket.makefile("rb")
         self.status = int(self.file.readline().split()[1])

@@ -39,6 +39,8 @@ BODIES: dict[str, object] = {
     "POST /v1/schedules/{topic}/move": {"records": [{"place": "0-1"}], "delay_ms": 1},
     "POST /v1/transactions": {"transactional_id": "t"},
     "POST /v1/transactions/{transactional_id}/records": {**PRODUCER, "topic": "t", "records": [{"value": "x"}]},
+    "POST /v1/transactions/{transactional_id}/ack": {**PRODUCER, "group": "g", "receipts": ["x"]},
+    "POST /v1/transactions/{transactional_id}/reject": {**PRODUCER, "group": "g", "receipts": ["x"]},
     "POST /v1/transactions/{transactional_id}/commit": PRODUCER,
     "POST /v1/transactions/{transactional_id}/abort": PRODUCER,
     "PUT /v1/users/{user}": {"password": "x"},

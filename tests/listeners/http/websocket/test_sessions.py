@@ -161,6 +161,22 @@ class TestHandshake:
         ):
             assert raw_exchange(broker, head + rest + b"\r\n").startswith((b"HTTP/1.1 400", b"HTTP/1.1 426")), rest
 
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            HANDSHAKE.replace(b"GET", b"HEAD"),
+            HANDSHAKE.replace(b"HTTP/1.1", b"HTTP/1.0"),
+            HANDSHAKE[:-2] + b"content-length: 2\r\n\r\n{}",
+            HANDSHAKE[:-2] + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        ],
+    )
+    def test_an_odd_handshake_is_refused(self, broker: Broker, sent: bytes) -> None:
+        assert raw_exchange(broker, sent, ends=True).startswith(b"HTTP/1.1 400")
+
+    def test_an_upgrade_elsewhere_changes_nothing(self, broker: Broker) -> None:
+        answer = raw_exchange(broker, HANDSHAKE.replace(b"/v1/ws", b"/v1/topics"), ends=True)
+        assert answer.startswith(b"HTTP/1.1 200")
+
     def test_sockets_are_counted_and_bounded(self) -> None:
         settings = {"headwater.http.streams.max": "1"}
         with Broker(settings, http=True) as broker, HttpClient(broker) as http, WebSocketClient(broker):

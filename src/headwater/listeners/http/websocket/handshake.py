@@ -34,7 +34,13 @@ def accept(request: Request) -> Handshake:
         headers = [("upgrade", "websocket")] if response.status_code == HTTPStatus.UPGRADE_REQUIRED else []
         detail = bytes(response.body or b"").decode().strip()
         raise Rejection(response.status_code, detail, headers=headers)
+    if not request.is_upgrade or request.method != "GET" or request.version != "1.1" or _has_body(request):
+        raise Rejection(400, "a WebSocket begins with a GET request of HTTP/1.1 without a body")
     # The protocol of a handshake would wait for the head of the request, which is read already.
     protocol = Protocol(Side.SERVER, logger=_logger)
     protocol.extensions = handshake.extensions
     return Handshake(protocol, response.serialize())
+
+
+def _has_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers

@@ -50,7 +50,7 @@ test-all: install ## Run all tests: also volume, kill cycles, planted bugs, powe
 coverage: install ## Run all tests and show which lines they reached
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not interop' --cov --cov-report=term
 
-interop: install ## Test with kcat, Java, Go, Rust and JavaScript clients and Kafka's own tools; says what it skips
+interop: install ## Test with kcat, Chromium, Java, Go, Rust and JavaScript clients and Kafka's own tools; says what it skips
 	$(BIN)/python -m pytest -n $(INTEROP_WORKERS) --dist loadgroup --no-loadscope-reorder -m interop tests/interop
 
 # Each client in an environment of its own, in tests/interop/.work: the first run fetches a gigabyte and takes longer.

@@ -312,6 +312,32 @@ class NetworkSettings(BrokerSettings):
         dynamic=True,
     )
 
+    headwater_http_websocket_message_bytes_max: int = setting(
+        INT,
+        "headwater.http.websocket.message.bytes.max",
+        1_048_576,
+        "The largest message that a client may send over a WebSocket, also after it is decompressed.",
+        minimum=1024,
+        dynamic=True,
+    )
+    headwater_http_websocket_subscriptions_max: int = setting(
+        INT,
+        "headwater.http.websocket.subscriptions.max",
+        32,
+        "How many subscriptions one WebSocket may have at once.",
+        minimum=0,
+        dynamic=True,
+    )
+    headwater_http_websocket_ping_interval_ms: int = setting(
+        INT,
+        "headwater.http.websocket.ping.interval.ms",
+        30_000,
+        "How often the client of a WebSocket is asked whether it is still there. One that has not answered by the next "
+        "time is disconnected.",
+        minimum=1000,
+        dynamic=True,
+    )
+
     def check(self) -> None:
         super().check()
         # Raises ConfigError if the listener settings contradict each other.

@@ -9,6 +9,7 @@ import pytest
 from headwater.broker_security import BrokerSecurity
 from headwater.listeners.http.operation import Operation
 from headwater.listeners.http.route_table import load_areas
+from headwater.listeners.http.v1 import event_stream
 from headwater.testing import Broker
 from tests.support.http.client import HttpClient, basic
 
@@ -16,7 +17,8 @@ from tests.support.http.client import HttpClient, basic
 REGISTRY = "registry"
 OPERATIONS = [each for area in load_areas() for each in area.operations]
 WITH_OWN_RULES = {each.name for area in load_areas() if area.name == REGISTRY for each in area.operations}
-PARAMETERS = {"partition": "0"}
+PARAMETERS = {"partition": "0", "place": "0-1"}
+QUERIES = {"GET /v1/queues/{group}/records": "topic=t"}
 RULE = {"principal": "User:other", "resource_type": "topic", "name": "t", "operation": "read"}
 GRANT = {"role": "reader", "principal": "User:other", "on": "t"}
 PRODUCER = {"producer_id": 1, "epoch": 0}
@@ -27,6 +29,14 @@ BODIES: dict[str, object] = {
     "POST /v1/topics/{topic}/partitions/{partition}/truncate": {"offset": 0},
     "POST /v1/topics/{topic}/records": {"records": [{"value": "x"}]},
     "PUT /v1/groups/{group}/offsets": {"offsets": [{"topic": "t", "partition": 0, "offset": 0}]},
+    "POST /v1/queues/{group}/receive": {"topics": ["t"]},
+    "POST /v1/queues/{group}/ack": {"receipts": ["x"]},
+    "POST /v1/queues/{group}/nack": {"receipts": ["x"]},
+    "POST /v1/queues/{group}/reject": {"receipts": ["x"]},
+    "POST /v1/queues/{group}/extend": {"receipts": ["x"]},
+    "POST /v1/schedules/{topic}/cancel": {"records": [{"place": "0-1"}]},
+    "POST /v1/schedules/{topic}/deliver": {"records": [{"place": "0-1"}]},
+    "POST /v1/schedules/{topic}/move": {"records": [{"place": "0-1"}], "delay_ms": 1},
     "POST /v1/transactions": {"transactional_id": "t"},
     "POST /v1/transactions/{transactional_id}/records": {**PRODUCER, "topic": "t", "records": [{"value": "x"}]},
     "POST /v1/transactions/{transactional_id}/ack": {**PRODUCER, "group": "g", "receipts": ["x"]},
@@ -45,9 +55,11 @@ BODIES: dict[str, object] = {
 EMPTY_LISTS = {
     "GET /v1/topics": {"topics": [], "next": None},
     "GET /v1/groups": {"groups": [], "next": None},
+    "GET /v1/schedules": {"schedules": [], "next": None},
     "GET /v1/transactions": {"transactions": [], "next": None},
 }
-OPEN = {"GET /health/live", "GET /health/ready", "GET /v1", "GET /v1/openapi.json"}
+# Clients may log in on a WebSocket that is open: websocket/test_sessions.py.
+OPEN = {"GET /health/live", "GET /health/ready", "GET /v1", "GET /v1/openapi.json", "GET /v1/ws"}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +82,13 @@ def path_of(operation: Operation) -> str:
 def ask(client: HttpClient, operation: Operation, path: str | None = None, **headers: str) -> int:
     body = BODIES.get(operation.name)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return client.ask(operation.method, path_of(operation) if path is None else path, body, given).status
+    if path is None:
+        path = path_of(operation)
+    if operation.name in QUERIES and "?" not in path:
+        path += f"?{QUERIES[operation.name]}"
+    # A stream has no end: its head tells enough.
+    method = "HEAD" if operation.answer_type == event_stream.CONTENT_TYPE else operation.method
+    return client.ask(method, path, body, given).status
 
 
 def disguises(path: str) -> Iterator[str]:

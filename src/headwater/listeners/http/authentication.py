@@ -66,6 +66,8 @@ class HttpAuthentication:
         )
         # How many credentials of each address are being verified: guesses must not fill the memory.
         self._verifying: Counter[str] = Counter()
+        # Open connections of each address whose clients still have to log in.
+        self._strangers: Counter[str] = Counter()
 
     async def identify(self, request: Request) -> Guard:
         """The guard of the client. Raises a Rejection if it is not who it says, or says nothing where it has to."""
@@ -95,9 +97,41 @@ class HttpAuthentication:
         request.identity = Identity(proof, guard, expires_ms)
         return guard
 
-    def guard_of(self, principal: Principal, peer_host: str) -> Guard:
-        """For a client that logs in on an open connection (WebSocket)."""
-        return self._access.guard(principal, peer_host)
+    def session_end_ms(self, identity: Identity | None) -> int | None:
+        """Until when a stream that begins now may go on without another log-in, in ms since 1970; None: for ever."""
+        if identity is None or not identity.authorization:
+            return None
+        limit_ms = self._live_config.current.of_listener(self._name).connections_max_reauth_ms
+        ends_ms = [self._clock.now_ms() + limit_ms] if limit_ms else []
+        if identity.expires_ms is not None:
+            ends_ms.append(identity.expires_ms)
+        return min(ends_ms, default=None)
+
+    def is_stranger(self, request: Request) -> bool:
+        """Whether the client still has to say who it is: it may log in on an open connection (WebSocket)."""
+        return (
+            self._is_required and "authorization" not in request.headers and request.certificate_principal is ANONYMOUS
+        )
+
+    def check_stranger_count(self, peer_host: str) -> None:
+        count_max = self._live_config.current.headwater_connections_unauthenticated_max_per_ip
+        if self._strangers[peer_host] >= count_max:
+            raise _too_many("too many connections of this address have not authenticated")
+
+    def stranger_came(self, peer_host: str) -> None:
+        self._strangers[peer_host] += 1
+
+    def stranger_left(self, peer_host: str) -> None:
+        """It has authenticated, or has gone."""
+        self._strangers[peer_host] -= 1
+        if not self._strangers[peer_host]:
+            del self._strangers[peer_host]
+
+    async def log_in(self, scheme: str, credentials: str, peer_host: str) -> Identity:
+        """Raises a Rejection, after the delay of a failed authentication."""
+        success = await self.verify(scheme, credentials, peer_host)
+        self._count(scheme, success.principal, peer_host)
+        return Identity(scheme, self._access.guard(success.principal, peer_host), success.expires_ms)
 
     async def verify(self, scheme: str, credentials: str, peer_host: str) -> Success:
         """Raises a Rejection, after the delay of a failed authentication."""
@@ -115,13 +149,7 @@ class HttpAuthentication:
     def _bounded(self, peer_host: str) -> Generator[None]:
         count_max = self._live_config.current.headwater_connections_unauthenticated_max_per_ip
         if self._verifying[peer_host] >= count_max:
-            raise Rejection(
-                429,
-                "too many credentials of this address are being verified "
-                "(headwater.connections.unauthenticated.max.per.ip)",
-                code=ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                headers=[("retry-after", "1")],
-            )
+            raise _too_many("too many credentials of this address are being verified")
         self._verifying[peer_host] += 1
         try:
             yield
@@ -179,6 +207,15 @@ class HttpAuthentication:
     def _unauthorized(self, detail: str) -> Rejection:
         challenges = [("www-authenticate", _CHALLENGES[scheme]) for scheme in self.schemes]
         return Rejection(401, detail, code=ErrorCode.SASL_AUTHENTICATION_FAILED, headers=challenges)
+
+
+def _too_many(what: str) -> Rejection:
+    return Rejection(
+        429,
+        f"{what} (headwater.connections.unauthenticated.max.per.ip)",
+        code=ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        headers=[("retry-after", "1")],
+    )
 
 
 def _message(scheme: str, credentials: str) -> bytes | None:

@@ -13,7 +13,8 @@ import httptools
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ErrorCode, Refusal
 from headwater.listeners.http.authentication import Identity
-from headwater.listeners.http.dispatcher import Dispatcher, reason_of
+from headwater.listeners.http.dispatcher import Dispatcher
+from headwater.listeners.http.message_head import render_head
 from headwater.listeners.http.problem import render_problem
 from headwater.listeners.http.received_bytes import ReceivedBytes
 from headwater.listeners.http.request import Request
@@ -39,6 +40,7 @@ class HttpConversation:
         "_drained",
         "_identity",
         "_incoming",
+        "_is_abandonable",
         "_is_deaf",
         "_is_ending",
         "_is_handed_over",
@@ -80,6 +82,8 @@ class HttpConversation:
         self._leftover = b""
         self._deadline_ms = 0
         self._is_late = False
+        # Whether the request that is being answered only waits.
+        self._is_abandonable = False
         # What comes is not read any more.
         self._is_deaf = False
         # No request follows those that have come.
@@ -256,7 +260,7 @@ class HttpConversation:
             self._deadline_ms = self.services.broker.clock.monotonic_ms()
             self._deadline_ms += self.services.config.headwater_http_request_timeout_ms
             request.abandonable = self._may_be_abandoned
-            self._is_late = False
+            self._is_late = self._is_abandonable = False
             self._task = asyncio.get_running_loop().create_task(self._answer(request))
             self._task.add_done_callback(self._answered)
             return
@@ -286,7 +290,11 @@ class HttpConversation:
             case Upgrade(begin):
                 self.services.busy.discard(self)
                 self._is_handed_over = True
+                self.services.measurements.responses[101] += 1
                 begin(self, self._leftover)
+                slot, self._slot = self._slot, None
+                if slot is not None:
+                    slot.fill([])
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._task = None
@@ -312,34 +320,23 @@ class HttpConversation:
         )
 
     def _respond(self, request: Request, response: Response) -> None:
-        is_last = self._was_last = (
+        self._was_last = (
             not (request.is_keep_alive and request.is_complete)
             or request.refusal is not None
             or self.services.is_stopping
         )
         self.services.measurements.responses[response.status] += 1
-        head = self._head(request, response.status, response.content_type, response.headers, is_last=is_last)
+        message = self._head(request, response.status, response.content_type, response.headers)
         if response.status not in _BODILESS:
-            head += f"content-length: {len(response.body)}\r\n"
-        message = bytearray(head.encode("latin-1", "replace"))
+            message += b"content-length: %d\r\n" % len(response.body)
         message += b"\r\n"
         if request.method != "HEAD" and response.status not in _BODILESS:
             message += response.body
         self.connection.push([message])
 
-    def _head(self, request: Request, status: int, content_type: str, headers: Headers, *, is_last: bool) -> str:
-        lines = [
-            f"HTTP/1.1 {status} {reason_of(status)}\r\ndate: {self.services.date()}\r\n",
-            "x-content-type-options: nosniff\r\ncache-control: no-store\r\n",
-        ]
-        if content_type:
-            lines.append(f"content-type: {content_type}\r\n")
-        lines += [f"{name}: {_one_line(value)}\r\n" for name, value in headers]
-        if is_last:
-            lines.append("connection: close\r\n")
-        elif request.version == "1.0":
-            lines.append("connection: keep-alive\r\n")
-        return "".join(lines)
+    def _head(self, request: Request, status: int, content_type: str, headers: Headers) -> bytearray:
+        date = self.services.date()
+        return render_head(status, content_type, headers, date=date, version=request.version, is_last=self._was_last)
 
     # -- streams
 
@@ -347,19 +344,22 @@ class HttpConversation:
         self._may_be_abandoned()
         self._was_last = True
         self.services.measurements.responses[200] += 1
-        head = self._head(request, 200, stream.content_type, stream.headers, is_last=True)
-        self.connection.push([f"{head}\r\n".encode("latin-1", "replace")])
+        self.connection.push([self._head(request, 200, stream.content_type, stream.headers) + b"\r\n"])
         if request.method == "HEAD":
             return
         self.services.streams.add(self)
         try:
             await stream.write(self)
+        except asyncio.CancelledError:
+            if not self.services.is_stopping:
+                raise
         finally:
             self.services.streams.discard(self)
 
-    @property
-    def is_ending(self) -> bool:
-        return self.services.is_stopping
+    def broker_stops(self) -> None:
+        """The stream ends as if it were complete."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def send(self, data: bytes) -> None:
         await self.send_parts([data])
@@ -384,6 +384,7 @@ class HttpConversation:
 
     def _may_be_abandoned(self) -> None:
         """The request waits: its client may leave."""
+        self._is_abandonable = True
         if self._slot is not None:
             self._slot.abandon = self._abandoned
 
@@ -423,11 +424,10 @@ class HttpConversation:
         if request is not None and not request.is_complete:
             request.refuse(400, "the client left")
             request.wake()
-        elif self._task is not None and request is not None and request.method in ("GET", "HEAD"):
-            # Requests that change something run to their end.
+        elif (
+            self._task is not None
+            and request is not None
+            and (self._is_abandonable or request.method in ("GET", "HEAD"))
+        ):
+            # Other requests change something and run to their end.
             self._task.cancel()
-
-
-def _one_line(value: str) -> str:
-    """No value can end its line and begin another."""
-    return value.replace("\r", " ").replace("\n", " ")

@@ -36,6 +36,7 @@ GZIP_BYTES_MIN = 1400
 _GZIP_INLINE_BYTES_MAX = 64 * 1024
 _GZIP_LEVEL = 1
 _COMPRESSIBLE = ("application/json", "application/problem+json", "application/vnd.", "text/")
+_WRONG_ORIGIN = "pages of this origin may not do this (headwater.http.cors.origins)"
 _UNHANDLED = "this is a fault of the broker; its log has more"
 
 
@@ -75,6 +76,8 @@ class Dispatcher:
             answer = self._refused(error, match, request, found)
         if isinstance(answer, Response):
             answer = await self._finished(request, answer)
+        elif isinstance(answer, Stream):
+            answer = answer._replace(headers=[*answer.headers, *self._cors(request)])
         if found is not None and began_us:
             self._services.broker.measurements.request(found.name).end(began_us)
         return answer
@@ -89,6 +92,7 @@ class Dispatcher:
     async def _answer(self, request: Request, match: Match | None, found: Operation | None) -> Answer:
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return self._preflight(match)
+        request.authentication = self.authentication
         if found is None or not found.is_open:
             request.guard = await self.authentication.identify(request)
         if match is None:
@@ -97,8 +101,11 @@ class Dispatcher:
             return self._not_allowed(match, request.method)
         _, names = match.methods[found.method]
         answer = await found.call(request, dict(zip(names, match.values, strict=True)))
-        if isinstance(answer, Stream):
+        if not isinstance(answer, Response):
             self._services.check_stream_count()
+            if not self.is_origin_allowed(request):
+                # A browser would not show it to the page, or not ask (WebSocket), and it would stay open.
+                raise Rejection(403, _WRONG_ORIGIN)
         return answer
 
     # -- what is checked of every head
@@ -118,7 +125,7 @@ class Dispatcher:
                 raise Rejection(421, f"this broker is not called {matched['name'][:100]!r} (headwater.http.hosts)")
         if request.method not in _SAFE_METHODS and not self.is_origin_allowed(request):
             # Browsers send some requests of other origins without asking first.
-            raise Rejection(403, "pages of this origin may not do this (headwater.http.cors.origins)")
+            raise Rejection(403, _WRONG_ORIGIN)
 
     def is_origin_allowed(self, request: Request) -> bool:
         """Whether a page may use this listener; always, if no page sent the request."""

@@ -114,8 +114,8 @@ def _responses(each: Operation, schemas: Mapping[int, Any]) -> Iterator[tuple[st
     success: dict[str, Any] = {"description": "Done."}
     if each.result_type is not None:
         success["content"] = {each.answer_type: {"schema": schemas[id(each.result_type)]}}
-    elif each.status != 204:
-        success["content"] = {each.answer_type: {"schema": {"type": "string"}}}
+    elif each.status not in (101, 204):
+        success["content"] = {each.answer_type: {"schema": {} if "json" in each.answer_type else {"type": "string"}}}
     yield str(each.status), success
     for status, described in each.further_statuses.items():
         further = success if status in (200, 207, 503) else {}

@@ -13,7 +13,7 @@ from headwater.security.principals import Principal
 if TYPE_CHECKING:
     from headwater.broker.access.guard import Guard
     from headwater.broker.broker import Broker
-    from headwater.listeners.http.authentication import Identity
+    from headwater.listeners.http.authentication import HttpAuthentication, Identity
     from headwater.listeners.http.services import HttpServices
 
 # More than one of these would be read differently by different programs (request smuggling), or mean nothing.
@@ -27,6 +27,7 @@ class Request:
         "_body_needed",
         "_body_waiter",
         "abandonable",
+        "authentication",
         "broker",
         "certificate_principal",
         "discards_body",
@@ -68,6 +69,8 @@ class Request:
         self.is_encrypted = False
         self.expects_continue = False
         # Set by the dispatcher, before any handler sees the request.
+        self.authentication: HttpAuthentication
+        # The same, where clients have to authenticate first.
         self.guard: Guard
         # What the connection has proved with an earlier request.
         self.identity: Identity | None = None

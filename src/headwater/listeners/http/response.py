@@ -23,12 +23,7 @@ NO_CONTENT = Response(204, b"", "")
 
 
 class StreamWriter(Protocol):
-    """Sends the parts of a stream."""
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether the broker is about to stop: the stream should end now."""
-        ...
+    """Sends the parts of a stream. When the broker stops, or the client leaves, the task of the stream is cancelled."""
 
     async def send(self, data: bytes) -> None:
         """Returns when the client keeps up. Raises ConnectionResetError when it has gone."""

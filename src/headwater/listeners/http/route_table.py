@@ -12,10 +12,15 @@ AREAS: Final = (
     "openapi",
     "v1.topics",
     "v1.records",
+    "v1.event_stream",
     "v1.groups",
+    "v1.queues",
+    "v1.dead_letters",
+    "v1.schedules",
     "v1.transactions",
     "v1.access",
     "v1.cluster",
+    "websocket.area",
     "registry.area",
 )
 

@@ -1,8 +1,7 @@
 """What all HTTP listeners of a node share: the broker, the routes, the streams that are open, and their end."""
 
-import asyncio
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headwater.broker.broker import Broker
 from headwater.config.broker import BrokerConfig
@@ -15,8 +14,15 @@ from headwater.listeners.http.route_table import load_areas
 from headwater.listeners.http.router import Router
 from headwater.listeners.tcp.pool import ConnectionPool
 
-if TYPE_CHECKING:
-    from headwater.listeners.http.conversation import HttpConversation
+
+class Busy(Protocol):
+    def sweep(self, now_ms: int) -> None: ...
+
+
+class OpenStream(Protocol):
+    """An event stream or a WebSocket."""
+
+    def broker_stops(self) -> None: ...
 
 
 class HttpServices:
@@ -25,12 +31,11 @@ class HttpServices:
         self.pool = pool
         self.config: BrokerConfig
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        # The connections whose requests are being answered, or read.
-        self.busy: set[HttpConversation] = set()
-        # What has to be told of the end: event streams, WebSockets.
-        self.streams: set[object] = set()
+        # The connections whose requests are being answered, or read; and WebSockets.
+        self.busy: set[Busy] = set()
+        # Event streams and WebSockets that are open.
+        self.streams: set[OpenStream] = set()
         self.is_stopping = False
-        self.stopped = asyncio.Event()
         self.idempotency_keys = IdempotencyKeys(broker.clock)
         self.router = Router(load_areas())
         self.measurements = HttpMeasurements(broker.measurements.metrics, lambda: len(self.streams))
@@ -65,4 +70,5 @@ class HttpServices:
     def end_streams(self) -> None:
         """The broker is about to stop."""
         self.is_stopping = True
-        self.stopped.set()
+        for each in tuple(self.streams):
+            each.broker_stops()

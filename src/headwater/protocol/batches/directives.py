@@ -59,7 +59,7 @@ def named_in(payload: Buffer) -> bool:
 def read(headers: Headers, heeded: Heeded) -> Directives:
     given: dict[str, bytes] = {}
     for name, value in headers:
-        if _is_heeded(name, heeded):
+        if is_heeded(name, heeded):
             if name in given:
                 raise InvalidDirective(f"has the header '{name}' twice")
             if value is None:
@@ -114,7 +114,7 @@ def refusal(found: Sequence[tuple[int, str]]) -> InvalidRecord:
     return InvalidRecord(fault + others, index, refused=found)
 
 
-def _is_heeded(name: str, heeded: Heeded) -> bool:
+def is_heeded(name: str, heeded: Heeded) -> bool:
     match name:
         case "headwater-delay-ms" | "headwater-deliver-at" | "headwater-schedule-id":
             return heeded.delay

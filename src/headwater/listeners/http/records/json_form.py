@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from headwater.errors import ErrorCode, Refusal
 from headwater.listeners.http.records.writer import NewRecord
+from headwater.protocol.batches import directives
 from headwater.protocol.batches.records import Headers, Record
 
 Format: TypeAlias = Literal["text", "json", "base64"]
@@ -44,7 +45,9 @@ class RecordForm(msgspec.Struct, omit_defaults=True):
 
 
 class NewRecordForm(msgspec.Struct, forbid_unknown_fields=True):
-    """A record to write. A string is written as its text, null as a tombstone, any other value as its JSON."""
+    """A record to write. A string is written as its text, null as a tombstone, any other value as its JSON.
+
+    What it asks of the broker (`delay_ms` to `schedule_id`) is refused where the topic's settings do not heed it."""
 
     key: Raw | UnsetType = UNSET
     key_base64: str | UnsetType = UNSET
@@ -53,6 +56,15 @@ class NewRecordForm(msgspec.Struct, forbid_unknown_fields=True):
     headers: list[HeaderForm] = []
     partition: int | None = None
     timestamp_ms: int | None = None
+    # When it is to appear: so long after now, or at a time in ms since 1970.
+    delay_ms: int | None = None
+    deliver_at_ms: int | None = None
+    # A name by which to find it until then.
+    schedule_id: str | None = None
+    # From 0 (critical) to 4 (background).
+    priority: int | None = None
+    # How long share groups may deliver it.
+    ttl_ms: int | None = None
 
     def to_record(self) -> NewRecord:
         """Raises a Refusal."""
@@ -60,12 +72,27 @@ class NewRecordForm(msgspec.Struct, forbid_unknown_fields=True):
             raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no partition {self.partition}")
         if self.timestamp_ms is not None and not 0 <= self.timestamp_ms <= TIMESTAMP_MAX:
             raise Refusal(ErrorCode.INVALID_TIMESTAMP, f"timestamp_ms is 0 to {TIMESTAMP_MAX}")
+        asked = self._directives()
         return NewRecord(
             _bytes_of("key", self.key, self.key_base64),
             _bytes_of("value", self.value, self.value_base64),
-            tuple((each.name, _header_bytes(each)) for each in self.headers),
+            (*((each.name, _header_bytes(each)) for each in self.headers), *asked),
             self.partition,
             self.timestamp_ms,
+            tuple(name for name, _ in asked),
+        )
+
+    def _directives(self) -> Headers:
+        return tuple(
+            (name, str(value).encode(errors="replace"))
+            for name, value in (
+                (directives.DELAY_MS, self.delay_ms),
+                (directives.DELIVER_AT, self.deliver_at_ms),
+                (directives.SCHEDULE_ID, self.schedule_id),
+                (directives.PRIORITY, self.priority),
+                (directives.TTL_MS, self.ttl_ms),
+            )
+            if value is not None
         )
 
 
@@ -100,14 +127,14 @@ def from_base64(name: str, text: str) -> bytes:
 
 def record_form(partition: int, record: Record, form: Format = "text") -> RecordForm:
     shown = RecordForm(partition, record.offset, record.timestamp)
-    shown.key, shown.key_base64 = _shown(record.key, form)
-    shown.value, shown.value_base64 = _shown(record.value, form)
+    shown.key, shown.key_base64 = content_form(record.key, form)
+    shown.value, shown.value_base64 = content_form(record.value, form)
     if record.headers:
-        shown.headers = _header_forms(record.headers)
+        shown.headers = header_forms(record.headers)
     return shown
 
 
-def _shown(content: bytes | None, form: Format) -> tuple[Raw | UnsetType, str | UnsetType]:
+def content_form(content: bytes | None, form: Format) -> tuple[Raw | UnsetType, str | UnsetType]:
     if content is None:
         return Raw(b"null"), UNSET
     if form == "json":
@@ -126,7 +153,7 @@ def _shown(content: bytes | None, form: Format) -> tuple[Raw | UnsetType, str | 
     return UNSET, b64encode(content).decode()
 
 
-def _header_forms(headers: Headers) -> list[HeaderForm]:
+def header_forms(headers: Headers) -> list[HeaderForm]:
     forms: list[HeaderForm] = []
     for name, value in headers:
         try:

@@ -1,16 +1,18 @@
 """Records that a client of HTTP writes: to the partitions of their keys, in batches that the topic takes."""
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from headwater.broker.access.guard import Guard
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
 from headwater.broker.topics import Topic
+from headwater.broker.writes.intake import heeded_by
 from headwater.broker.writes.journal import Append
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
+from headwater.protocol.batches import directives
 from headwater.protocol.batches.records import Headers, Record
 from headwater.protocol.partitioner import partition_for_key
 
@@ -19,6 +21,12 @@ _RECORD_OVERHEAD_BYTES = 48
 _HEADER_OVERHEAD_BYTES = 12
 _BATCH_OVERHEAD_BYTES = 256
 _unkeyed = itertools.count()
+# The settings of a topic that have it heed directives.
+_SETTINGS: Final = {
+    **dict.fromkeys((directives.DELAY_MS, directives.DELIVER_AT, directives.SCHEDULE_ID), "headwater.delay.enable"),
+    directives.PRIORITY: "headwater.priority.enable",
+    directives.TTL_MS: "headwater.ttl.enable",
+}
 
 
 class NewRecord(NamedTuple):
@@ -29,6 +37,8 @@ class NewRecord(NamedTuple):
     partition: int | None = None
     # In ms since 1970; None: now.
     timestamp_ms: int | None = None
+    # Those of its headers that the topic must heed.
+    directives: Sequence[str] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -58,6 +68,7 @@ async def write(broker: Broker, guard: Guard, topic_name: str, records: Sequence
     topic = writable_topic(broker, guard, topic_name)
     now_ms = broker.clock.now_ms()
     placed = place(topic, records)
+    check_heeded(broker.partition(topic.name, 0), records)
     batches: list[tuple[Sequence[int], Pending[Append], Sequence[Record]]] = []
     for index, positions in placed.items():
         partition = broker.online_partition(topic.name, index)
@@ -73,6 +84,17 @@ async def write(broker: Broker, guard: Guard, topic_name: str, records: Sequence
             timestamp_ms = built[number].timestamp if append.log_append_time_ms < 0 else append.log_append_time_ms
             written[position] = Written(partition_of[position], offset, timestamp_ms, append.error)
     return [each for each in written if each is not None]
+
+
+def check_heeded(partition: Partition, records: Iterable[NewRecord]) -> None:
+    """Refuse what the topic would take for a header like any other: a record that is to appear later must not appear
+    at once."""
+    heeded = heeded_by(partition.config)
+    for record in records:
+        for name in record.directives:
+            if not directives.is_heeded(name, heeded):
+                message = f"topic '{partition.id.topic}' does not heed {name} ({_SETTINGS[name]})"
+                raise Refusal(ErrorCode.INVALID_REQUEST, message)
 
 
 def place(topic: Topic, records: Sequence[NewRecord]) -> dict[int, list[int]]:

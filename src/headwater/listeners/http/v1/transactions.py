@@ -28,7 +28,15 @@ from headwater.ids import GroupId, ProducerId, TransactionalId
 from headwater.listeners.http.operation import operation
 from headwater.listeners.http.outcome import granted
 from headwater.listeners.http.records.json_form import NewRecordForm
-from headwater.listeners.http.records.writer import NewRecord, Written, as_record, chunks, place, writable_topic
+from headwater.listeners.http.records.writer import (
+    NewRecord,
+    Written,
+    as_record,
+    check_heeded,
+    chunks,
+    place,
+    writable_topic,
+)
 from headwater.listeners.http.request import Request
 from headwater.listeners.http.response import Response
 from headwater.listeners.http.router import Area
@@ -264,6 +272,7 @@ async def _write(
     broker: Broker, transactional_id: str, producer: ProducerIdentity, topic_name: str, records: Sequence[NewRecord]
 ) -> list[Written]:
     topic = broker.topics.existing(topic_name)
+    check_heeded(broker.partition(topic.name, 0), records)
     membership = TransactionMembership(TransactionalId(transactional_id), adds_partitions=True, knows_abortable=True)
     now_ms = broker.clock.now_ms()
     written: list[Written | None] = [None] * len(records)

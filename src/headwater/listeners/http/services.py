@@ -17,6 +17,7 @@ from headwater.listeners.tcp.pool import ConnectionPool
 
 if TYPE_CHECKING:
     from headwater.listeners.http.conversation import HttpConversation
+    from headwater.listeners.http.proxy.state import ProxyState
 
 
 class HttpServices:
@@ -32,9 +33,10 @@ class HttpServices:
         self.is_stopping = False
         self.stopped = asyncio.Event()
         self.idempotency_keys = IdempotencyKeys(broker.clock)
-        self.router = Router(load_areas())
+        self.router = Router(load_areas(with_rest_proxy=broker.config.headwater_rest_proxy_enable))
         self.measurements = HttpMeasurements(broker.measurements.metrics, lambda: len(self.streams))
         self._date: tuple[int, str] = (0, "")
+        self._proxy: ProxyState | None = None
         broker.live_config.follow(self._use_config)
         pool.on_sweep(self._sweep)
 
@@ -47,6 +49,16 @@ class HttpServices:
         if self._date[0] != now_s:
             self._date = now_s, formatdate(now_s, usegmt=True)
         return self._date[1]
+
+    @property
+    def proxy(self) -> "ProxyState":
+        """What the REST proxy keeps between requests."""
+        if self._proxy is None:
+            # Late import: most brokers serve none.
+            from headwater.listeners.http.proxy.state import ProxyState  # noqa: PLC0415
+
+            self._proxy = ProxyState(self)
+        return self._proxy
 
     def check_stream_count(self) -> None:
         count_max = self.config.headwater_http_streams_max
@@ -61,8 +73,12 @@ class HttpServices:
         """Called about once a second."""
         for each in tuple(self.busy):
             each.sweep(now_ms)
+        if self._proxy is not None:
+            self._proxy.consumers.sweep(now_ms)
 
     def end_streams(self) -> None:
         """The broker is about to stop."""
         self.is_stopping = True
         self.stopped.set()
+        if self._proxy is not None:
+            self._proxy.consumers.end()

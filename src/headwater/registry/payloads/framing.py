@@ -11,7 +11,9 @@ from uuid import UUID
 from headwater.registry.errors import InvalidPayload
 
 _ID, _GUID = 0, 1
-_ID_BYTES, _GUID_BYTES = 5, 17
+# With the magic byte.
+ID_BYTES: Final = 5
+_GUID_BYTES: Final = 17
 # Messages are not nested deeper (headwater.schemas.depth.max), and no file has more of them.
 INDEXES_MAX: Final = 64
 _INDEX_MAX: Final = 100_000
@@ -31,8 +33,8 @@ def read(data: bytes | memoryview) -> Framed:
     """Raises InvalidPayload."""
     view = memoryview(data)
     magic = view[0] if view else -1
-    if magic == _ID and len(view) >= _ID_BYTES:
-        return Framed(int.from_bytes(view[1:_ID_BYTES], "big"), None, view[_ID_BYTES:])
+    if magic == _ID and len(view) >= ID_BYTES:
+        return Framed(int.from_bytes(view[1:ID_BYTES], "big"), None, view[ID_BYTES:])
     if magic == _GUID and len(view) >= _GUID_BYTES:
         return Framed(None, str(UUID(bytes=bytes(view[1:_GUID_BYTES]))), view[_GUID_BYTES:])
     if magic in (_ID, _GUID):

@@ -1,0 +1,45 @@
+"""One broker with a REST proxy and a schema registry for each test file; each test uses topics of its own."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from headwater.testing import Broker
+from tests.support.http.client import HttpClient
+
+_numbers = count()
+SETTINGS = {
+    "num.partitions": "2",
+    "headwater.rest.proxy.enable": "true",
+    "headwater.schemas.enable": "true",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(SETTINGS, http=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def http(broker: Broker) -> Iterator[HttpClient]:
+    with HttpClient(broker) as client:
+        yield client
+
+
+@pytest.fixture
+def new_topic(http: HttpClient) -> Callable[..., str]:
+    def create(partitions: int = 1) -> str:
+        name = f"topic-{next(_numbers)}"
+        assert http.post("/v1/topics", {"name": name, "partitions": partitions}).status == 201
+        return name
+
+    return create
+
+
+@pytest.fixture
+def topic(new_topic: Callable[..., str]) -> str:
+    return new_topic()

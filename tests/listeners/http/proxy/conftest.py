@@ -2,17 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
 from headwater.testing import Broker
 from tests.support.http.client import HttpClient
+from tests.support.http.rest_consumer import RestConsumer
 
 _numbers = count()
 SETTINGS = {
     "num.partitions": "2",
     "headwater.rest.proxy.enable": "true",
     "headwater.schemas.enable": "true",
+    # Longer than a test waits for an answer.
+    "headwater.http.wait.ms.max": "50000",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
 }
@@ -43,3 +47,16 @@ def new_topic(http: HttpClient) -> Callable[..., str]:
 @pytest.fixture
 def topic(new_topic: Callable[..., str]) -> str:
     return new_topic()
+
+
+@pytest.fixture
+def consumer(broker: Broker) -> Iterator[Callable[..., RestConsumer]]:
+    made: list[RestConsumer] = []
+
+    def create(group: str, embedded: str = "json", **settings: Any) -> RestConsumer:
+        made.append(RestConsumer(broker, group, embedded, **settings))
+        return made[-1]
+
+    yield create
+    for each in made:
+        each.delete()

@@ -109,14 +109,15 @@ def test_avro_is_what_confluents_deserializer_reads(broker: Broker, http: HttpCl
     answered = send(http, f"/topics/{topic}", "avro", body).json
 
     found = read_all(broker, topic, 4)
-    read = AvroDeserializer(SchemaRegistryClient({"url": broker.http_url}))
-    field = SerializationContext(topic, MessageField.VALUE)
-    assert [read(value, field) for _, _, value in found] == [
-        {"id": 1, "note": "tagged"},
-        {"id": 2, "note": "bare"},
-        {"id": 3, "note": None},
-        None,
-    ]
+    with SchemaRegistryClient({"url": broker.http_url}) as client:
+        read = AvroDeserializer(client)
+        field = SerializationContext(topic, MessageField.VALUE)
+        assert [read(value, field) for _, _, value in found] == [
+            {"id": 1, "note": "tagged"},
+            {"id": 2, "note": "bare"},
+            {"id": 3, "note": None},
+            None,
+        ]
     assert found[0][1] == b"\0" + answered["key_schema_id"].to_bytes(4, "big") + b"\x02a"
     assert http.get(f"/subjects/{topic}-value/versions/latest").json["id"] == answered["value_schema_id"]
     assert http.get(f"/subjects/{topic}-key/versions/latest").json["id"] == answered["key_schema_id"]

@@ -104,3 +104,87 @@ def test_the_draft_decides(draft: str | None, items: dict[str, Any]) -> None:
 def test_nothing_is_fetched() -> None:
     with pytest.raises(InvalidSchema):
         codec({"$ref": "http://127.0.0.1:1/x.json"})
+
+
+def twice(schema: Any) -> Any:
+    return {"allOf": [schema, schema]}
+
+
+def nested(depth: int) -> Any:
+    leaf: Any = {}
+    for _ in range(depth):
+        leaf = {"a": leaf}
+    return leaf
+
+
+DOUBLING: list[Any] = [
+    twice({"properties": {"a": {"$ref": "#"}}}),
+    twice({"additionalProperties": {"$ref": "#"}}),
+    {"patternProperties": {"a": {"$ref": "#"}, ".": {"$ref": "#"}}},
+    {"properties": {"a": {"$ref": "#"}}, "patternProperties": {"a": {"$ref": "#"}}},
+    {"anyOf": [{"properties": {"a": {"$ref": "#"}}, "required": ["b"]}, {"properties": {"a": {"$ref": "#"}}}]},
+    {"properties": {"a": {"$ref": "#"}}, "not": {"required": ["b"], "properties": {"a": {"$ref": "#"}}}},
+    {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$dynamicAnchor": "x",
+        "allOf": [{"properties": {"a": {"$dynamicRef": "#x"}}}, {"properties": {"a": {"$dynamicRef": "#x"}}}],
+    },
+]
+
+
+@pytest.mark.parametrize("schema", DOUBLING)
+def test_a_schema_that_applies_itself_twice_does_not_hang(schema: Any) -> None:
+    values = codec(schema)
+
+    values.encode(nested(6))
+    for act in (values.encode, lambda each: values.validate(json.dumps(each).encode())):
+        with pytest.raises(InvalidPayload, match="too long"):
+            act(nested(60))
+
+
+def test_a_chain_that_doubles_is_refused() -> None:
+    steps = {f"d{number}": twice({"$ref": f"#/definitions/d{number + 1}"}) for number in range(60)}
+
+    with pytest.raises(InvalidSchema, match="too often"):
+        codec({"$ref": "#/definitions/d0", "definitions": {**steps, "d60": {"type": "number"}}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}},
+        {"additionalProperties": {"$ref": "#"}},
+        {"properties": {"a": {"$ref": "#"}}, "additionalProperties": {"$ref": "#"}},
+        {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}},
+        {"definitions": {"n": {"properties": {"a": {"$ref": "#/definitions/n"}}}}, "$ref": "#/definitions/n"},
+    ],
+)
+def test_a_schema_that_applies_itself_once_takes_any_depth(schema: Any) -> None:
+    codec(schema).encode(nested(DEPTH_MAX))
+
+
+def test_a_large_value_of_a_usual_schema_is_taken() -> None:
+    line = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(30)}, "required": ["p1", "p2"]}
+    schema = {"type": "object", "properties": {"lines": {"type": "array", "items": line}}}
+
+    codec(schema).encode({"lines": [{f"p{n}": "x" for n in range(30)}] * 3_000})
+
+
+def test_many_parts_by_a_wide_schema_are_refused() -> None:
+    wide = {"items": {"properties": {f"p{n}": True for n in range(15_000)}}}
+
+    codec(wide).encode([{}])
+    with pytest.raises(InvalidPayload, match="too long"):
+        codec(wide).encode([{}] * 10_000)
+
+
+def test_a_long_chain_is_refused_soon() -> None:
+    steps = {f"d{number}": {"$ref": f"#/definitions/d{number + 1}"} for number in range(9_000)}
+
+    with pytest.raises(InvalidSchema):
+        codec({"$ref": "#/definitions/d0", "definitions": {**steps, "d9000": {"type": "number"}}})
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}])
+def test_a_schema_that_is_only_itself(schema: Any) -> None:
+    codec(schema).encode(nested(5))

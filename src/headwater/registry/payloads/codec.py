@@ -61,18 +61,29 @@ def codec_of(schema: ParsedSchema, form: Form = Form.NATIVE) -> Codec:
 
 def check_depth(value: Any) -> None:
     """Of a value that was read from JSON."""
+    if depth_of(value) > DEPTH_MAX:
+        raise too_deep()
+
+
+def depth_of(value: Any) -> int:
+    """How many values are around the innermost one; not counted beyond `DEPTH_MAX`."""
     # A list, not recursion: the value may nest more deeply than Python calls may.
     left: list[tuple[Any, int]] = [(value, 0)]
+    deepest = 0
     while left:
         each, depth = left.pop()
-        if depth > DEPTH_MAX:
-            raise too_deep()
         inner: Iterable[Any] = ()
         if isinstance(each, dict):
             inner = cast("dict[str, Any]", each).values()
         elif isinstance(each, list):
             inner = cast("list[Any]", each)
-        left += [(item, depth + 1) for item in inner if isinstance(item, dict | list)]
+        if inner:
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > DEPTH_MAX:
+                break
+            left += [(item, depth) for item in inner if isinstance(item, dict | list)]
+    return deepest
 
 
 def too_deep() -> InvalidPayload:

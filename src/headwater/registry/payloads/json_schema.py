@@ -8,7 +8,8 @@ import orjson
 
 from headwater.registry.errors import InvalidPayload, InvalidSchema
 from headwater.registry.json_schema.schema import JsonSchema
-from headwater.registry.payloads.codec import DEPTH_MAX, check_depth
+from headwater.registry.payloads.codec import DEPTH_MAX, check_depth, depth_of
+from headwater.registry.payloads.json_schema_cost import ValidationCost
 
 # Of a document that does not say which draft it follows (Confluent's default).
 _DEFAULT_DRAFT: Final = "draft-07"
@@ -56,8 +57,12 @@ class JsonSchemaCodec:
                 raise InvalidSchema(f"$ref to {name} leads nowhere: no reference has that name") from None
             raise InvalidSchema(f"the schema cannot check values: {str(error)[:_SHOWN_LENGTH_MAX]}") from None
 
+        # At the last: what jsonschema-rs has refused needs no bound.
+        self._cost = ValidationCost(schema.source, schema.references)
+
     def validate(self, payload: bytes | memoryview) -> None:
-        self._check(self.decode(payload))
+        content = bytes(payload)
+        self._check(self.decode(content), content)
 
     def decode(self, payload: bytes | memoryview) -> Any:
         """Any JSON, whether it follows the schema or not: it was checked when it was written."""
@@ -73,10 +78,16 @@ class JsonSchemaCodec:
 
     def encode(self, value: Any) -> bytes:
         check_depth(value)
-        self._check(value)
-        return orjson.dumps(value)
+        content = _dumped(value)
+        self._check(value, content)
+        return content
 
-    def _check(self, value: Any) -> None:
+    def _check(self, value: Any, content: bytes) -> None:
+        parts = 1 + sum(map(content.count, (b",", b"{", b"[")))
+        if not self._cost.allows(DEPTH_MAX, parts) and not self._cost.allows(depth_of(value), parts):
+            raise InvalidPayload(
+                "", "checking the value would take too long: its schema applies to its parts many times"
+            )
         try:
             self._validator.validate(value)
         except self._error as error:
@@ -84,6 +95,13 @@ class JsonSchemaCodec:
             path = "".join(f"/{each}" for each in refused.instance_path)
             message: str = refused.message
             raise InvalidPayload(path[:_SHOWN_LENGTH_MAX], message[:_SHOWN_LENGTH_MAX]) from None
+
+
+def _dumped(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidPayload("", f"this cannot be JSON: {str(error)[:_SHOWN_LENGTH_MAX]}") from None
 
 
 def _draft(source: Any) -> str:

@@ -110,7 +110,7 @@ def test_avro_is_what_confluents_deserializer_reads(broker: Broker, http: HttpCl
 
     found = read_all(broker, topic, 4)
     with SchemaRegistryClient({"url": broker.http_url}) as client:
-        read = AvroDeserializer(client)
+        read = AvroDeserializer(client)  # pyright: ignore[reportCallIssue]
         field = SerializationContext(topic, MessageField.VALUE)
         assert [read(value, field) for _, _, value in found] == [
             {"id": 1, "note": "tagged"},

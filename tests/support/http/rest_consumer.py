@@ -8,6 +8,16 @@ from headwater.testing import Broker
 from tests.support.http.client import Answer, HttpClient
 
 PATIENCE_S = 30
+# Of a broker with a REST proxy.
+SETTINGS = {
+    "num.partitions": "2",
+    "headwater.rest.proxy.enable": "true",
+    "headwater.schemas.enable": "true",
+    # Longer than a test waits for an answer.
+    "headwater.http.wait.ms.max": "50000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
 
 
 class RestConsumer:

@@ -8,18 +8,9 @@ import pytest
 
 from headwater.testing import Broker
 from tests.support.http.client import HttpClient
-from tests.support.http.rest_consumer import RestConsumer
+from tests.support.http.rest_consumer import SETTINGS, RestConsumer
 
 _numbers = count()
-SETTINGS = {
-    "num.partitions": "2",
-    "headwater.rest.proxy.enable": "true",
-    "headwater.schemas.enable": "true",
-    # Longer than a test waits for an answer.
-    "headwater.http.wait.ms.max": "50000",
-    "group.consumer.heartbeat.interval.ms": "500",
-    "group.consumer.min.heartbeat.interval.ms": "500",
-}
 
 
 @pytest.fixture(scope="module")

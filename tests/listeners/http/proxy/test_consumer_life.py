@@ -6,9 +6,8 @@ import pytest
 
 from headwater.broker_security import BrokerSecurity
 from headwater.testing import Broker
-from tests.listeners.http.proxy.conftest import SETTINGS
 from tests.support.http.client import HttpClient, basic
-from tests.support.http.rest_consumer import RestConsumer, wait_until, write
+from tests.support.http.rest_consumer import SETTINGS, RestConsumer, wait_until, write
 
 LIMITS = {"headwater.rest.proxy.consumers.max": "3", "headwater.rest.proxy.consumers.max.per.user": "2"}
 IDLE = "headwater.rest.proxy.consumer.idle.ms"

@@ -10,8 +10,8 @@ from headwater.broker_security import BrokerSecurity
 from headwater.listeners.http.operation import Operation
 from headwater.listeners.http.proxy.area import AREA
 from headwater.testing import Broker
-from tests.listeners.http.proxy.conftest import SETTINGS
 from tests.support.http.client import Answer, HttpClient, basic
+from tests.support.http.rest_consumer import SETTINGS
 
 INSTANCE = "/consumers/{group}/instances/{instance}"
 PLACES = {"partitions": [{"topic": "t", "partition": 0}]}

@@ -187,3 +187,14 @@ def test_json_of_googles_library_is_ours(theirs: Any) -> None:
     message = theirs.FromString(order().encode(VALUE))
 
     assert json.loads(json_format.MessageToJson(message, always_print_fields_with_no_presence=True)) == VALUE
+
+
+def test_defaults_do_not_make_a_small_payload_a_huge_value() -> None:
+    fields = "".join(f"int32 f{number} = {number};" for number in range(2, 5_000))
+    text = f"syntax = 'proto3'; message A {{ repeated B all = 1; }} message B {{ {fields} }}"
+    codec = codec_of(parse(Document(SchemaType.PROTOBUF, text)))
+
+    assert len(codec.decode(b"\x0a\x00" * 5)["all"]) == 5
+    codec.validate(b"\x0a\x00" * 100_000)
+    with pytest.raises(InvalidPayload, match="defaults"):
+        codec.decode(b"\x0a\x00" * 100_000)

@@ -14,7 +14,7 @@ from headwater.registry.payloads.codec import DEPTH_MAX, Form, too_deep
 
 # Values that take no bytes (nulls, records of nulls) are counted, for a few bytes can announce billions of them.
 _STEPS_PER_BYTE = 4
-_STEPS_MIN = 65_536
+_STEPS_MIN = 4_096
 
 _unpack_float = struct.Struct("<f").unpack
 _unpack_double = struct.Struct("<d").unpack

@@ -18,7 +18,7 @@ from headwater.registry.payloads.avro_values import (
 from headwater.registry.payloads.codec import DEPTH_MAX, Form, too_deep
 
 # Defaults are written where a field is missing, so that a small value can become a large payload.
-BYTES_MAX = 64 << 20
+BYTES_MAX = 16 << 20
 
 _pack_float = struct.Struct("<f").pack
 _pack_double = struct.Struct("<d").pack

@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from headwater.registry.errors import InvalidPayload, InvalidSchema
 from headwater.registry.payloads.framing import FIRST_MESSAGE
-from headwater.registry.payloads.protobuf_check import MessageCheck, MessageChecks
+from headwater.registry.payloads.protobuf_check import MessageCheck, MessageChecks, Shown
 from headwater.registry.payloads.protobuf_pool import MessageJson, MessagePool
 from headwater.registry.protobuf.schema import ProtobufSchema
 from headwater.registry.protobuf.tree import Message
 
+# In the JSON of one payload.
+FIELDS_MAX: Final = 250_000
 _SHOWN_NAME_LENGTH_MAX: Final = 200
 
 
@@ -34,10 +36,12 @@ class MessageCodec:
         return self._schema.pool.message(self.full_name)
 
     def validate(self, payload: bytes | memoryview) -> None:
-        self._check.run(memoryview(payload))
+        self._check.run(memoryview(payload), Shown())
 
     def decode(self, payload: bytes | memoryview) -> Any:
         """By Protobuf's JSON mapping. Fields without presence are there with their defaults."""
+        # A message of two bytes may have thousands of fields, and a payload thousands of messages.
+        self._check.run(memoryview(payload), Shown(FIELDS_MAX))
         return self._json.decode(payload)
 
     def encode(self, value: Any) -> bytes:

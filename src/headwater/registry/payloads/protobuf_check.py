@@ -25,6 +25,19 @@ _WIRE_TYPES: Final = {
 _FIXED_SIZES: Final = {WireType.FIXED64: 8, WireType.FIXED32: 4}
 
 
+class Shown:
+    """Counts the fields that all messages in a payload can show."""
+
+    def __init__(self, left: int | None = None) -> None:
+        self._left = left
+
+    def add(self, count: int) -> None:
+        if self._left is not None:
+            self._left -= count
+            if self._left < 0:
+                raise InvalidPayload("", "with the defaults of their fields its messages are too large to be shown")
+
+
 class _Rule(NamedTuple):
     name: str
     # Shown where it is not kept.
@@ -34,7 +47,7 @@ class _Rule(NamedTuple):
     # Of a message, a group or a map.
     inner: "Callable[[], MessageCheck] | None" = None
 
-    def check(self, field: WireField, depth: int) -> None:
+    def check(self, field: WireField, shown: Shown, depth: int) -> None:
         value = field.value
         if field.type is not self.wire_type:
             is_packed = self.is_repeated and field.type is WireType.BYTES and self.wire_type is not WireType.BYTES
@@ -44,7 +57,7 @@ class _Rule(NamedTuple):
             self._check_packed(value)
         elif self.inner is not None:
             assert isinstance(value, memoryview)
-            self.inner().run(value, depth + 1)
+            self.inner().run(value, shown, depth + 1)
         elif self.type == "string":
             assert isinstance(value, memoryview)
             try:
@@ -66,10 +79,11 @@ class MessageCheck:
         self.rules: dict[int, _Rule] = {}
         self.required: dict[int, str] = {}
 
-    def run(self, data: memoryview, depth: int = 0) -> None:
+    def run(self, data: memoryview, shown: Shown, depth: int = 0) -> None:
         """Raises InvalidPayload."""
         if depth > DEPTH_MAX:
             raise too_deep()
+        shown.add(1 + len(self.rules))
         missing = dict(self.required)
         for field in wire.fields(data):
             rule = self.rules.get(field.tag)
@@ -77,7 +91,7 @@ class MessageCheck:
                 continue
             missing.pop(field.tag, None)
             try:
-                rule.check(field, depth)
+                rule.check(field, shown, depth)
             except InvalidPayload as error:
                 raise error.inside(rule.name) from None
         for name in missing.values():

@@ -373,3 +373,30 @@ def test_a_deleted_topic_is_no_trouble(
 
     assert one.take(1) == [2]
     assert one.delete() == 204
+
+
+def test_small_records_that_are_large_in_json_come_in_several_answers(
+    http: HttpClient, broker: Broker, topic: str, consumer: Callable[..., RestConsumer]
+) -> None:
+    nothing = {
+        "type": "array",
+        "items": {"type": "record", "name": "N", "fields": [{"name": "x" * 200, "type": "null"}]},
+    }
+    write(http, topic, [], embedded="avro", value_schema=json.dumps(nothing))
+    schema_id = http.get(f"/subjects/{topic}-value/versions/latest").json["id"]
+    # An array of 2,000 items that take no bytes.
+    payload = b"\0" + schema_id.to_bytes(4, "big") + b"\xa0\x1f\0"
+    body = {"records": [{"value": base64.b64encode(payload).decode()}] * 200}
+    assert http.post(f"/topics/{topic}", body).status == 200
+    one = consumer(topic, "avro")
+    one.assign((topic, 0))
+
+    sizes: list[int] = []
+    values: list[Any] = []
+    while len(values) < 201:
+        found = [each["value"] for each in one.records(5_000)]
+        sizes.append(len(found))
+        values += found
+
+    assert len(sizes) > 1
+    assert [len(each) for each in values] == [0, *[2_000] * 200]

@@ -7,7 +7,7 @@ that dies with an answer in its hands loses nothing.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from headwater.broker.access.guard import Guard
@@ -37,7 +37,15 @@ class ConsumedRecords(NamedTuple):
     """Records that were read, and where their partitions are to be read on once they are handed out."""
 
     records: Sequence[tuple[TopicPartition, Record]]
-    positions: dict[TopicPartition, int]
+    positions: Mapping[TopicPartition, int]
+
+    def first(self, count: int) -> "ConsumedRecords":
+        """So many of them."""
+        positions = dict(self.positions)
+        # Backwards, so that the first of those that are left decides.
+        for where, record in reversed(self.records[count:]):
+            positions[where] = record.offset
+        return ConsumedRecords(self.records[:count], positions)
 
 
 class Consumer:
@@ -72,7 +80,12 @@ class Consumer:
             raise ProxyRefusal(ILLEGAL_STATE, "Subscription to topics, partitions and pattern are mutually exclusive")
         if self.membership is None:
             self.membership = GroupMembership(
-                self._broker, self.group_id, self.name, self.guard.host, self._before_revocation
+                self._broker,
+                self.group_id,
+                self.name,
+                self.guard.host,
+                self._before_revocation,
+                self._forget_positions,
             )
         self.topic_names, self.pattern = names, pattern
         try:
@@ -93,6 +106,9 @@ class Consumer:
         self.membership = None
         self.topic_names, self.pattern = (), None
         self._chosen = ()
+        self._forget_positions()
+
+    def _forget_positions(self) -> None:
         self._positions.clear()
         self._processed.clear()
         self._committed.clear()
@@ -250,11 +266,11 @@ class Consumer:
         """Raises a Refusal."""
         member = self.membership
         await self.offsets.commit(offsets, None if member is None else member.member_id, member.epoch if member else -1)
+        self._committed.update({where: each.offset for where, each in offsets.items()})
 
     async def _commit(self, offsets: dict[TopicPartition, int]) -> None:
         changed = {where: offset for where, offset in offsets.items() if self._committed.get(where) != offset}
         await self.commit({where: OffsetAndMetadata(offset) for where, offset in changed.items()})
-        self._committed.update(changed)
 
     async def _commit_processed(self, *, is_due: bool) -> None:
         """By itself. A failure is not the client's: what is not committed now is committed later, or read again."""

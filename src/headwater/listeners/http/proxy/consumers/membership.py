@@ -30,13 +30,16 @@ class GroupMembership:
         client_id: str,
         client_host: str,
         revoked: Callable[[Assignment], Awaitable[None]],
+        lost: Callable[[], None],
     ) -> None:
-        """`revoked` is called before the member gives up partitions: the last time to commit their offsets."""
+        """`revoked` is called before the member gives up partitions: the last time to commit their offsets. `lost` is
+        called when it is no member any more, so that others may own its partitions already."""
         self._broker = broker
         self.group_id = group_id
         self._client_id = client_id
         self._client_host = client_host
         self._revoked = revoked
+        self._lost = lost
         self.member_id = MemberId(str(uuid4()))
         self.epoch = JOIN_EPOCH
         self.owned: Assignment = NOTHING
@@ -84,9 +87,9 @@ class GroupMembership:
         except HeadwaterError as error:
             if error.code not in _FENCED:
                 raise
-            # Others may own its partitions already: what it has not committed is theirs.
             self.epoch = JOIN_EPOCH
             self.owned = NOTHING
+            self._lost()
             return True
         self.epoch = answer.epoch
         if self._has_left:

@@ -37,6 +37,8 @@ from headwater.security.acl import topic as named
 _INLINE_BYTES_MAX: Final = 32 * 1024
 _BYTES_PER_PAUSE: Final = 16 * 1024
 _PAUSE_S: Final = 50e-6
+# A field that is left out is written with its default, so that a small value can become a large payload.
+_ENCODED_BYTES_MAX: Final = 64 << 20
 # Of one record: sending it again is of no use, or may be.
 _FINAL_ERROR, _RETRIABLE_ERROR = 1, 2
 _NULL = Raw(b"null")
@@ -110,8 +112,8 @@ async def _produce(request: Request, topic: str, partition: str | None) -> Respo
     values = [bytes(each.value) for each in body.records]
     key_payloads = await _payloads(request, topic, embedded, body, keys, is_key=True)
     value_payloads = await _payloads(request, topic, embedded, body, values, is_key=False)
-    encoded_keys = await _encoded(keys, _encoder(embedded, key_payloads), "key")
-    encoded_values = await _encoded(values, _encoder(embedded, value_payloads), "value")
+    encoded_keys = await _encoded(keys, embedded, key_payloads, "key")
+    encoded_values = await _encoded(values, embedded, value_payloads, "value")
     records = [
         NewRecord(key, value, (), each.partition if index is None else index)
         for key, value, each in zip(encoded_keys, encoded_values, body.records, strict=True)
@@ -177,16 +179,20 @@ def _from_json(payloads: schemas.Payloads, content: bytes) -> bytes:
     return payloads.encode(value)
 
 
-async def _encoded(contents: Sequence[bytes], encode: _Encode, kind: str) -> list[bytes | None]:
+async def _encoded(
+    contents: Sequence[bytes], embedded: EmbeddedFormat, payloads: schemas.Payloads | None, kind: str
+) -> list[bytes | None]:
     """null is a tombstone in all formats."""
-    if sum(map(len, contents)) <= _INLINE_BYTES_MAX or encode is bytes:
+    encode = _encoder(embedded, payloads)
+    # What a schema makes of a few bytes may take long.
+    if payloads is None and (embedded is not EmbeddedFormat.BINARY or sum(map(len, contents)) <= _INLINE_BYTES_MAX):
         return _encode_all(contents, encode, kind, lambda: None)
     return await asyncio.to_thread(_encode_all, contents, encode, kind, lambda: time.sleep(_PAUSE_S))
 
 
 def _encode_all(contents: Sequence[bytes], encode: _Encode, kind: str, pause: Callable[[], None]) -> list[bytes | None]:
     encoded: list[bytes | None] = []
-    since_pause = 0
+    since_pause = size = 0
     for number, content in enumerate(contents):
         since_pause += len(content)
         if since_pause >= _BYTES_PER_PAUSE:
@@ -194,6 +200,10 @@ def _encode_all(contents: Sequence[bytes], encode: _Encode, kind: str, pause: Ca
             pause()
         try:
             encoded.append(None if content == b"null" else encode(content))
+            size += len(encoded[-1] or b"")
+            since_pause += len(encoded[-1] or b"")
+            if size > _ENCODED_BYTES_MAX:
+                raise ProxyRefusal(INVALID, f"with the defaults of their fields the {kind}s take too many bytes")
         except InvalidPayload as error:
             message = f"Conversion of JSON to Object failed: {kind} of record {number}, {error}"
             raise ProxyRefusal(CONVERSION_FAILED, message) from None

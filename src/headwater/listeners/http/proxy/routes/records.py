@@ -27,6 +27,8 @@ _INLINE_BYTES_MAX: Final = 32 * 1024
 _BYTES_PER_PAUSE: Final = 16 * 1024
 _PAUSE_S: Final = 50e-6
 _NULL = Raw(b"null")
+# Of one answer in JSON, beside its last record. Base64 makes three bytes four.
+_ANSWER_BYTES_MAX: Final = 32 << 20
 # Of one answer. Looking for more would keep the broker busy.
 _SCHEMAS_MAX: Final = 100
 _decode_json = msgspec.json.Decoder().decode
@@ -70,9 +72,9 @@ async def read_records(request: Request, group: str, instance: str, query: Recor
         request.may_be_abandoned()
         consumed = await consumer.poll(min(timeout_ms, config.headwater_http_wait_ms_max), bytes_max)
         known = await _schemas(request, embedded.schema_type, consumed.records)
-        body = await _body(consumed.records, embedded, known)
-        consumer.delivered(consumed)
-        return Response(200, body, content_type)
+        shown = await _shown_records(consumed.records, embedded, known)
+        consumer.delivered(consumed.first(len(shown)))
+        return Response(200, b"[" + b",".join(shown) + b"]", content_type)
 
 
 async def _schemas(
@@ -96,9 +98,13 @@ async def _schemas(
     return known
 
 
-async def _body(records: Sequence[tuple[TopicPartition, Record]], embedded: EmbeddedFormat, known: _Schemas) -> bytes:
+async def _shown_records(
+    records: Sequence[tuple[TopicPartition, Record]], embedded: EmbeddedFormat, known: _Schemas
+) -> list[bytes]:
+    """In JSON; the first of them, if they become too many bytes."""
     size = sum(len(record.key or b"") + len(record.value or b"") for _, record in records)
-    if size <= _INLINE_BYTES_MAX:
+    # What a schema makes of a few bytes may take long.
+    if embedded.schema_type is None and size <= _INLINE_BYTES_MAX:
         return _encode(records, embedded, known, lambda: None)
     return await asyncio.to_thread(_encode, records, embedded, known, lambda: time.sleep(_PAUSE_S))
 
@@ -108,9 +114,9 @@ def _encode(
     embedded: EmbeddedFormat,
     known: _Schemas,
     pause: Callable[[], None],
-) -> bytes:
-    shown: list[ConsumedRecord] = []
-    since_pause = 0
+) -> list[bytes]:
+    shown: list[bytes] = []
+    since_pause = size = 0
     for where, record in records:
         since_pause += len(record.key or b"") + len(record.value or b"")
         if since_pause >= _BYTES_PER_PAUSE:
@@ -126,8 +132,14 @@ def _encode(
                 f"{part} deserialization error for format {embedded.value}: {where} offset {record.offset} {error}"
             )
             raise ProxyRefusal(INVALID, message) from None
-        shown.append(ConsumedRecord(where.topic, key, value, where.partition, record.offset, record.timestamp))
-    return msgspec.json.encode(shown)
+        each = ConsumedRecord(where.topic, key, value, where.partition, record.offset, record.timestamp)
+        shown.append(msgspec.json.encode(each))
+        size += len(shown[-1])
+        since_pause += len(shown[-1])
+        if size >= _ANSWER_BYTES_MAX:
+            # A few bytes of a payload can become many of JSON.
+            break
+    return shown
 
 
 def _shown(content: bytes | None, embedded: EmbeddedFormat, known: _Schemas, *, is_key: bool) -> Raw:

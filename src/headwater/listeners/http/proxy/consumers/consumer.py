@@ -170,7 +170,10 @@ class Consumer:
                 now_ms = clock.monotonic_ms()
                 if not self.membership.owned or now_ms >= self.membership.due_ms:
                     await self.membership.beat()
-            partitions = self._readable(self.assignment())
+            assigned = self.assignment()
+            # What others may have read since is found anew if it comes back.
+            self._keep_positions(assigned)
+            partitions = self._readable(assigned)
             left_ms = max(deadline_ms - clock.monotonic_ms(), 0)
             if partitions:
                 await self._find_positions(partitions)

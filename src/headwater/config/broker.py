@@ -25,6 +25,7 @@ from headwater.config.group_defaults import GroupDefaults
 from headwater.config.listener_overrides import ListenerOverride, find_overridable, split_name, values_of
 from headwater.config.listeners import BASIC, BEARER, ListenerAddress, SecurityProtocol
 from headwater.config.network_settings import NetworkSettings
+from headwater.config.rest_proxy_settings import RestProxySettings
 from headwater.config.sasl_settings import SaslSettings
 from headwater.config.schema_settings import SchemaSettings
 from headwater.config.storage_settings import StorageSettings
@@ -61,6 +62,7 @@ class BrokerConfig(
     TransactionDefaults,
     AccessSettings,
     SchemaSettings,
+    RestProxySettings,
     CompatibilitySettings,
 ):
     # Who and where

@@ -13,10 +13,11 @@ from headwater.listeners.http.v1 import event_stream
 from headwater.testing import Broker
 from tests.support.http.client import HttpClient, basic
 
-# The registry's API is Confluent's, whose rights have a test of their own (`registry/test_rights.py`).
-REGISTRY = "registry"
-OPERATIONS = [each for area in load_areas() for each in area.operations]
-WITH_OWN_RULES = {each.name for area in load_areas() if area.name == REGISTRY for each in area.operations}
+# APIs of Confluent's, whose rights have tests of their own (`registry/test_rights.py`, `proxy/test_rights.py`).
+CONFLUENTS = ("registry", "rest proxy")
+AREAS = tuple(load_areas(with_rest_proxy=True))
+OPERATIONS = [each for area in AREAS for each in area.operations]
+WITH_OWN_RULES = {each.name for area in AREAS if area.name in CONFLUENTS for each in area.operations}
 PARAMETERS = {"partition": "0", "place": "0-1"}
 QUERIES = {"GET /v1/queues/{group}/records": "topic=t"}
 RULE = {"principal": "User:other", "resource_type": "topic", "name": "t", "operation": "read"}
@@ -65,7 +66,7 @@ OPEN = {"GET /health/live", "GET /health/ready", "GET /v1", "GET /v1/openapi.jso
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     security = BrokerSecurity("SASL_PLAINTEXT", users={"ann": "a", "ben": "b"}, authorizer=True)
-    with Broker(security=security, http=True) as broker:
+    with Broker({"headwater.rest.proxy.enable": "true"}, security=security, http=True) as broker:
         with HttpClient(broker, basic("ann", "a")) as ann:
             ann.post("/v1/topics", {"name": "t", "partitions": 1})
             ann.post("/v1/transactions", {"transactional_id": "t"})

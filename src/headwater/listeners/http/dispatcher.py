@@ -63,6 +63,7 @@ class Dispatcher:
         match: Match | None = None
         found: Operation | None = None
         began_us = NOT_TIMED
+        request.is_encrypted = self._address.protocol.is_encrypted
         try:
             self._check_head(request)
             match = self._services.router.find(request.segments)

@@ -25,6 +25,10 @@ AREAS: Final = (
 )
 
 
-def load_areas() -> Iterator[Area]:
-    for name in AREAS:
+# Only where it is asked for.
+REST_PROXY: Final = "proxy.area"
+
+
+def load_areas(*, with_rest_proxy: bool = False) -> Iterator[Area]:
+    for name in (*AREAS, REST_PROXY) if with_rest_proxy else AREAS:
         yield import_module(f"headwater.listeners.http.{name}").AREA

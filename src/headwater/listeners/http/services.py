@@ -1,7 +1,7 @@
 """What all HTTP listeners of a node share: the broker, the routes, the streams that are open, and their end."""
 
 from email.utils import formatdate
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headwater.broker.broker import Broker
 from headwater.config.broker import BrokerConfig
@@ -13,6 +13,9 @@ from headwater.listeners.http.received_bytes import SCRATCH_BYTES
 from headwater.listeners.http.route_table import load_areas
 from headwater.listeners.http.router import Router
 from headwater.listeners.tcp.pool import ConnectionPool
+
+if TYPE_CHECKING:
+    from headwater.listeners.http.proxy.state import ProxyState
 
 
 class Busy(Protocol):
@@ -37,9 +40,10 @@ class HttpServices:
         self.streams: set[OpenStream] = set()
         self.is_stopping = False
         self.idempotency_keys = IdempotencyKeys(broker.clock)
-        self.router = Router(load_areas())
+        self.router = Router(load_areas(with_rest_proxy=broker.config.headwater_rest_proxy_enable))
         self.measurements = HttpMeasurements(broker.measurements.metrics, lambda: len(self.streams))
         self._date: tuple[int, str] = (0, "")
+        self._proxy: ProxyState | None = None
         broker.live_config.follow(self._use_config)
         pool.on_sweep(self._sweep)
 
@@ -52,6 +56,16 @@ class HttpServices:
         if self._date[0] != now_s:
             self._date = now_s, formatdate(now_s, usegmt=True)
         return self._date[1]
+
+    @property
+    def proxy(self) -> "ProxyState":
+        """What the REST proxy keeps between requests."""
+        if self._proxy is None:
+            # Late import: most brokers serve none.
+            from headwater.listeners.http.proxy.state import ProxyState  # noqa: PLC0415
+
+            self._proxy = ProxyState(self)
+        return self._proxy
 
     def check_stream_count(self) -> None:
         count_max = self.config.headwater_http_streams_max
@@ -66,9 +80,13 @@ class HttpServices:
         """Called about once a second."""
         for each in tuple(self.busy):
             each.sweep(now_ms)
+        if self._proxy is not None:
+            self._proxy.consumers.sweep(now_ms)
 
     def end_streams(self) -> None:
         """The broker is about to stop."""
         self.is_stopping = True
         for each in tuple(self.streams):
             each.broker_stops()
+        if self._proxy is not None:
+            self._proxy.consumers.end()

@@ -48,13 +48,14 @@ async def read(
     records_max: int,
     bytes_max: int,
     wait_ms: int,
+    bytes_min: int = 1,
     committed_only: bool = True,
 ) -> list[ReadRecords]:
-    """Read partitions that the caller may read. Waits until one of them has records, at most `wait_ms`."""
+    """Read partitions that the caller may read. Waits until they have `bytes_min` of records, at most `wait_ms`."""
     fetches = [PartitionFetch(broker.partition(topic, index), offset, bytes_max) for topic, index, offset in positions]
     fetch = broker.fetch(
         fetches,
-        bytes_min=1 if wait_ms else 0,
+        bytes_min=bytes_min if wait_ms else 0,
         bytes_max=bytes_max,
         wait_ms=wait_ms,
         committed_only=committed_only,

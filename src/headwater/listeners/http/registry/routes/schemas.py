@@ -11,6 +11,7 @@ from headwater.coordination.schemas.terms import StoredSchema
 from headwater.listeners.http.registry import rights
 from headwater.listeners.http.registry.answers import answer, schema_body, schema_string
 from headwater.listeners.http.registry.declaration import Page, page_of, registry_operation
+from headwater.listeners.http.registry.lookup import versions_with, with_id
 from headwater.listeners.http.registry.routes.subjects import has_prefix
 from headwater.listeners.http.request import Request
 from headwater.listeners.http.response import Response
@@ -66,7 +67,7 @@ async def list_types(_request: Request) -> Response:
 async def get_by_id(request: Request, schema_id: int, query: IdQuery) -> Response:
     """The schema with an id. Needs DESCRIBE on the topic of a subject that has it."""
     registry = request.broker.schemas
-    stored = await _with_id(request, schema_id, query.subject)
+    stored = await with_id(request, schema_id, query.subject)
     highest = None
     if query.fetch_max_id:
         context = subjects.context_of(stored.subject)
@@ -77,34 +78,9 @@ async def get_by_id(request: Request, schema_id: int, query: IdQuery) -> Respons
 @registry_operation("GET", "/schemas/ids/{schema_id}/schema")
 async def get_text_by_id(request: Request, schema_id: int, query: IdQuery) -> Response:
     """The text of the schema with an id alone. Needs DESCRIBE on the topic of a subject that has it."""
-    stored = await _with_id(request, schema_id, query.subject)
+    stored = await with_id(request, schema_id, query.subject)
     text = await request.broker.schemas.formatted(stored, query.format)
     return answer({})._replace(body=text.encode("utf-8", "surrogatepass"))
-
-
-async def _with_id(request: Request, schema_id: int, subject: str | None) -> StoredSchema:
-    """The schema, under a subject that the client may see."""
-
-    def find(machine: SchemaMachine) -> StoredSchema:
-        stored = machine.with_id(schema_id, subject)
-        if request.guard.is_open:
-            return stored
-        versions = _versions_with(machine, schema_id, subjects.split(stored.subject).prefix)
-        names = rights.shown(request, [each.subject for each in versions])
-        return next((each for each in versions if each.subject in names), stored)
-
-    stored = await request.broker.schemas.ask(find)
-    rights.check(request, Operation.DESCRIBE, stored.subject)
-    return stored
-
-
-def _versions_with(machine: SchemaMachine, schema_id: int, subject: str | None) -> list[StoredSchema]:
-    """Of the context that the subject is in."""
-    state = machine.state
-    places = state.ids_in(subjects.context_of(subject or "")).places_by_id.get(schema_id)
-    if places is None:
-        raise refusals.schema_not_found()
-    return [state.versions[name][version] for name, version in places]
 
 
 @registry_operation("GET", "/schemas/ids/{schema_id}/subjects")
@@ -112,7 +88,7 @@ async def list_subjects_of_id(request: Request, schema_id: int, query: IdFilter)
     """The subjects that have an id. Those that the client may not describe are left out."""
 
     def found(machine: SchemaMachine) -> list[str]:
-        versions = _versions_with(machine, schema_id, query.subject)
+        versions = versions_with(machine, schema_id, query.subject)
         return list(dict.fromkeys(each.subject for each in versions if query.deleted or not each.is_deleted))
 
     return answer(page_of(rights.shown(request, await request.broker.schemas.ask(found)), query))
@@ -123,7 +99,7 @@ async def list_versions_of_id(request: Request, schema_id: int, query: IdFilter)
     """The subjects and versions that have an id. Those that the client may not describe are left out."""
 
     def found(machine: SchemaMachine) -> list[dict[str, Any]]:
-        versions = _versions_with(machine, schema_id, query.subject)
+        versions = versions_with(machine, schema_id, query.subject)
         names = set(rights.shown(request, {each.subject for each in versions}))
         return [
             {"subject": each.subject, "version": each.version}
@@ -157,7 +133,7 @@ async def list_ids_of_guid(request: Request, guid: str) -> Response:
         ids: list[dict[str, Any]] = []
         for context, schema_id in _ids_of_guid(machine, guid):
             prefix = "" if context == DEFAULT_CONTEXT else f":{context}:"
-            if rights.shown(request, [each.subject for each in _versions_with(machine, schema_id, prefix)]):
+            if rights.shown(request, [each.subject for each in versions_with(machine, schema_id, prefix)]):
                 ids.append({"context": context, "id": schema_id})
         return ids
 

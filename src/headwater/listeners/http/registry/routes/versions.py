@@ -7,7 +7,7 @@ import msgspec
 from headwater.broker.audit.event import EventType
 from headwater.coordination.schemas import refusals, subjects
 from headwater.coordination.schemas.machine import SchemaMachine
-from headwater.listeners.http.registry import rights
+from headwater.listeners.http.registry import lookup, rights
 from headwater.listeners.http.registry.answers import answer, schema_body
 from headwater.listeners.http.registry.bodies import SchemaBody, registration_of, version_number
 from headwater.listeners.http.registry.declaration import Page, page_of, registry_operation
@@ -46,14 +46,8 @@ async def register(request: Request, subject: str, query: RegistrationQuery, bod
     """Register a schema under the subject, as its next version; gives the id that it has or gets. Needs WRITE on the
     topic."""
     registration = registration_of(subject, body)
-    name = registration.subject
-    rights.check(request, Operation.WRITE, name)
-    if query.force:
-        rights.check(request, Operation.ALTER_CONFIGS, name)
-    rights.check_references(request, name, (each.subject for each in registration.content.references))
     registry = request.broker.schemas
-    with request.guard.change(EventType.SCHEMA_REGISTER, f"subject '{name}'"):
-        stored = await registry.register(registration, normalize=query.normalize, is_forced=query.force)
+    stored = await lookup.register(request, registration, normalize=query.normalize, is_forced=query.force)
     content = stored.content
     answered: dict[str, Any] = {"id": stored.id, "version": stored.version, "guid": content.guid}
     if content.type is not SchemaType.AVRO:

@@ -17,3 +17,8 @@ class InvalidPayload(HeadwaterError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"at {path or '/'}: {problem}")
         self.path = path
+        self.problem = problem
+
+    def inside(self, name: str | int) -> "InvalidPayload":
+        """The same, seen from the value around it, in which it is the part of this name."""
+        return InvalidPayload(f"/{name}{self.path}", self.problem)

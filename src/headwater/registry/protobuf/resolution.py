@@ -118,3 +118,7 @@ def _well_known(file: File, imported: Mapping[str, File]) -> Iterator[tuple[str,
                 for kind in _WELL_KNOWN.get(name, "").split():
                     is_enum = kind.startswith("E:")
                     yield name, package, EnumType(kind[2:]) if is_enum else Message(kind)
+
+
+def is_well_known_file(name: str) -> bool:
+    return name in _WELL_KNOWN

@@ -126,3 +126,12 @@ def registry_settings(url: str | None) -> dict[str, str]:
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}" if file is not None else str(error)) from None
     return given
+
+
+def has_registry(url: str | None) -> bool:
+    """Whether --registry, --client-config or --client-set name one."""
+    if url is not None:
+        return True
+    if client_config_file() is None and not client_set():
+        return False
+    return _URL in registry_settings(None)

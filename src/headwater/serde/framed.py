@@ -8,7 +8,7 @@ from headwater.registry.avro.schema import AvroSchema
 from headwater.registry.errors import InvalidPayload, InvalidSchema
 from headwater.registry.parsed import SchemaType
 from headwater.registry.payloads import framing
-from headwater.registry.payloads.codec import Codec, codec_of
+from headwater.registry.payloads.codec import Codec, Form, codec_of
 from headwater.registry.payloads.protobuf import MessageCodec, ProtobufCodec
 from headwater.registry.protobuf.schema import ProtobufSchema
 from headwater.serde.avro_resolution import AvroReader, AvroWriter
@@ -24,6 +24,8 @@ class Framed:
     Avro values are bare where they belong to a union, and have Python's types for logical types; Protobuf messages are
     dictionaries by Protobuf's JSON mapping, or objects of generated classes, which can only be written. `reader` is the
     schema as which Avro values are read: None is the one that wrote them, `latest` the latest version of the subject.
+    With `is_json`, Avro values to be written are what JSON can say: bytes as text with a character for each, and the
+    value of a union with or without the name of its type.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Framed:
         reader: Schema | str | None = None,
         registers: bool = True,
         normalize: bool = False,
+        is_json: bool = False,
     ) -> None:
         if strategy not in STRATEGIES:
             raise SerdeError(f"the naming strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}")
@@ -54,13 +57,14 @@ class Framed:
         self._reader = reader
         self._registers = registers
         self._normalize = normalize
+        self._is_json = is_json
 
     # -- writing
 
     def serialize(self, value: Any, context: Context) -> bytes:
         known = self._writer(context)
         try:
-            if isinstance(known.parsed, AvroSchema):
+            if isinstance(known.parsed, AvroSchema) and not self._is_json:
                 root = known.parsed.root
                 writer = self._schemas.compiled(("avro writer", known.parsed), lambda: AvroWriter(root))
                 return framing.prefix(known.id) + writer.encode(value)
@@ -143,7 +147,8 @@ class Framed:
         return self._schemas.compiled(("avro reader", writer, reader), lambda: AvroReader(*roots))
 
     def _codec(self, known: KnownSchema) -> Codec:
-        return self._schemas.compiled(("codec", known.parsed), lambda: codec_of(known.parsed))
+        form = Form.JSON if self._is_json else Form.NATIVE
+        return self._schemas.compiled(("codec", known.parsed, form), lambda: codec_of(known.parsed, form))
 
 
 def _message(codec: ProtobufCodec, name: str | None) -> MessageCodec:

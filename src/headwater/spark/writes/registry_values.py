@@ -24,7 +24,7 @@ def serialized(rows: pa.RecordBatch, schemas: Mapping[str, RegistryColumn]) -> p
     for name, column in schemas.items():
         place = rows.schema.get_field_index(name)
         if place >= 0:
-            values: Any = rows.column(place)
+            values = cast("Any", rows.column(place))
             # Row by row: a codec takes one value after the other.
             written = _written(cast("Sequence[Any]", values.to_pylist()), name, values.type, column)
             rows = rows.set_column(place, pa.field(name, pa.binary()), pa.array(written, pa.binary()))

@@ -370,12 +370,7 @@ class Broker:
         except intake.LargeBatch:
             # Nothing is decided before the batch is checked: the transaction may have ended by then.
             produce = partial(
-                self.produce_in_transaction,
-                partition,
-                append=append,
-                acks=acks,
-                membership=membership,
-                request=request,
+                self.produce_in_transaction, partition, append=append, acks=acks, membership=membership, request=request
             )
             self._check_threads.check(records, partition, self.config, append, request, produce)
 

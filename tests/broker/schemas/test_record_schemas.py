@@ -168,15 +168,17 @@ async def test_the_subject_is_that_of_the_strategy(broker: Broker, strategy: str
     # Of a Protobuf file each message has a subject of its own.
     proto = await register(broker, f"{before}shop.Refund", PROTO_ORDER, PROTOBUF)
     await accepted(broker, partition, prefix(proto.id, (1,)) + b"\n\1x")
-    assert f"not in subject '{before}shop.Order'" in await refused(broker, partition, prefix(proto.id, (0,)))
+    # The name of a type that may be another's is not told.
+    elsewhere = f"not in the subject that its name makes (headwater.value.subject.name.strategy={strategy})"
+    assert elsewhere in await refused(broker, partition, prefix(proto.id, (0,)))
     assert "no message [7]" in await refused(broker, partition, prefix(proto.id, (7,)))
     assert "indexes of the message are cut off" in await refused(broker, partition, prefix(proto.id))
     await register(broker, f"{before}shop.Order.Line", PROTO_ORDER, PROTOBUF)
     await accepted(broker, partition, prefix(proto.id, (0, 0)) + b"\n\1x")
     nameless = await register(broker, "nameless", '{"type":"object"}', JSON)
     assert "no name" in await refused(broker, partition, prefix(nameless.id) + b"{}")
-    elsewhere = await register(broker, "orders-value", '"long"')
-    assert f"not in subject '{before}long'" in await refused(broker, partition, prefix(elsewhere.id))
+    other = await register(broker, "orders-value", '"long"')
+    assert elsewhere in await refused(broker, partition, prefix(other.id))
 
 
 # -- full

@@ -272,9 +272,11 @@ class SideCheck:
         versions = [each for each in state.versions_of(subject, with_deleted=True) if each.id == schema_id]
         if any(not each.is_deleted for each in versions):
             return None
+        # The name of a type is not told: the client may have no right to describe the schema.
+        shown = "the subject that its name makes" if self._subject is None else f"subject '{subject}'"
         if versions:
-            return f"with schema {schema_id}, which was deleted from subject '{subject}'"
-        return f"with schema {schema_id}, which is not in subject '{subject}' {self._setting()}"
+            return f"with schema {schema_id}, which was deleted from {shown}"
+        return f"with schema {schema_id}, which is not in {shown} {self._setting()}"
 
     def _setting(self) -> str:
         if self._pinned:

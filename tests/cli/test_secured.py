@@ -87,11 +87,11 @@ def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple
         yield from leaves(child, (*path, name))
 
 
-def test_every_command_that_asks_a_broker_takes_the_settings_of_a_client() -> None:
+def test_every_command_that_asks_a_broker_or_a_registry_takes_the_settings_of_a_client() -> None:
     asking = [
         " ".join(path)
         for path, command in leaves(headwater)
-        if any(option.name == "bootstrap" for option in command.params)
+        if any(option.name in {"bootstrap", "registry"} for option in command.params)
     ]
     complete = [
         " ".join(path)

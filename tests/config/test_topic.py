@@ -64,6 +64,12 @@ OUR_DEFAULTS = {
     "headwater.ttl.enable": "false",
     "headwater.ttl.ms": "-1",
     "headwater.flush": "ack",
+    "headwater.key.schema.subject": "",
+    "headwater.key.schema.validation": "none",
+    "headwater.key.subject.name.strategy": "topic",
+    "headwater.value.schema.subject": "",
+    "headwater.value.schema.validation": "none",
+    "headwater.value.subject.name.strategy": "topic",
     "headwater.record.validation": "full",
 }
 

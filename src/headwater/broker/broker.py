@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from headwater.broker.replicas import Replicas
     from headwater.broker.schedule.coordinator import ScheduleCoordinator
     from headwater.broker.schemas.registry import SchemaRegistry
+    from headwater.broker.schemas.validation.record_schemas import RecordSchemas
     from headwater.broker.shares.coordinator import ShareCoordinator
     from headwater.broker.shares.remote_leaders import RemoteLeaders
     from headwater.broker.writes.check_threads import CheckThreads, RequestBytes
@@ -179,6 +180,13 @@ class Broker:
 
         return SchemaRegistry(self.topics, self.partitions, self._effective, self.journal, self.clock)
 
+    @cached_property
+    def record_schemas(self) -> RecordSchemas:
+        # Late import: few topics ask for records that follow a schema.
+        from headwater.broker.schemas.validation.record_schemas import RecordSchemas  # noqa: PLC0415
+
+        return RecordSchemas(lambda: self.schemas, self.live_config)
+
     async def _forget_shares(self, _: TopicName) -> None:
         if self._shares is not None:
             await self._shares.forget_deleted_topics(self.metadata.state.by_id.__contains__)
@@ -284,11 +292,14 @@ class Broker:
         own."""
         if partition.is_internal:
             raise internal_topic(partition.id.topic)
-        if acks == ACKS_ALL and partition.config.min_insync_replicas > 1:
-            self._check_in_sync(partition)
+        topic = partition.config
+        if acks == ACKS_ALL and topic.min_insync_replicas > 1:
+            intake.check_in_sync(partition.id, self.leadership.in_sync_count(partition.id), topic)
         now_ms = self.clock.now_ms()
+        if topic.has_schemas and admit is intake.admit:
+            admit = self.record_schemas.admission(partition)
         try:
-            header, batch = admit(records, partition.config, self.config, now_ms)
+            header, batch = admit(records, topic, self.config, now_ms)
         except intake.DelayedBatch as delayed:
             if in_transaction:
                 raise
@@ -311,17 +322,8 @@ class Broker:
         # Late import: most brokers get no large batches.
         from headwater.broker.writes.check_threads import CheckThreads  # noqa: PLC0415
 
-        count = self.config.headwater_batch_check_threads
-        return CheckThreads(count, self.journal, self.clock, self.measurements.batch_check_us)
-
-    def _check_in_sync(self, partition: Partition) -> None:
-        in_sync_count = self.leadership.in_sync_count(partition.id)
-        needed = partition.config.min_insync_replicas
-        if needed > in_sync_count:
-            raise Refusal(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{partition.id} has {in_sync_count} replica in sync, {needed} are asked for (min.insync.replicas)",
-            )
+        count, measure = self.config.headwater_batch_check_threads, self.measurements.batch_check_us
+        return CheckThreads(count, self.journal, self.clock, measure, lambda: self.record_schemas)
 
     def append(
         self, partition: Partition, records: Iterable[Record], *, acks: int = ACKS_ALL, codec: int = Codec.NONE
@@ -348,6 +350,8 @@ class Broker:
         admit: intake.Admit = intake.admit,
     ) -> None:
         """As `produce`, for a request that names a transactional id."""
+        if partition.config.has_schemas and admit is intake.admit:
+            admit = self.record_schemas.admission(partition)
         try:
             self._transaction_entry.enter(partition, records, append, acks, membership, admit)
         except intake.DelayedBatch as delayed:
@@ -366,12 +370,7 @@ class Broker:
         except intake.LargeBatch:
             # Nothing is decided before the batch is checked: the transaction may have ended by then.
             produce = partial(
-                self.produce_in_transaction,
-                partition,
-                append=append,
-                acks=acks,
-                membership=membership,
-                request=request,
+                self.produce_in_transaction, partition, append=append, acks=acks, membership=membership, request=request
             )
             self._check_threads.check(records, partition, self.config, append, request, produce)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import click
 
 from headwater.cli.options import INT64_MAX, bootstrap_option, connect, parse_time
+from headwater.cli.serde_options import RecordDecoder, read_format_options
 
 if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
@@ -65,6 +66,7 @@ class StartType(click.ParamType[Start]):
 @click.option("--max", "count_max", type=click.IntRange(min=0), help="Stop after so many records.")
 @click.option("--follow", is_flag=True, help="Wait for new records until Ctrl-C, instead of stopping at the end.")
 @click.option("--committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
+@read_format_options
 @click.option("--key-separator", metavar="TEXT", help="With values alone, print each record's key and TEXT before it.")
 @click.option(
     "--format",
@@ -83,6 +85,9 @@ def consume(
     count_max: int | None,
     follow: bool,
     committed: bool,
+    key_format: str,
+    value_format: str,
+    registry: str | None,
     key_separator: str | None,
     format: str,
     bootstrap: str,
@@ -101,6 +106,10 @@ def consume(
     Values are printed byte for byte, each with a newline after it (on a terminal, what is not printable is escaped; a
     null value is an empty line). json prints one object a line, yaml one document for each record: `key`, `value` and
     the values of headers are text, or have `_base64` at the end of their names where they are no UTF-8.
+
+    With a --registry, keys and values with the number of a schema in front are decoded, and printed as JSON
+    (--key-format, --value-format auto). registry makes one that cannot be decoded an error, json and string decode
+    those without a number, and binary leaves bytes as they are.
 
     With --group, the members of the group share the partitions, and what is printed is committed, so that the next one
     goes on from there. --from, beginning or end, then counts only where the group has committed nothing yet. Without
@@ -123,7 +132,12 @@ def consume(
         try:
             with connect(bootstrap) as cluster:
                 partitions, ends = _ends(cluster, topics, chosen, committed=committed)
-                write = _writer(format, stream, key_separator, with_topic=len(topics) > 1)
+                decoder = RecordDecoder(key_format, value_format, registry)
+                write_record = _writer(format, stream, key_separator, with_topic=len(topics) > 1)
+
+                def write(record: "ConsumedRecord") -> None:
+                    write_record(decoder.decoded(record))
+
                 if group is not None:
                     from headwater.cli.subcommands.consume_group import consume_in_group
 
@@ -231,7 +245,7 @@ def _read(
 def _writer(
     format: str, stream: BinaryIO, key_separator: str | None, *, with_topic: bool
 ) -> "Callable[[ConsumedRecord], None]":
-    from headwater.cli.rows.record_rows import headers_cell, record_row, row_writer, text_cell
+    from headwater.cli.rows.record_rows import as_bytes, headers_cell, record_row, row_writer, text_cell
 
     if format == "table":
         from headwater.cli.options import time_text
@@ -255,9 +269,9 @@ def _writer(
     is_terminal = stream.isatty()
 
     def write_value(record: "ConsumedRecord") -> None:
-        line = record.value or b""
+        line = as_bytes(record.value) or b""
         if key_separator is not None:
-            line = (record.key or b"") + separator + line
+            line = (as_bytes(record.key) or b"") + separator + line
         # Escape control characters for a terminal: a malicious producer could use them to control it.
         stream.write((text_cell(line).encode() if is_terminal else line) + b"\n")
 

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(NamedTuple):
-    """The command NAME is the attribute NAME of this module, with `_` for `-`."""
+    """The command NAME is the attribute NAME of this module, with `_` for `-`, unless another attribute is named."""
 
     module: str
     help: str
+    attribute: str | None = None
 
 
 class LazyGroup(click.Group):
@@ -26,9 +27,10 @@ class LazyGroup(click.Group):
         return list(self._commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in self._commands:
+        found = self._commands.get(cmd_name)
+        if found is None:
             return None
-        return getattr(import_module(self._commands[cmd_name].module), cmd_name.replace("-", "_"))
+        return getattr(import_module(found.module), found.attribute or cmd_name.replace("-", "_"))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args[0] not in self._commands and not ctx.resilient_parsing:

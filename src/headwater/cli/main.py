@@ -19,6 +19,7 @@ COMMANDS = {
     "produce": "Write records to a topic.",
     "consume": "Read records from topics, alone or in a group.",
     "queue": "Work with topics as queues: dead letters.",
+    "schema": "Register, check, compare and delete schemas, and change a registry's settings.",
     "schedule": "List, cancel, move and deliver records that are scheduled.",
     "group": "List, describe, reset and delete consumer groups.",
     "transaction": "List and describe transactions, find and abort those that hang.",

@@ -48,8 +48,13 @@ def address_option(command: Command) -> Command:
 
 
 def bootstrap_option(command: Command) -> Command:
-    """Adds --bootstrap, --client-config and --client-set. The last two are not parameters of the command: `connect` and
-    `client_settings` read them from click's context."""
+    """Adds --bootstrap, --client-config and --client-set."""
+    return address_option(client_config_option(command))
+
+
+def client_config_option(command: Command) -> Command:
+    """Adds --client-config and --client-set. They are not parameters of the command: `connect` and `client_settings`
+    read them from click's context."""
     client_config = click.option(
         "--client-config",
         "--command-config",
@@ -58,7 +63,8 @@ def bootstrap_option(command: Command) -> Command:
         show_envvar=True,
         expose_value=False,
         callback=_keep_client_config,
-        help="A properties file with settings of a Kafka client: security.*, ssl.*, sasl.* and bootstrap.servers.",
+        help="A properties file with settings of a Kafka client: security.*, ssl.*, sasl.*, bootstrap.servers; "
+        "those of a schema registry begin with schema.registry.",
     )
     client_set = click.option(
         "--client-set",
@@ -69,7 +75,7 @@ def bootstrap_option(command: Command) -> Command:
         callback=_keep_client_set,
         help="One such setting, over those of the file; may be repeated. Secrets belong in the file.",
     )
-    return address_option(client_config(client_set(command)))
+    return client_config(client_set(command))
 
 
 def _keep_client_config(ctx: click.Context, _: click.Parameter, file: Path | None) -> None:
@@ -78,9 +84,10 @@ def _keep_client_config(ctx: click.Context, _: click.Parameter, file: Path | Non
 
 def _keep_client_set(ctx: click.Context, _: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> None:
     if pairs:
+        from headwater.client.registry.settings import SECRETS as SECRETS_OF_REGISTRY
         from headwater.client.security.security_settings import SECRETS
 
-        for name in sorted(SECRETS & dict(pairs).keys()):
+        for name in sorted((SECRETS | SECRETS_OF_REGISTRY) & dict(pairs).keys()):
             raise click.UsageError(
                 f"{name} is a secret, which every user of this machine could read in the list of processes: put it "
                 "into a file for --client-config"

@@ -16,6 +16,7 @@ from headwater.cli.duration import Duration
 from headwater.cli.interruption import Interruption
 from headwater.cli.options import Assignment, Moment, bootstrap_option, connect
 from headwater.cli.output import format_option, show
+from headwater.cli.serde_options import WriteFormat, value_serializer, write_format_options
 
 if TYPE_CHECKING:
     from headwater.client.delivery import DeliveredBatch
@@ -60,6 +61,7 @@ class WrittenRange(NamedTuple):
 @click.option("--schedule-id", metavar="ID", help="A name for the delayed record, for `headwater schedule`.")
 @click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent records are for share groups.")
 @click.option("--ttl", type=Duration(), help="How long share groups may deliver records, such as 1h.")
+@write_format_options
 @click.option("--partition", type=click.IntRange(min=0), help="Write to this partition; by default the key decides.")
 @click.option("--timestamp", type=Moment(), help="2025-06-01T12:30Z (UTC where no zone is named) or 1748781000000ms.")
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
@@ -81,6 +83,11 @@ def produce(
     schedule_id: str | None,
     priority: str | None,
     ttl: int | None,
+    value_format: str,
+    schema: Path | None,
+    schema_id: int | None,
+    message: str | None,
+    registry: str | None,
     partition: int | None,
     timestamp: int | None,
     compression: str,
@@ -94,6 +101,11 @@ def produce(
 
     Prints how many records each partition got, and their offsets. With acks=all (the default) every record is written
     exactly once, however often the connection breaks; lines are sent as they come in, in batches when they come fast.
+
+    --value-format string and json check what is written. With avro, protobuf, or json and a schema, each VALUE or line
+    is JSON, and the number of its schema is put in front, as Confluent's serializers do: the schema of --schema, which
+    is registered, of --schema-id, or the latest version of subject TOPIC-value. Bytes of Avro are text with a character
+    for each.
 
     --delay, --deliver-at, --priority and --ttl set headers that a topic of Headwater heeds if its settings say so
     (headwater.delay.enable, headwater.priority.enable, headwater.ttl.enable).
@@ -124,6 +136,8 @@ def produce(
         *((name, text.encode(errors="surrogateescape")) for name, text in headers),
         *_directives(delay, deliver_at, schedule_id, priority, ttl),
     )
+    chosen = WriteFormat(value_format, schema, schema_id, message, registry)
+    serialized = value_serializer(chosen, topic, record_headers)
     written: dict[int, WrittenRange] = {}
     with connect(bootstrap, topic_wait_ms=TOPIC_WAIT_MS) as cluster:
         producer = Producer(
@@ -136,7 +150,7 @@ def produce(
         def write(entry: Entry) -> None:
             producer.send(
                 topic,
-                entry.value,
+                serialized(entry.value),
                 key=entry.key,
                 headers=record_headers,
                 partition=partition,

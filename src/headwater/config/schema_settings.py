@@ -62,3 +62,13 @@ class SchemaSettings(BrokerSettings):
         minimum=1,
         dynamic=True,
     )
+    headwater_schemas_payload_bytes_max: int = setting(
+        INT,
+        "headwater.schemas.payload.bytes.max",
+        1 << 20,
+        "How many bytes a key or a value may have where records are checked against their schemas as a whole "
+        "(headwater.value.schema.validation=full).",
+        minimum=1,
+        maximum=16 << 20,
+        dynamic=True,
+    )

@@ -88,6 +88,19 @@ class TopicConfig(Settings):
         minimum=1,
     )
     headwater_flush: str = _inherited("headwater.flush", "headwater.flush")
+    headwater_key_schema_subject: str = setting(
+        STRING,
+        "headwater.key.schema.subject",
+        "",
+        "The subject that schemas of keys must belong to, in place of the strategy's. With full validation, keys "
+        "without a schema's number are then checked against its latest version.",
+    )
+    headwater_key_schema_validation: str = _inherited(
+        "headwater.key.schema.validation", "headwater.key.schema.validation"
+    )
+    headwater_key_subject_name_strategy: str = _inherited(
+        "headwater.key.subject.name.strategy", "headwater.key.subject.name.strategy"
+    )
     headwater_priority_enable: bool = setting(
         BOOLEAN,
         "headwater.priority.enable",
@@ -114,6 +127,18 @@ class TopicConfig(Settings):
         "How long after its timestamp a record is delivered to share groups, unless it says so itself; -1 is forever.",
         minimum=1,
         also=(-1,),
+    )
+    headwater_value_schema_subject: str = setting(
+        STRING,
+        "headwater.value.schema.subject",
+        "",
+        "The subject that schemas of values must belong to, as headwater.key.schema.subject for keys.",
+    )
+    headwater_value_schema_validation: str = _inherited(
+        "headwater.value.schema.validation", "headwater.value.schema.validation"
+    )
+    headwater_value_subject_name_strategy: str = _inherited(
+        "headwater.value.subject.name.strategy", "headwater.value.subject.name.strategy"
     )
     index_interval_bytes: int = _inherited("index.interval.bytes", "log.index.interval.bytes")
     leader_replication_throttled_replicas: frozenset[str] = setting(
@@ -176,6 +201,10 @@ class TopicConfig(Settings):
     reads_records: bool = derived()
     # Whether records may have headers that the broker heeds (`protocol/batches/directives.py`).
     has_directives: bool = derived()
+    # Whether keys or values must follow schemas.
+    has_schemas: bool = derived()
+    # Whether either is so: the broker then looks into the records of a batch.
+    reads_contents: bool = derived()
     # Whether records expire.
     has_ttl: bool = derived()
     # How far a record's timestamp may be in the past and in the future.
@@ -193,9 +222,13 @@ class TopicConfig(Settings):
         derive("is_log_append_time", self.message_timestamp_type == "LogAppendTime")
         has_directives = self.headwater_delay_enable or self.headwater_priority_enable or self.headwater_ttl_enable
         derive("has_directives", has_directives)
+        validations = (self.headwater_key_schema_validation, self.headwater_value_schema_validation)
+        has_schemas = any(each != "none" for each in validations)
+        derive("has_schemas", has_schemas)
         derive("has_ttl", self.headwater_ttl_enable or self.headwater_ttl_ms >= 0)
         is_validated = self.is_compacted or self.headwater_record_validation == "full"
-        derive("reads_records", is_validated or has_directives)
+        derive("reads_contents", has_directives or has_schemas)
+        derive("reads_records", is_validated or self.reads_contents)
         # With LogAppendTime the broker replaces the client's timestamps anyway.
         before_ms, after_ms = (
             _ANY_TIME_MS if self.is_log_append_time else min(limit_ms, _ANY_TIME_MS)

@@ -292,3 +292,39 @@ class TopicDefaults(BrokerSettings):
         f"Whether a replica that lags behind may become leader as a last resort, losing records. {NO_EFFECT}",
         dynamic=True,
     )
+    headwater_key_schema_validation: str = setting(
+        STRING,
+        "headwater.key.schema.validation",
+        "none",
+        "Whether keys of produced records must follow a schema: id asks for the number of a schema of the right "
+        "subject in front of the key, full also decodes the key. It takes a registry (headwater.schemas.enable).",
+        allowed=("none", "id", "full"),
+        dynamic=True,
+    )
+    headwater_value_schema_validation: str = setting(
+        STRING,
+        "headwater.value.schema.validation",
+        "none",
+        "Whether values of produced records must follow a schema, as headwater.key.schema.validation for keys. Null "
+        "values pass.",
+        allowed=("none", "id", "full"),
+        dynamic=True,
+    )
+    headwater_key_subject_name_strategy: str = setting(
+        STRING,
+        "headwater.key.subject.name.strategy",
+        "topic",
+        "The subject that the schemas of keys must belong to: TOPIC-key (topic), the name of the record type (record), "
+        "or both with a hyphen between them (topic-record).",
+        allowed=("topic", "record", "topic-record"),
+        dynamic=True,
+    )
+    headwater_value_subject_name_strategy: str = setting(
+        STRING,
+        "headwater.value.subject.name.strategy",
+        "topic",
+        "The subject that the schemas of values must belong to: TOPIC-value (topic), the name of the record type "
+        "(record), or both with a hyphen between them (topic-record).",
+        allowed=("topic", "record", "topic-record"),
+        dynamic=True,
+    )

@@ -48,6 +48,11 @@ class ParsedSchema(Protocol):
         """The text that is stored: schemas with the same one are the same schema."""
         ...
 
+    @property
+    def name(self) -> str | None:
+        """Of the type, in Protobuf of the first message: some naming strategies make subjects of it."""
+        ...
+
     def normalized(self) -> Self:
         """The same schema in normal form: without differences that have no meaning."""
         ...

@@ -4,6 +4,7 @@ import pytest
 
 from headwater.protocol.batches import directives, records
 from headwater.protocol.batches.directives import Directives, Heeded, InvalidDirective
+from headwater.protocol.batches.invalid_record import refusal_of_each
 from headwater.protocol.batches.records import Headers, Record
 
 ALL = Heeded(delay=True, priority=True, ttl=True)
@@ -62,7 +63,7 @@ def test_all_records_with_impossible_directives_are_named_up_to_a_limit() -> Non
 
     found = directives.faults(payload, 10, ALL, 3, first_index=100)
     assert [index for index, _ in found] == [101, 103, 105]
-    refusal = directives.refusal(found)
+    refusal = refusal_of_each(found)
     assert refusal.index == 101
     assert refusal.refused == found
     assert "3 records are refused" in str(refusal)

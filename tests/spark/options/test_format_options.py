@@ -121,7 +121,7 @@ def test_the_policy_for_bad_records_is_parsed(text: str, expected: BadRecordPoli
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"value.format": "xml"}, "'value.format' is one of json, string, avro, protobuf, binary"),
+        ({"value.format": "xml"}, "'value.format' is one of json, string, avro, protobuf, registry, binary"),
         ({"value.schema": "id INT"}, "'value.schema' has no meaning where 'value.format' is 'binary'"),
         ({"key.format": "string", "key.schema": "id INT"}, "'key.schema' has no meaning"),
         ({"value.format": "json", "value.message": "Order"}, "'value.message' has no meaning"),

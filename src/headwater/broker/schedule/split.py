@@ -13,6 +13,7 @@ from headwater.protocol.batches import compression, directives, records
 from headwater.protocol.batches.batch import NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.directives import DELAY_MS, DELIVER_AT, Directives, Heeded
+from headwater.protocol.batches.invalid_record import refusal_of_each
 from headwater.protocol.batches.records import Record
 
 _DELAY_ONLY = Heeded(delay=True, priority=False, ttl=False)
@@ -65,7 +66,7 @@ class Splitter:
     def split(self, produced: memoryview) -> None:
         """Raises DelayedBatch if records of the batch are delayed, and a refusal if some are by too much."""
         if self._too_far:
-            raise directives.refusal(self._too_far[: intake.refused_max(self._header)])
+            raise refusal_of_each(self._too_far[: intake.refused_max(self._header)])
         if not self._items:
             return
         topic = self._topic

@@ -65,13 +65,7 @@ class SchemaChecks:
         self._threads: ThreadPoolExecutor | None = None
 
     def limits(self) -> Limits:
-        config = self._config()
-        return Limits(
-            config.headwater_schemas_bytes_max,
-            config.headwater_schemas_depth_max,
-            config.headwater_schemas_types_max,
-            config.headwater_schemas_comparisons_max,
-        )
+        return limits_of(self._config())
 
     async def run(self, size: int, work: Callable[[Limits], T]) -> T:
         """Do work on texts of this size, where it keeps nobody waiting."""
@@ -179,6 +173,15 @@ class SchemaChecks:
     def stop(self) -> None:
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
+
+
+def limits_of(config: BrokerConfig) -> Limits:
+    return Limits(
+        config.headwater_schemas_bytes_max,
+        config.headwater_schemas_depth_max,
+        config.headwater_schemas_types_max,
+        config.headwater_schemas_comparisons_max,
+    )
 
 
 def _pause() -> None:

@@ -4,9 +4,13 @@ The batch stays where it was received: its connection is held, which reads and s
 That also keeps all orders: those of a connection's requests, of a producer's sequences and of its transaction.
 """
 
+# Lazy annotations: the types of late imports stand in them.
+from __future__ import annotations
+
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Fault
@@ -16,6 +20,9 @@ from headwater.clock import Clock
 from headwater.config.broker import BrokerConfig
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.metrics import Histogram
+
+if TYPE_CHECKING:
+    from headwater.broker.schemas.validation.record_schemas import RecordSchemas
 
 
 class RequestBytes(Protocol):
@@ -35,11 +42,19 @@ class Produce(Protocol):
 
 
 class CheckThreads:
-    def __init__(self, count: int, journal: Journal, clock: Clock, duration_us: Histogram) -> None:
+    def __init__(
+        self,
+        count: int,
+        journal: Journal,
+        clock: Clock,
+        duration_us: Histogram,
+        schemas: Callable[[], RecordSchemas],
+    ) -> None:
         self._executor = ThreadPoolExecutor(count, thread_name_prefix="headwater-check")
         self._journal = journal
         self._clock = clock
         self._duration_us = duration_us
+        self._schemas = schemas
         self._loop = asyncio.get_running_loop()
         # What each thread does or has still to begin with.
         self._under_way: dict[asyncio.Future[memoryview], Future[memoryview]] = {}
@@ -54,10 +69,11 @@ class CheckThreads:
         produce: Produce,
     ) -> None:
         """Check a batch, then have it staged on the event loop."""
+        schemas = self._schemas().check_in_thread(partition) if partition.config.has_schemas else None
         if request is not None:
             request.hold()
         topic, began_us = partition.config, self._clock.monotonic_us()
-        check = self._executor.submit(large_batch.check, records, topic, broker, self._clock.now_ms())
+        check = self._executor.submit(large_batch.check, records, topic, broker, self._clock.now_ms(), schemas)
         checking = asyncio.wrap_future(check, loop=self._loop)
         self._under_way[checking] = check
 

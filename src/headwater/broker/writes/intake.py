@@ -7,16 +7,17 @@ Nothing here touches the log: a refused batch leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headwater.config.broker import BrokerConfig
 from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode, Refusal
+from headwater.ids import TopicPartition
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.compression import DecompressedTooLarge
-from headwater.protocol.batches.invalid_record import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord, refusal_of_each
 
 if TYPE_CHECKING:
     from headwater.coordination.schedule.commands import ScheduleItem
@@ -55,15 +56,28 @@ class DelayedBatch(Exception):
         raise self
 
 
+class RecordCheck(Protocol):
+    """What a topic asks of its records beside their form."""
+
+    def faults(self, payload: Buffer, count: int, faults_max: int, first_index: int = 0) -> list[tuple[int, str]]:
+        """The records that the topic does not take, by their index, and why; at most `faults_max` of them."""
+        ...
+
+
 # Gives the batch to append, and its header.
 Admit: TypeAlias = Callable[[memoryview, TopicConfig, BrokerConfig, int], tuple[BatchHeader, memoryview]]
 
 
 def admit(
-    produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int
+    produced: memoryview,
+    topic: TopicConfig,
+    broker: BrokerConfig,
+    now_ms: int,
+    schemas: RecordCheck | None = None,
 ) -> tuple[BatchHeader, memoryview]:
     """Check one partition's records of a produce request. Gives the batch to append: the same bytes, patched in place
-    if the topic asks for it, or new bytes if the topic stores another compression."""
+    if the topic asks for it, or new bytes if the topic stores another compression. `schemas` is given where the topic
+    has them."""
     header = batches.read_header(produced)
     size = len(produced)
     if header.batch_length + LOG_OVERHEAD != size:
@@ -97,8 +111,10 @@ def admit(
         check_timestamps(header, earliest, latest)
     if header.record_count > RECORDS_MAX:
         check_record_count(header)
-    if topic.has_directives and payload is not None:
-        check_directives(payload, header, topic)
+    if topic.reads_contents and payload is not None:
+        found = content_faults(payload, header.record_count, topic, schemas, refused_max(header))
+        if found:
+            raise refusal_of_each(found)
         if topic.headwater_delay_enable:
             split_delayed(produced, payload, header, topic, now_ms)
     if codec is not None and codec != sent:
@@ -126,14 +142,25 @@ def admit_checked(
     return batches.read_header(checked), checked
 
 
-def check_directives(payload: Buffer, header: BatchHeader, topic: TopicConfig) -> None:
-    """Refuse records that ask for what the topic heeds and cannot grant."""
-    # Late import: few topics heed any directives.
-    from headwater.protocol.batches import directives  # noqa: PLC0415
+def content_faults(
+    payload: Buffer,
+    count: int,
+    topic: TopicConfig,
+    schemas: RecordCheck | None,
+    faults_max: int,
+    first_index: int = 0,
+) -> list[tuple[int, str]]:
+    """The records that ask for what the topic heeds and cannot grant, or that do not follow its schemas."""
+    found: list[tuple[int, str]] = []
+    if topic.has_directives:
+        # Late import: few topics heed any directives.
+        from headwater.protocol.batches import directives  # noqa: PLC0415
 
-    found = directives.faults(payload, header.record_count, heeded_by(topic), refused_max(header))
-    if found:
-        raise directives.refusal(found)
+        found = directives.faults(payload, count, heeded_by(topic), faults_max, first_index)
+    if schemas is not None:
+        of_schemas = schemas.faults(payload, count, faults_max - len(found), first_index)
+        found = sorted({**dict(of_schemas), **dict(found)}.items())
+    return found
 
 
 def split_delayed(produced: memoryview, payload: Buffer, header: BatchHeader, topic: TopicConfig, now_ms: int) -> None:
@@ -192,6 +219,15 @@ def _refusal_of_all(
     return records.refuse(
         payload, header.record_count, topic.is_compacted, header.base_timestamp, earliest, latest, refused_max(header)
     )
+
+
+def check_in_sync(partition: TopicPartition, in_sync_count: int, topic: TopicConfig) -> None:
+    needed = topic.min_insync_replicas
+    if needed > in_sync_count:
+        raise Refusal(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{partition} has {in_sync_count} replica in sync, {needed} are asked for (min.insync.replicas)",
+        )
 
 
 def too_large(size: int, topic: TopicConfig) -> Refusal:

@@ -17,10 +17,10 @@ from headwater.config.broker import BrokerConfig
 from headwater.config.topic import TopicConfig
 from headwater.errors import ErrorCode
 from headwater.protocol.batches import batch as batches
-from headwater.protocol.batches import compression, directives, records
+from headwater.protocol.batches import compression, records
 from headwater.protocol.batches.batch import NO_TIMESTAMP, BatchHeader, Buffer
 from headwater.protocol.batches.compression import Codec
-from headwater.protocol.batches.invalid_record import InvalidRecord
+from headwater.protocol.batches.invalid_record import InvalidRecord, refusal_of_each
 
 if TYPE_CHECKING:
     from headwater.broker.schedule.split import Splitter
@@ -34,7 +34,13 @@ _PARTS_BETWEEN_PAUSES = 4
 _PARTS_MANY = 128
 
 
-def check(produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms: int) -> memoryview:
+def check(
+    produced: memoryview,
+    topic: TopicConfig,
+    broker: BrokerConfig,
+    now_ms: int,
+    schemas: intake.RecordCheck | None = None,
+) -> memoryview:
     """For a batch whose header and checksum `intake.admit` has accepted. Gives the batch to append, as `admit` does,
     but for the time of a topic with LogAppendTime, which `intake.admit_checked` sets. Raises `intake.DelayedBatch` as
     `admit` does."""
@@ -44,7 +50,7 @@ def check(produced: memoryview, topic: TopicConfig, broker: BrokerConfig, now_ms
     earliest, latest = intake.timestamp_limits(topic, now_ms)
     walk = None
     if topic.reads_records:
-        walk = _RecordWalk(header, topic, earliest, latest, now_ms)
+        walk = _RecordWalk(header, topic, earliest, latest, now_ms, schemas)
         parts = walk.over(parts)
     parts = _with_pauses(parts, _PARTS_BETWEEN_PAUSES if header.codec in _RELEASE_THE_GIL else 1)
     codec = topic.stored_codec
@@ -97,17 +103,26 @@ def _compressed(parts: Iterator[Buffer], codec: int, level: int | None) -> Itera
 class _RecordWalk:
     """Checks the records in a payload that comes in parts."""
 
-    def __init__(self, header: BatchHeader, topic: TopicConfig, earliest: int, latest: int, now_ms: int) -> None:
+    def __init__(
+        self,
+        header: BatchHeader,
+        topic: TopicConfig,
+        earliest: int,
+        latest: int,
+        now_ms: int,
+        schemas: intake.RecordCheck | None,
+    ) -> None:
         self._header = header
         self._topic = topic
+        self._schemas = schemas
         self._keys_required = topic.is_compacted
         self._limits = earliest, latest
         # The index of the next record, and what has come of it.
         self._index = 0
         self._begun = bytearray()
         self._refused: list[tuple[int, bool]] = []
-        # Records that ask the broker for something impossible.
-        self._impossible: list[tuple[int, str]] = []
+        # Records that ask the broker for something impossible, or that do not follow their schemas.
+        self._at_fault: list[tuple[int, str]] = []
         self.timestamp_found = NO_TIMESTAMP
         self.splitter: Splitter | None = None
         if topic.headwater_delay_enable:
@@ -146,8 +161,8 @@ class _RecordWalk:
             self._refused,
         )
         self.timestamp_found = max(self.timestamp_found, timestamp_found)
-        if self._topic.has_directives:
-            self._read_directives(begun or part, position, first_index)
+        if self._topic.reads_contents:
+            self._read_contents(begun or part, position, first_index)
         if begun:
             del begun[:position]
         else:
@@ -162,16 +177,16 @@ class _RecordWalk:
             self._walk(b"", is_last=True)
         if self._index < self._header.record_count:
             raise InvalidRecord(records.CUT_OFF, self._index)
-        if self._impossible and not self._refused:
-            raise directives.refusal(self._impossible)
+        if self._at_fault and not self._refused:
+            raise refusal_of_each(self._at_fault)
 
-    def _read_directives(self, part: Buffer, end: int, first_index: int) -> None:
+    def _read_contents(self, part: Buffer, end: int, first_index: int) -> None:
         """Of the whole records in the part, which end at `end`."""
-        left = intake.refused_max(self._header) - len(self._impossible)
+        left = intake.refused_max(self._header) - len(self._at_fault)
         count = self._index - first_index
         with memoryview(part)[:end] as whole:
-            self._impossible += directives.faults(whole, count, intake.heeded_by(self._topic), left, first_index)
-            if self.splitter is not None and not self._impossible:
+            self._at_fault += intake.content_faults(whole, count, self._topic, self._schemas, left, first_index)
+            if self.splitter is not None and not self._at_fault:
                 self.splitter.take(whole, count)
 
     def _refusal(self) -> InvalidRecord:

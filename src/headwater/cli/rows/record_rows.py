@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from headwater.cli.options import time_text
+from headwater.cli.serde_options import Decoded, as_json
 from headwater.printable import printable
 from headwater.protocol.batches.records import Headers
 
@@ -14,7 +15,7 @@ Row = dict[str, object]
 
 
 def record_row(
-    offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
+    offset: int, timestamp_ms: int, key: bytes | Decoded | None, value: bytes | Decoded | None, headers: Headers
 ) -> dict[str, object]:
     return {
         "offset": offset,
@@ -26,9 +27,13 @@ def record_row(
     }
 
 
-def text_field(name: str, content: bytes | None) -> dict[str, str | None]:
+def text_field(name: str, content: bytes | Decoded | None) -> dict[str, object]:
     if content is None:
         return {name: None}
+    if isinstance(content, Decoded):
+        import orjson
+
+        return {name: orjson.loads(as_json(content.value))}
     try:
         return {name: content.decode()}
     except UnicodeDecodeError:
@@ -37,9 +42,17 @@ def text_field(name: str, content: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": b64encode(content).decode()}
 
 
-def text_cell(content: bytes | None) -> str:
+def as_bytes(content: bytes | Decoded | None) -> bytes | None:
+    """What was decoded is written as JSON, but for text."""
+    if not isinstance(content, Decoded):
+        return content
+    return content.value.encode() if isinstance(content.value, str) else as_json(content.value)
+
+
+def text_cell(content: bytes | Decoded | None) -> str:
     """Format bytes as one line for a table: non-printable characters are escaped, null is `-`."""
-    return "-" if content is None else printable(content.decode(errors="backslashreplace"))
+    written = as_bytes(content)
+    return "-" if written is None else printable(written.decode(errors="backslashreplace"))
 
 
 def headers_cell(headers: Headers) -> str:

@@ -42,7 +42,7 @@ class SchemaState:
         # Of all texts.
         self.text_bytes = 0
         # Rise with each change: what was worked out before is then out of date.
-        self._revision = 0
+        self.revision = 0
         self._settings_revision = 0
         self._revisions: dict[str, int] = {}
 
@@ -116,7 +116,7 @@ class SchemaState:
     # -- changes
 
     def apply(self, event: Event) -> None:
-        self._revision += 1
+        self.revision += 1
         match event:
             case SchemaStored(schema):
                 self._store(schema)
@@ -168,7 +168,7 @@ class SchemaState:
             self.referrers.setdefault(target, {})[schema.subject, schema.version] = None
         self.schema_count += 1
         self.text_bytes += len(schema.content.text)
-        self._revisions[schema.subject] = self._revision
+        self._revisions[schema.subject] = self.revision
 
     def _remove(self, subject: str, version: int) -> None:
         versions = self.versions.get(subject, {})
@@ -185,7 +185,7 @@ class SchemaState:
                 self.referrers.pop(target, None)
         self.schema_count -= 1
         self.text_bytes -= len(stored.content.text)
-        self._revisions[subject] = self._revision
+        self._revisions[subject] = self.revision
 
 
 def deleted(stored: StoredSchema) -> StoredSchema:

@@ -6,12 +6,10 @@ directive that says something impossible is refused, never ignored.
 """
 
 import re
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.batches import records
-from headwater.protocol.batches.invalid_record import InvalidRecord
 from headwater.protocol.batches.records import Buffer, Headers
 
 DELAY_MS: Final = "headwater-delay-ms"
@@ -105,13 +103,6 @@ def faults(payload: Buffer, count: int, heeded: Heeded, faults_max: int, first_i
         except InvalidDirective as fault:
             found.append((index, str(fault)))
     return found
-
-
-def refusal(found: Sequence[tuple[int, str]]) -> InvalidRecord:
-    """Names all records that are to blame (KIP-467)."""
-    index, fault = found[0]
-    others = f" ({len(found)} records are refused)" if len(found) > 1 else ""
-    return InvalidRecord(fault + others, index, refused=found)
 
 
 def is_heeded(name: str, heeded: Heeded) -> bool:

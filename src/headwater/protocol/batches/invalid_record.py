@@ -20,3 +20,10 @@ class InvalidRecord(CorruptBatch):
         self.code = code
         self.index = index
         self.refused = refused
+
+
+def refusal_of_each(found: Sequence[tuple[int, str]]) -> InvalidRecord:
+    """Names all records that are to blame, by their index, with their faults (KIP-467)."""
+    index, fault = found[0]
+    others = f" ({len(found)} records are refused)" if len(found) > 1 else ""
+    return InvalidRecord(fault + others, index, refused=found)

@@ -40,6 +40,10 @@ class AvroSchema:
             self._canonical = text.canonical(self.root, self._known)
         return self._canonical
 
+    @property
+    def name(self) -> str:
+        return self.root.name or self.root.kind.value
+
     def normalized(self) -> "AvroSchema":
         from headwater.registry.avro import text  # noqa: PLC0415
 

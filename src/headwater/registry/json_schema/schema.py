@@ -1,7 +1,7 @@
 """A JSON Schema as the registry stores and compares it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import orjson
 
@@ -20,6 +20,11 @@ class JsonSchema:
         self.root = root
         self._limits = limits
         self.canonical = _dumped(source)
+
+    @property
+    def name(self) -> str | None:
+        title = cast("dict[str, Any]", self.source).get("title") if isinstance(self.source, dict) else None
+        return title if isinstance(title, str) else None
 
     def normalized(self) -> "JsonSchema":
         normal = JsonSchema(self.source, self.references, self.root, self._limits)

@@ -26,6 +26,21 @@ class ProtobufSchema:
         self._limits = limits
         self.canonical = text.canonical(file)
 
+    @property
+    def name(self) -> str | None:
+        return self.message_name((0,))
+
+    def message_name(self, indexes: Sequence[int]) -> str | None:
+        """The full name of a message that is given as records name it: by its index in the file, then the index in that
+        message, and so on."""
+        messages, names = self.file.messages, [self.file.package] if self.file.package else []
+        for index in indexes:
+            if not 0 <= index < len(messages):
+                return None
+            names.append(messages[index].name)
+            messages = messages[index].messages
+        return ".".join(names)
+
     def scope(self) -> Scope:
         return Scope(self.file, self.imported)
 

@@ -54,19 +54,23 @@ class AvroFormat:
     schema: str
 
     def column_type(self) -> DataType:
-        return _AvroTypes(self.option).of(self._parsed())
+        return _AvroTypes(self.option).of(self.parsed())
 
     def check(self, column: str, datatype: DataType) -> None:
         check_readable(column, datatype)
         check_same(column, datatype, self.column_type())
 
     def decoder(self, datatype: DataType) -> "AvroDecoder":
-        schema = self._parsed()
+        schema = self.parsed()
         # Called for its errors only: it refuses a schema that has no type in Spark.
         _AvroTypes(self.option).of(schema)
         return AvroDecoder(schema, datatype)
 
-    def _parsed(self) -> Any:
+    def resolving_decoder(self, datatype: DataType, writer: str) -> "AvroDecoder":
+        """Of data that another schema wrote."""
+        return AvroDecoder(self.parsed(), datatype, AvroFormat(self.option, writer).parsed())
+
+    def parsed(self) -> Any:
         import fastavro
 
         text = self.schema.strip()
@@ -171,9 +175,11 @@ class _AvroTypes:
 
 
 class AvroDecoder:
-    def __init__(self, schema: Any, datatype: DataType) -> None:
+    def __init__(self, schema: Any, datatype: DataType, writer: Any = None) -> None:
+        """`writer` is the schema of the data, if it is another one."""
         self.arrow_type = arrow_type(datatype)
-        self._schema = schema
+        self._writer = schema if writer is None else writer
+        self._reader = None if writer is None else schema
         self._convert = _converter(datatype)
 
     def decode(self, column: Array) -> Decoded:
@@ -185,7 +191,7 @@ class AvroDecoder:
         for row, data in enumerate(cast("list[bytes]", column.to_pylist())):
             stream = BytesIO(data)
             try:
-                value = read(stream, self._schema, None)
+                value = read(stream, self._writer, self._reader)
                 if stream.tell() != len(data):
                     raise ValueError(f"{len(data) - stream.tell()} bytes are left over behind the datum")
             except Exception as error:

@@ -11,12 +11,18 @@ from headwater.spark.formats.json import JsonFormat
 from headwater.spark.formats.proto_schema import compile_schema
 from headwater.spark.formats.protobuf import ProtobufFormat
 from headwater.spark.formats.string import StringFormat
+from headwater.spark.options import registry_options
 from headwater.spark.options.options import Options
+from headwater.spark.options.topic_choice import topic_choice
 from headwater.spark.reads.bad_records import OPTION, BadRecordPolicy, bad_record_policy
 
 _COLUMNS: Final = ("key", "value")
-_FORMATS: Final = ("json", "string", "avro", "protobuf", "binary")
-NAMES: Final = (*(f"{column}.{each}" for column in _COLUMNS for each in ("format", "schema", "message")), OPTION)
+_FORMATS: Final = ("json", "string", "avro", "protobuf", "registry", "binary")
+NAMES: Final = (
+    *(f"{column}.{each}" for column in _COLUMNS for each in ("format", "schema", "message")),
+    *registry_options.NAMES,
+    OPTION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,9 @@ def _format(options: Options, column: str) -> Format | None:
     option = f"{column}.schema"
     schema = options.text(option)
     message = options.text(f"{column}.message")
+    if kind == "registry":
+        return _from_registry(options, column, schema)
+    registry_options.refuse_alone(options, column)
     if message is not None and kind != "protobuf":
         raise ConfigError(f"option '{column}.message' has no meaning without '{column}.format' = 'protobuf'")
     if schema is not None and kind in ("binary", "string"):
@@ -60,3 +69,15 @@ def _format(options: Options, column: str) -> Format | None:
             return AvroFormat(option, schema)
         case _:
             return ProtobufFormat(option, compile_schema(option, schema), message)
+
+
+def _from_registry(options: Options, column: str, schema: str | None) -> Format:
+    # Late import: few queries use a registry.
+    from headwater.spark.formats.registry import registry_format
+
+    if schema is not None:
+        raise ConfigError(f"option '{column}.schema' has no meaning where '{column}.format' is 'registry'")
+    topics = topic_choice(options)
+    names = {*topics.names, *(each.topic for each in topics.partitions)} if topics.pattern is None else set[str]()
+    topic = next(iter(names)) if len(names) == 1 else None
+    return registry_format(registry_options.registry_column(options, column, topic), f"{column}.format")

@@ -15,8 +15,9 @@ _BOOLEANS: Final = {"true": True, "false": False}
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"\s*(\d{1,12})\s*(ms|s|m|h|d)\s*")
 
-# Options with this prefix are settings for the Kafka client.
+# Options with this prefix are settings for the Kafka client, and for the client of a schema registry.
 CLIENT_PREFIX: Final = "kafka."
+REGISTRY_PREFIX: Final = "schema.registry."
 
 # Options that Spark itself adds to a user's, and options of Spark's Kafka source that have no meaning here.
 _SPARKS_OWN: Final = frozenset(
@@ -40,7 +41,7 @@ class Options:
         self._given = {name.lower(): value for name, value in given.items()}
         names = {name.lower(): name for name in known}
         for name in self._given:
-            if name in names or name in _SPARKS_OWN or name.startswith(CLIENT_PREFIX):
+            if name in names or name in _SPARKS_OWN or name.startswith((CLIENT_PREFIX, REGISTRY_PREFIX)):
                 continue
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {names[near[0]]!r}?" if near else f". There are: {', '.join(sorted(known))}"
@@ -53,6 +54,9 @@ class Options:
             for name, value in self._given.items()
             if name.startswith(CLIENT_PREFIX)
         }
+
+    def registry_settings(self) -> dict[str, str]:
+        return {name: value for name, value in self._given.items() if name.startswith(REGISTRY_PREFIX)}
 
     def text(self, name: str) -> str | None:
         return self._given.get(name.lower())

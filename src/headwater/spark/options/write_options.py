@@ -1,15 +1,17 @@
 """The options of a write, under the names of Spark's Kafka sink and of Kafka's producer settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.client.delivery import ACKS_ALL
 from headwater.errors import ConfigError
 from headwater.ids import STAGING_INFIX, TopicName
 from headwater.protocol.batches.compression import Codec
+from headwater.spark.options import registry_options
 from headwater.spark.options.broker_address import BOOTSTRAP, BrokerAddress, broker_address
 from headwater.spark.options.options import Options
+from headwater.spark.options.registry_options import RegistryColumn
 
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
@@ -30,6 +32,8 @@ _NAMES: Final = (
     "stagingTimeoutMs",
     "compression.type",
     "acks",
+    *registry_options.NAMES,
+    *(f"{column}.{each}" for column in registry_options.COLUMNS for each in ("format", "message")),
 )
 _CODECS: Final = {codec.name.lower(): codec for codec in Codec}
 _ACKS: Final = {"0": 0, "1": 1, "-1": ACKS_ALL, "all": ACKS_ALL}
@@ -57,6 +61,8 @@ class WriteOptions:
     staging_timeout_ms: int
     codec: Codec
     acks: int
+    # The schemas of the columns that are written with one (`value.format` = `registry`).
+    schemas: Mapping[str, RegistryColumn] = field(default_factory=dict[str, RegistryColumn])
 
 
 def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptions:
@@ -105,4 +111,15 @@ def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptio
         staging_timeout_ms=staging_timeout_ms,
         codec=_CODECS[options.choice("compression.type", tuple(_CODECS), settings.get("compression.type", "none"))],
         acks=acks,
+        schemas=_schemas(options, topic),
     )
+
+
+def _schemas(options: Options, topic: str | None) -> dict[str, RegistryColumn]:
+    found: dict[str, RegistryColumn] = {}
+    for column in registry_options.COLUMNS:
+        if options.choice(f"{column}.format", ("binary", "registry"), "binary") == "registry":
+            found[column] = registry_options.registry_column(options, column, topic)
+        else:
+            registry_options.refuse_alone(options, column)
+    return found

@@ -17,7 +17,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
     if "value" not in types:
         raise ConfigError(f"a write needs a column 'value', there are: {', '.join(types)}")
     for name in ("key", "value"):
-        if name in types and not isinstance(types[name], _BYTES):
+        if name in types and name not in options.schemas and not isinstance(types[name], _BYTES):
             raise _refusal(name, types[name], "string or binary: cast it, or make it one with to_json(struct(...))")
     if options.topic is None:
         if "topic" not in types:

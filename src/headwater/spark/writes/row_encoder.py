@@ -37,6 +37,11 @@ class TopicRowEncoder:
         self._keyless_partition = secrets.randbelow(1 << 16)
 
     def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[EncodedBatch]:
+        if self._options.schemas:
+            # Late import: most writes have bytes already.
+            from headwater.spark.writes.registry_values import serialized
+
+            batches = (serialized(each, self._options.schemas) for each in batches)
         for rows in _gathered(batches):
             yield from self._encode(rows)
 

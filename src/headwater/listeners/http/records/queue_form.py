@@ -21,6 +21,7 @@ _STATES = {
     DeliveryState.AVAILABLE: "available",
     DeliveryState.ACQUIRED: "held",
     DeliveryState.WAITING: "waiting",
+    DeliveryState.PENDING: "pending",
 }
 
 
@@ -40,7 +41,7 @@ class QueueRecordForm(msgspec.Struct, omit_defaults=True):
     headers: list[HeaderForm] = []
     # What settles this delivery; of a record that was received.
     receipt: str | UnsetType = UNSET
-    # available, held or waiting; of a record that was peeked at.
+    # available, held, waiting, or pending in a transaction; of a record that was peeked at.
     state: str | UnsetType = UNSET
 
 

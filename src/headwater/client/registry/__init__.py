@@ -1,0 +1,1 @@
+"""A schema registry over HTTP: Headwater's, Confluent's or any other with the same API."""

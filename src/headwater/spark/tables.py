@@ -27,7 +27,7 @@ _OPTION: Final = "option."
 _PROVIDER: Final = "provider"
 _SERVERS: Final = frozenset({BOOTSTRAP, CLIENT_PREFIX + BOOTSTRAP})
 # A schema is copied into views, into other tables and into Parquet files.
-_SECRETS: Final = ("password", "jaas", "secret", "ssl.keystore.key", "ssl.key.pem", "token")
+_SECRETS: Final = ("password", "jaas", "secret", "token", "auth.", "ssl.keystore.key", "ssl.key.pem")
 
 
 def created(properties: Mapping[str, str]) -> dict[str, str] | None:

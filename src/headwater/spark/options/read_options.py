@@ -104,19 +104,6 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
     )
 
 
-def check_options(given: Mapping[str, str]) -> None:
-    """Refuse what neither a batch read nor a stream could have. Where a read is defined, Spark does not say which it
-    is."""
-    is_streaming = any(name.lower() in _TRIGGERS_FOLDED for name in given)
-    try:
-        read_options(given, is_streaming=is_streaming)
-    except ConfigError as error:
-        try:
-            read_options(given, is_streaming=not is_streaming)
-        except ConfigError:
-            raise error from None
-
-
 def _isolation(options: Options) -> str:
     alias = options.client_settings().get("isolation.level", "read_committed")
     return options.choice("isolation.level", ("read_committed", "read_uncommitted"), alias)
@@ -137,3 +124,16 @@ def _refuse(options: Options, names: tuple[str, ...], kind: str) -> None:
     for name in names:
         if options.text(name) is not None:
             raise ConfigError(f"option {name!r} is for {kind} reads only")
+
+
+def check_options(given: Mapping[str, str]) -> None:
+    """Refuse what neither a batch read nor a stream could have. Where a read is defined, Spark does not say which it
+    is."""
+    is_streaming = any(name.lower() in _TRIGGERS_FOLDED for name in given)
+    try:
+        read_options(given, is_streaming=is_streaming)
+    except ConfigError as error:
+        try:
+            read_options(given, is_streaming=not is_streaming)
+        except ConfigError:
+            raise error from None

@@ -3,6 +3,7 @@
 `python -m tests.interop.spark_options` writes the table; a test compares it with what it finds.
 """
 
+import logging
 import re
 import tempfile
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
 
+from headwater.spark.options import client_settings
 from tests.interop import toolchain
 from tests.interop.cells import FIRST_MS
 from tests.interop.clients.confluent import Confluent
@@ -100,7 +102,7 @@ TRIALS: Final = (
     Trial("stream", "minOffsetsPerTrigger", "5"),
     Trial("stream", "maxTriggerDelay", "1s", {"minOffsetsPerTrigger": "5"}),
     Trial("write", "topic", "orders"),
-    Trial("write", "includeHeaders", "true"),
+    Trial("write", "includeHeaders", "false"),
     Trial("write", "kafka.acks", "1"),
     Trial("write", "kafka.compression.type", "zstd"),
     Trial("write", "kafka.client.id", "mine"),
@@ -139,6 +141,8 @@ class Trials:
             theirs, ours = (self._outcome(trial, connector) for connector in CONNECTORS)
             if trial.is_ours and theirs == self._outcome(_without(trial), "kafka"):
                 theirs = "ignores it"
+            if ours != "error" and _is_warned_about(trial):
+                ours += ", and a warning"
             value = f"`{trial.value}`" if trial.value else "(default)"
             lines.append(f"| {trial.kind} | `{trial.option}` | {value} | {theirs} | {ours} |")
         return "\n".join(lines)
@@ -168,6 +172,20 @@ class Trials:
 def _with_topic(given: Mapping[str, str], option: str, topic: str) -> dict[str, str]:
     chosen = {"subscribe", "subscribePattern", "assign"}.intersection(given)
     return dict(given) if chosen else {option: topic, **given}
+
+
+def _is_warned_about(trial: Trial) -> bool:
+    """Whether our connector warns that the option has no effect. Spark's own warns of nothing."""
+    warned: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = warned.append
+    logger = logging.getLogger(client_settings.__name__)
+    logger.addHandler(handler)
+    try:
+        (client_settings.warn_of_writes if trial.kind == "write" else client_settings.warn_of_reads)({trial.option: ""})
+    finally:
+        logger.removeHandler(handler)
+    return bool(warned)
 
 
 def _without(trial: Trial) -> Trial:

@@ -58,6 +58,10 @@ def test_a_package_is_made_once_and_replaces_an_outdated_one(tmp_path: Path) -> 
     assert first.stat().st_mtime_ns == made_ns
     assert list(outdated.parent.iterdir()) == [first]
 
+    shipped = package.shipped_package(environment)
+    first.unlink()
+    assert zipfile.is_zipfile(shipped), "an upgrade does not take it from a session that runs"
+
 
 def test_settings_of_the_user_stay() -> None:
     config = {"spark.archives": "models.zip#models", "spark.executorEnv.PYTHONPATH": "models"}

@@ -4,8 +4,10 @@ Executors unpack it beside their work (`spark.archives`), and their Python looks
 Python of the same version as the driver's, and nothing else: pyspark comes with Spark.
 """
 
+import atexit
 import os
 import re
+import shutil
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,7 @@ from hashlib import sha256
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from tempfile import mkstemp
+from tempfile import mkdtemp, mkstemp
 from typing import Final
 
 from headwater.errors import ConfigError
@@ -47,6 +49,23 @@ def settings(archive: str | os.PathLike[str], config: Mapping[str, str]) -> dict
 
 def is_shipped(config: Mapping[str, str]) -> bool:
     return f"#{DIRECTORY}" in config.get(ARCHIVES, "")
+
+
+def shipped_package(environment: Mapping[str, str] | None = None) -> Path:
+    """A package that stays as long as this process.
+
+    Spark reads the file whenever an executor starts, which may be after an upgrade has replaced the cached one.
+    """
+    directory = Path(mkdtemp(prefix="headwater-spark-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    package = directory / "headwater-spark.zip"
+    cached = cached_package(environment)
+    try:
+        os.link(cached, package)
+    except OSError:
+        # On another file system.
+        shutil.copyfile(cached, package)
+    return package
 
 
 def cached_package(environment: Mapping[str, str] | None = None) -> Path:

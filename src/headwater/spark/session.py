@@ -105,7 +105,7 @@ def session(
         # Here the name means this Python; on executors it means theirs, which finds Headwater in the package.
         wanted["PATH"] = f"{folder}:{os.environ.get('PATH', os.defpath)}"
         if not package.is_shipped(given):
-            settings |= package.settings(package.cached_package(), given)
+            settings |= package.settings(package.shipped_package(), given)
     with _environment(wanted):
         return builder.master(master).config(map={**settings}).getOrCreate()
 

@@ -25,8 +25,7 @@ from headwater.protocol.messages.records.produce import (
 )
 from headwater.protocol.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from headwater.protocol.messages.security.sasl_handshake import SaslHandshakeRequest
-from headwater.protocol.wire.codec import Request, Response, decode, encode
-from headwater.protocol.wire.headers import read_response_header, write_request_header
+from headwater.protocol.wire.codec import Request, Response, decode, encode, read_response_header, write_request_header
 from headwater.security import plain
 from headwater.security.mechanisms import PLAIN
 

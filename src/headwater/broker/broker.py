@@ -41,7 +41,7 @@ from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.records import Record
 from headwater.storage.data_directory import DataDirectory
 from headwater.storage.epochs import EpochEnd
-from headwater.storage.producers.state import ProducerState
+from headwater.storage.producers.states import ProducerState
 from headwater.storage.time_lookup import TimestampOffset
 
 if TYPE_CHECKING:
@@ -251,7 +251,8 @@ class Broker:
         raise self.topics.unknown_partition(topic, index)
 
     def partition_by_id(self, topic_id: TopicId, index: int) -> Partition:
-        return self.partition(self.topics.existing_by_id(topic_id).name, index)
+        topic = self.metadata.state.by_id.get(topic_id)
+        return self.partition((topic or self.topics.existing_by_id(topic_id)).name, index)
 
     def online_partition(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:
         """A partition that is in service, for a client that knows its leader epoch, or -1 if it knows none."""
@@ -298,9 +299,7 @@ class Broker:
             self._check_threads.check(records, partition, self.config, append, request, produce)
             return
         if header.is_transactional is not in_transaction:
-            raise Refusal(
-                ErrorCode.INVALID_TXN_STATE, "a batch is transactional where its request names a transactional id"
-            )
+            raise intake.misplaced(header)
         partition.stage(header, batch, append, acks=acks, now_ms=now_ms)
 
     @cached_property

@@ -19,12 +19,12 @@ from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.file_range import FileRange
 from headwater.ids import TopicPartition
 from headwater.protocol.batches import batch as batches
-from headwater.protocol.batches.batch import BatchHeader, Marker
+from headwater.protocol.batches.batch import NO_OFFSET, BatchHeader, Marker
 from headwater.storage.cleaning.garbage import Garbage
 from headwater.storage.epochs import EpochEnd
 from headwater.storage.flush.flush_task import FlushTask
 from headwater.storage.log import Log
-from headwater.storage.producers.state import NO_OFFSET, ProducerState
+from headwater.storage.producers.states import ProducerState
 from headwater.storage.producers.transaction_index import AbortedTransaction
 from headwater.storage.recovery.verification import UnverifiedRange, VerifiedPart
 from headwater.storage.time_lookup import Lookup, TimestampOffset

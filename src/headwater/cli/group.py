@@ -105,8 +105,8 @@ def describe(name: str, format: str, bootstrap: str) -> None:
     if format != "table":
         show([{**whole, "partitions": partitions}], format)
         return
-    for row in partitions:
-        age_ms = row.get("oldest_age_ms")
+    for row in partitions if is_share else ():
+        age_ms = row["oldest_age_ms"]
         row["oldest"] = duration_text(age_ms) if isinstance(age_ms, int) else None
     _show_summary(whole)
     click.echo()

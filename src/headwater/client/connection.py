@@ -19,8 +19,14 @@ from headwater.endpoint import Endpoint
 from headwater.errors import ErrorCode, ProtocolError
 from headwater.protocol.buffer_pool import BufferPool
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from headwater.protocol.wire.codec import Request, Response, decode, encode_parts
-from headwater.protocol.wire.headers import read_response_header, write_request_header
+from headwater.protocol.wire.codec import (
+    Request,
+    Response,
+    decode,
+    encode_parts,
+    read_response_header,
+    write_request_header,
+)
 
 CLIENT_ID = "headwater"
 TIMEOUT_MS = 30_000

@@ -19,20 +19,17 @@ class Now(NamedTuple):
     monotonic_ms: int
 
 
-_volatile_types: set[type] = set()
+# Events of these types are applied but never written: a restart may forget them, as it ends all connections.
+VOLATILE_TYPES: set[type] = set()
 
 EventT = TypeVar("EventT", bound=type)
 
 
 def volatile(event_type: EventT) -> EventT:
-    """Class decorator of events that are applied but never written: a restart may forget them, as it ends all
-    connections. (No base class: a NamedTuple, which has none, is made in an eighth of a dataclass's time.)"""
-    _volatile_types.add(event_type)
+    """Class decorator of volatile events. (No base class: a NamedTuple, which has none, is made in an eighth of a
+    dataclass's time.)"""
+    VOLATILE_TYPES.add(event_type)
     return event_type
-
-
-def is_volatile(event: object) -> bool:
-    return type(event) in _volatile_types
 
 
 class Waiting:

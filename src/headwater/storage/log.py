@@ -272,7 +272,7 @@ class Log:
         """What must reach the disk so that everything appended so far survives; None if all of it has."""
         if self.flushed_offset == self.end_offset and not self._backlog.sealed:
             return None
-        is_due = self._backlog.is_checkpoint_due(self.active, len(self.producers))
+        is_due = self._backlog.is_checkpoint_due(self.active, self.producers)
         if is_due:
             # Without the snapshot recovery reads more; nothing else depends on it.
             with suppress(OSError):

@@ -7,6 +7,7 @@ import pytest
 from headwater.broker.broker import Broker
 from headwater.broker.shares import expiry as expiry_module
 from headwater.clock import ManualClock
+from headwater.ids import TopicName
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches.compression import Codec
 from headwater.protocol.batches.dead_letter_headers import Reason
@@ -178,3 +179,17 @@ async def test_topics_without_a_time_to_live_do_not_load_what_it_takes(tmp_path:
         await orders.produce(b"a")
         await orders.fetched()
         assert "expiry" not in vars(broker.shares)
+
+
+async def test_a_topic_that_was_created_again_has_records_of_its_own(tmp_path: Path) -> None:
+    clock = ManualClock(NOW_MS)
+    async with running(tmp_path, SETTINGS, clock=clock) as broker:
+        orders = await queue(broker, headwater_ttl_enable="true")
+        await put(orders, batch(100, 999))
+        clock.advance(500)
+        assert await orders.fetched() == [(1, 1, 1)]
+        await broker.topics.delete(TopicName("orders"))
+        orders = await queue(broker, headwater_ttl_enable="true")
+        # Of the same size, at the same offset.
+        await put(orders, batch(900, 999))
+        assert await orders.fetched() == [(0, 1, 1)]

@@ -22,8 +22,7 @@ from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
 from headwater.protocol.messages.cluster.api_versions import ApiVersion, ApiVersionsResponse
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
-from headwater.protocol.wire.codec import encode
-from headwater.protocol.wire.headers import write_response_header
+from headwater.protocol.wire.codec import encode, write_response_header
 from headwater.testing import Broker
 from tests.support.client.certificates import Authority, Identity
 from tests.support.client.scripted import Peer, read_frame

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from headwater.broker.groups.log import GroupFormat
 from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.decisions import Decision, Now, Ticket, Waiting, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Decision, Now, Ticket, Waiting
 from headwater.coordination.groups.classic.group import ClassicGroup
 from headwater.coordination.groups.consumer.group import ConsumerGroup
 from headwater.coordination.groups.events import Event
@@ -92,7 +92,7 @@ class MachineDriver:
             self._snapshot = None
         for event in decision.events:
             self.machine.apply(event)
-            if not is_volatile(event):
+            if type(event) not in VOLATILE_TYPES:
                 self._write(event)
         for ticket, result in decision.answers:
             self.waiting.remove(ticket)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
 
-from headwater.coordination.decisions import Decision, Now, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Decision, Now
 from headwater.coordination.schedule.commands import Deliver, Schedule, ScheduledBatch, ScheduleItem
 from headwater.coordination.schedule.events import Contents, LogEnd, Scheduled
 from headwater.coordination.schedule.machine import ScheduleMachine
@@ -53,7 +53,7 @@ class Driver:
     def _carry_out(self, decision: Decision[Any]) -> Any:
         for event in decision.events:
             self.machine.apply(event)
-            if not is_volatile(event):
+            if type(event) not in VOLATILE_TYPES:
                 # As it is read again: without contents.
                 self.log.append(event._replace(contents=()) if isinstance(event, Scheduled) else event)
         self.effects += cast("Sequence[Deliver]", decision.effects)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from headwater.coordination.decisions import Decision, Now, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Decision, Now
 from headwater.coordination.shares.acknowledgement import ranges_of
 from headwater.coordination.shares.commands import Acknowledged, Acknowledgement, Acquire, LogBatch
 from headwater.coordination.shares.limits import ShareLimits
@@ -53,7 +53,7 @@ class Driver:
         assert decision == decide(), "deciding must not change the machine"
         for event in decision.events:
             self.machine.apply(event)
-            if not is_volatile(event):
+            if type(event) not in VOLATILE_TYPES:
                 self.log.append(event)
         self.effects += decision.effects
         return decision.result

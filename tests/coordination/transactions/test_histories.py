@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headwater.coordination.decisions import Decision, Now, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Decision, Now
 from headwater.coordination.transactions.commands import (
     EndTransaction,
     InitProducer,
@@ -229,7 +229,7 @@ class Histories(RuleBasedStateMachine):
             if isinstance(event, TransactionStored):
                 self.check_followers(event)
             self.driver.machine.apply(event)
-        self.unwritten += [event for event in decision.events if not is_volatile(event)]
+        self.unwritten += [event for event in decision.events if type(event) not in VOLATILE_TYPES]
         self.hold(lambda: self.markers.extend(markers_in(decision)))
 
     def check_followers(self, event: TransactionStored) -> None:

@@ -20,8 +20,7 @@ from headwater.protocol.messages.cluster.api_versions import ApiVersionsRequest
 from headwater.protocol.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from headwater.protocol.messages.topics.delete_topics import DeleteTopicsResponse
 from headwater.protocol.messages.topics.metadata import MetadataRequest, MetadataResponse
-from headwater.protocol.wire.codec import Request, Response, decode
-from headwater.protocol.wire.headers import read_request_header, read_response_header
+from headwater.protocol.wire.codec import Request, Response, decode, read_request_header, read_response_header
 from tests.faults.hostile.forging import BY_KEY, REQUESTS, Forger, Frame, Vocabulary
 from tests.faults.hostile.watching import MIB, SIDE_TOPIC, Bystander, WatchedBroker, watched
 from tests.support.kafka.raw_client import RawClient

@@ -32,8 +32,7 @@ from headwater.protocol.messages.transactions.describe_producers import (
     DescribeProducersResponse,
     TopicRequest,
 )
-from headwater.protocol.wire.codec import Request, decode
-from headwater.protocol.wire.headers import read_request_header
+from headwater.protocol.wire.codec import Request, decode, read_request_header
 from headwater.protocol.wire.primitives import write_unsigned_varint
 from headwater.protocol.wire.schema import ELEMENTS_MAX
 from headwater.testing import Broker

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from headwater.listeners.kafka.api_table import APIS
 from tests.interop.differential.comparison import Meant
 
 _AUDIT = "the audit log is a topic, and Kafka has none"
@@ -11,6 +12,8 @@ _QUORUM = "the log of our catalog is another one than Kafka's, and a single node
 _LAST_OFFSET = "a group without members goes with its last offset; Kafka lists it until its next clean-up"
 _UNSERVED = "APIs of clusters, of changes to quotas, and of streams groups are not served"
 _OWN = "APIs and settings of our own"
+_FIRST_OWN_KEY = 10_000
+_DEAD_LETTERS = "dead letters of share groups (KIP-1191), which Kafka 4.3 does not have yet"
 _FEATURES = "features that a single node does not need, or whose groups are not served"
 _OTHER_GROUPS = "settings of streams groups, and of assignments in the background, are not known"
 _LOGGERS = "the levels of loggers are not read or changed over the wire"
@@ -41,6 +44,7 @@ ACLS: Sequence[Meant] = (
     Meant("DescribeTopicPartitions", "topics[__headwater_audit*", _AUDIT),
     Meant("ListConfigResources", "config_resources[2/__headwater_audit]", _AUDIT),
     Meant("CreateTopics", "topics*.configs[headwater.*", _CREATED),
+    Meant("CreateTopics", "topics*.configs[errors.deadletterqueue.*", _DEAD_LETTERS),
     Meant("CreateTopics", "topics*.configs[min.insync.replicas].config_source", _CREATED),
     Meant("DescribeConfigs", "results[8/*", _LOGGERS),
     Meant("ConsumerGroupHeartbeat", "error_code", _REJOINS, "*of a stranger"),
@@ -77,11 +81,12 @@ REQUESTS: Sequence[Meant] = (
     Meant("ListGroups", "groups[*.readers]", _LAST_OFFSET, is_constant=False),
     Meant("ListTransactions", "*.transaction_state", _TRANSACTION_STATES, is_constant=False),
     *(Meant("ApiVersions", f"api_keys[{key}]", _UNSERVED) for key in (49, 57, 64, 80, 81, 88, 89)),
-    *(Meant("ApiVersions", f"api_keys[{key}]", _OWN) for key in range(10_000, 10_004)),
+    *(Meant("ApiVersions", f"api_keys[{api.key}]", _OWN) for api in APIS if api.key >= _FIRST_OWN_KEY),
     Meant("ApiVersions", "supported_features[*", _FEATURES),
     Meant("ApiVersions", "finalized_features[*", _FEATURES),
     Meant("ApiVersions", "finalized_features_epoch", _FEATURES),
     Meant("DescribeConfigs", "results[32/*].configs[headwater.*", _OWN),
+    Meant("DescribeConfigs", "results[*].configs[errors.deadletterqueue.*", _DEAD_LETTERS),
     Meant("DescribeConfigs", "results[32/*].configs[share.*", _OTHER_GROUPS),
     Meant("DescribeConfigs", "results[32/*].configs[streams.*", _OTHER_GROUPS),
     Meant("DescribeConfigs", "results[32/*].configs[consumer.assignment.interval.ms]", _OTHER_GROUPS),
@@ -93,6 +98,7 @@ REQUESTS: Sequence[Meant] = (
     Meant("Metadata", "topics[__headwater_audit*", _AUDIT),
     Meant("Metadata", "*", _FAILS, "*topic_id=00000000-*"),
     Meant("CreateTopics", "topics*.configs[headwater.*", _CREATED),
+    Meant("CreateTopics", "topics*.configs[errors.deadletterqueue.*", _DEAD_LETTERS),
     Meant("CreateTopics", "topics*.configs[min.insync.replicas].config_source", _CREATED),
     Meant("DescribeConfigs", "results[2/*].configs[headwater.*", _CREATED),
     Meant("DescribeConfigs", "results[2/*].configs[min.insync.replicas].*", _CREATED),

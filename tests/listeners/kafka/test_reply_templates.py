@@ -17,7 +17,7 @@ from headwater.protocol.messages.records.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from headwater.protocol.wire.headers import reply_frame_parts, write_correlation_id
+from headwater.protocol.wire.codec import reply_frame_parts, write_correlation_id
 from tests.support.kafka.raw_client import RawClient, batch_of
 
 VERSIONS = range(3, 14)

@@ -13,7 +13,7 @@ from kio.schema.response_header.v1.header import ResponseHeader as KioResponseHe
 from headwater.errors import ProtocolError
 from headwater.protocol.messages.cluster.api_versions import ApiVersionsResponse
 from headwater.protocol.messages.records.fetch import FetchRequest, FetchResponse
-from headwater.protocol.wire.headers import (
+from headwater.protocol.wire.codec import (
     RequestHeader,
     read_request_header,
     read_response_header,

@@ -18,8 +18,7 @@ from headwater.protocol.messages.topics.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from headwater.protocol.wire.codec import Request, Response, decode, encode
-from headwater.protocol.wire.headers import read_request_header, write_response_header
+from headwater.protocol.wire.codec import Request, Response, decode, encode, read_request_header, write_response_header
 
 Script = Callable[[Request], Response | bytes | None]
 

@@ -12,7 +12,7 @@ from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.catalog.events import Topic
 from headwater.coordination.deadlines import Deadlines
-from headwater.coordination.decisions import Decision, Now, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Decision, Now
 from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.consumer.commands import JOIN_EPOCH, MemberAnswer, MemberHeartbeat
 from headwater.coordination.groups.consumer.group import ConsumerGroup
@@ -113,7 +113,7 @@ class Driver:
     def apply(self, events: Iterable[object]) -> None:
         for event in events:
             self.group.apply(event)
-            if not is_volatile(event):
+            if type(event) not in VOLATILE_TYPES:
                 self.log.append(event)
 
     def heartbeat(self, heartbeat: MemberHeartbeat) -> MemberAnswer:

@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
-from headwater.coordination.decisions import Decision, Now, Ticket, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Decision, Now, Ticket
 from headwater.coordination.groups.classic.commands import Join, Leave, Sync
 from headwater.coordination.groups.classic.events import ClassicGroupForgotten, ClassicRosterEvent, SupportedProtocol
 from headwater.coordination.groups.classic.group import ClassicGroup
@@ -166,7 +166,7 @@ class Shard:
                 self.group.apply(event)
             if isinstance(event, ClassicGroupForgotten | ConsumerGroupForgotten):
                 self.group = None
-            if not is_volatile(event):
+            if type(event) not in VOLATILE_TYPES:
                 self.log.append(event)
 
     def advance(self, milliseconds: int) -> None:

@@ -36,8 +36,7 @@ from headwater.protocol.messages.topics.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headwater.protocol.wire.codec import Response, decode, encode
-from headwater.protocol.wire.headers import read_response_header, write_request_header
+from headwater.protocol.wire.codec import Response, decode, encode, read_response_header, write_request_header
 from headwater.protocol.wire.schema import Request
 
 R = TypeVar("R", bound=Response)

@@ -87,18 +87,18 @@ class Guard:
         authorizer = self._authorizer
         if authorizer is None:
             return True
-        if self._version != authorizer.version:
-            self._forget(authorizer.version)
-        return name in self._readable or self._decide(Operation.READ, name, self._readable)
+        if self._version == authorizer.version and name in self._readable:
+            return True
+        return self._decide(Operation.READ, name, self._readable, authorizer.version)
 
     def writes(self, name: str) -> bool:
         """Whether the client may write to the topic; as fast as a produce request needs it."""
         authorizer = self._authorizer
         if authorizer is None:
             return True
-        if self._version != authorizer.version:
-            self._forget(authorizer.version)
-        return name in self._writable or self._decide(Operation.WRITE, name, self._writable)
+        if self._version == authorizer.version and name in self._writable:
+            return True
+        return self._decide(Operation.WRITE, name, self._writable, authorizer.version)
 
     def operations(self, resource: Resource) -> int:
         """What the client may do to the resource, as the bit field of Kafka's responses; 0 if not even describe it."""
@@ -108,7 +108,11 @@ class Guard:
             1 << operation for operation in OPERATIONS[resource.type] if self.allows(operation, resource, is_probe=True)
         )
 
-    def _decide(self, operation: Operation, name: str, allowed: set[str]) -> bool:
+    def _decide(self, operation: Operation, name: str, allowed: set[str], version: int) -> bool:
+        if self._version != version:
+            self._version = version
+            self._readable.clear()
+            self._writable.clear()
         is_allowed = self.allows(operation, topic(name))
         # A denial is decided again, so that each is reported.
         if is_allowed:
@@ -116,11 +120,6 @@ class Guard:
                 allowed.clear()
             allowed.add(name)
         return is_allowed
-
-    def _forget(self, version: int) -> None:
-        self._version = version
-        self._readable.clear()
-        self._writable.clear()
 
     def _report(self, operation: Operation, resource: Resource, decision: "Decision") -> None:
         if self._audit is None:

@@ -17,7 +17,7 @@ from headwater.broker.pending import Pending
 from headwater.broker.shards.state_log import StateLog
 from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
-from headwater.coordination.decisions import Answer, Decision, Now, Ticket, Waiting, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Answer, Decision, Now, Ticket, Waiting
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 
 logger = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class Shard(Generic[MachineT]):
             for events in self._log.replay(LOAD_STEP_BYTES):
                 for event in events:
                     machine.apply(event)
-                if events and not is_volatile(events[-1]):
+                if events and type(events[-1]) not in VOLATILE_TYPES:
                     count += len(events)
                 await asyncio.sleep(0)
             await self._log.wait_until_flushed()
@@ -265,7 +265,7 @@ class Shard(Generic[MachineT]):
             self._deferred += replies
             self._drop_and_reload("it could not take its own events")
             return
-        durable = [event for event in decision.events if not is_volatile(event)]
+        durable = [event for event in decision.events if type(event) not in VOLATILE_TYPES]
         if durable:
             self._unwritten += durable
             if is_write_behind:

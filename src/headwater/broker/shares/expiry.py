@@ -21,7 +21,7 @@ from headwater.config.live import LiveConfig
 from headwater.config.topic import TopicConfig
 from headwater.coordination.shares.commands import LogBatch
 from headwater.file_range import ReadableFile
-from headwater.ids import TopicPartition
+from headwater.ids import TopicId
 from headwater.protocol.batches import batch as batches
 from headwater.protocol.batches import directives
 from headwater.protocol.batches.batch import HEADER_SIZE, NO_TIMESTAMP, Buffer
@@ -47,14 +47,24 @@ class _Ends(NamedTuple):
     ends_ms: Sequence[int]
 
 
+class _BatchKey(NamedTuple):
+    topic_id: TopicId
+    partition: int
+    first_offset: int
+    size: int
+
+
 class Expiry:
     def __init__(self, config: LiveConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._known: OrderedDict[tuple[TopicPartition, int, int], _Ends] = OrderedDict()
+        # By topic id: another topic of the same name has other records.
+        self._known: OrderedDict[_BatchKey, _Ends] = OrderedDict()
         self._kept_records = 0
 
-    def applied(self, scan: Scan, partition: Partition, file: ReadableFile, wake: Callable[[], None]) -> Scan:
+    def applied(
+        self, scan: Scan, topic_id: TopicId, partition: Partition, file: ReadableFile, wake: Callable[[], None]
+    ) -> Scan:
         """The scan, with expired records marked as such. It ends before a batch that has to be read first; `wake` is
         called then."""
         now_ms = self._clock.now_ms()
@@ -65,19 +75,25 @@ class Expiry:
             if span is None or not batch.is_deliverable:
                 listed.append(batch)
                 continue
-            ends = self._ends(span, partition, file, now_ms, wake)
+            key = _BatchKey(topic_id, partition.id.partition, span.first, span.size)
+            ends = self._ends(key, span, partition, file, now_ms, wake)
             if ends is None:
                 return scan._replace(batches=listed, cold_position=None, is_waiting=True)
             listed += _split(batch, ends, now_ms)
         return scan._replace(batches=listed)
 
     def _ends(
-        self, span: Span, partition: Partition, file: ReadableFile, now_ms: int, wake: Callable[[], None]
+        self,
+        key: "_BatchKey",
+        span: Span,
+        partition: Partition,
+        file: ReadableFile,
+        now_ms: int,
+        wake: Callable[[], None],
     ) -> "_Ends | int | None":
         """When the time of each record is over, or of all of them; None if the batch has to be read first."""
         config = partition.config
         settings = (config.headwater_ttl_enable, config.headwater_ttl_ms)
-        key = (partition.id, span.first, span.size)
         known = self._known.get(key)
         if known is not None and known.settings == settings:
             self._known.move_to_end(key)
@@ -110,7 +126,7 @@ class Expiry:
         reading.add_done_callback(read)
         return None
 
-    def _keep(self, key: tuple[TopicPartition, int, int], ends: _Ends) -> None:
+    def _keep(self, key: "_BatchKey", ends: _Ends) -> None:
         replaced = self._known.pop(key, None)
         self._kept_records += len(ends.offsets) - (0 if replaced is None else len(replaced.offsets))
         self._known[key] = ends

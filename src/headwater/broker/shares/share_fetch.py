@@ -225,7 +225,8 @@ class ShareFetch(Pending[list[ShareRead]]):
             if scanned.cold_position is not None:
                 self._warm(found, scanned.cold_position)
             if partition.config.has_ttl:
-                scanned = self._coordinator.expiry.applied(scanned, partition, found.file, self.read_soon)
+                topic_id = read.wanted.id.topic_id
+                scanned = self._coordinator.expiry.applied(scanned, topic_id, partition, found.file, self.read_soon)
                 self._is_warming |= scanned.is_waiting
             if not scanned.batches:
                 continue

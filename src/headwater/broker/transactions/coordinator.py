@@ -27,7 +27,7 @@ from headwater.broker.topics import Topics
 from headwater.broker.transactions.markers import MarkerWriter
 from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
-from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, SCHEDULE_TOPIC, TRANSACTIONS_TOPIC, is_internal
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, SCHEDULE_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.transactions.commands import (
     PROTOCOL_1,
@@ -411,9 +411,9 @@ class TransactionCoordinator(ShardedTopic["TransactionMachine"]):
         if where.topic == SCHEDULE_TOPIC:
             return self._end_scheduling(where.partition, producer_id, epoch, marker, protocol_version)
         pending: Pending[HeadwaterError | None] = Pending()
+        partitions = self._partitions.by_topic.get(where.topic, ())
         # Other internal topics have no transactions, and only the broker writes to them.
-        partitions = () if is_internal(where.topic) else self._partitions.by_topic.get(where.topic, ())
-        if not 0 <= where.partition < len(partitions):
+        if not 0 <= where.partition < len(partitions) or partitions[where.partition].is_internal:
             message = f"there is no partition {where} that takes markers"
             pending.resolve(Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))
             return pending

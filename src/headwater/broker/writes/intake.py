@@ -218,3 +218,15 @@ def check_timestamps(header: BatchHeader, earliest: int, latest: int) -> None:
                 f"timestamp {timestamp} is outside [{earliest}, {latest}] "
                 "(message.timestamp.before.max.ms, message.timestamp.after.max.ms)",
             )
+
+
+def misplaced(header: BatchHeader) -> Refusal:
+    """Why a batch of this kind cannot come with its request. The error codes are Kafka's."""
+    if header.is_transactional:
+        return Refusal(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "the batch is transactional, and its request names no transactional id",
+        )
+    return Refusal(
+        ErrorCode.INVALID_TXN_STATE, "the request names a transactional id, and its batch is in no transaction"
+    )

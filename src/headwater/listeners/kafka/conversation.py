@@ -22,9 +22,16 @@ from headwater.listeners.kafka.reply_templates import ReplyTemplates
 from headwater.listeners.kafka.share_sessions import ConnectionLink, ShareSession, ShareSessions
 from headwater.listeners.tcp.connection import Connection, Slot
 from headwater.listeners.tcp.request_memory import RequestMemory
-from headwater.protocol.wire.codec import Request, Response, nonzero_errors, reader_of
+from headwater.protocol.wire.codec import (
+    Request,
+    Response,
+    nonzero_errors,
+    read_request_header,
+    reader_of,
+    reply_frame_parts,
+    write_correlation_id,
+)
 from headwater.protocol.wire.framing import FrameReader
-from headwater.protocol.wire.headers import read_request_header, reply_frame_parts, write_correlation_id
 from headwater.security.principals import Principal
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from headwater.broker.writes.journal import Append
 from headwater.protocol.messages.records.produce import ProduceResponse
-from headwater.protocol.wire.headers import reply_frame_parts
+from headwater.protocol.wire.codec import reply_frame_parts
 
 # A version, then the names or ids of topics, each followed by the indexes of its partitions.
 Shape: TypeAlias = tuple[str | bytes | int, ...]

@@ -27,6 +27,7 @@ NO_LEADER_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
+NO_OFFSET: Final = -1
 # Producer ids from here on are the broker's own, and no client may use them.
 BROKER_PRODUCER_IDS: Final = 2**62
 

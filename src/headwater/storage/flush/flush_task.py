@@ -5,7 +5,7 @@ Write barrier: the offset index of a segment is written after its other indexes.
 offset index and trusts that the others know everything before it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,10 +129,11 @@ class FlushBacklog:
     def is_empty(self) -> bool:
         return not (self.sealed or self._directories or self._snapshots.has_unsynced)
 
-    def is_checkpoint_due(self, active: Segment, producer_count: int) -> bool:
-        """Whether the next flush should also write the index entries of the active segment, and a snapshot."""
-        growth_bytes = _CHECKPOINT_BYTES + producer_count * _CHECKPOINT_BYTES_PER_PRODUCER
-        return active.size >= self._checkpointed_bytes + growth_bytes
+    def is_checkpoint_due(self, active: Segment, producers: Sized) -> bool:
+        """Whether the next flush should also write the index entries of the active segment, and a snapshot of
+        `producers`: the larger the snapshot, the more seldom."""
+        surplus = active.size - self._checkpointed_bytes - _CHECKPOINT_BYTES
+        return surplus >= 0 and surplus >= len(producers) * _CHECKPOINT_BYTES_PER_PRODUCER
 
     def add_sealed(self, segment: Segment) -> None:
         """The segment was active until now; the file of the next one is new in the directory."""

@@ -7,9 +7,12 @@ Transactions begin in the order of their first offsets, so the first open one is
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from headwater.storage.producers.state import NO_OFFSET, ProducerState
+from headwater.protocol.batches.batch import NO_OFFSET
+
+if TYPE_CHECKING:
+    from headwater.storage.producers.states import ProducerState
 
 
 class EndedTransaction(NamedTuple):
@@ -17,13 +20,13 @@ class EndedTransaction(NamedTuple):
 
     marker_offset: int
     first_offset: int  # of the transaction; NO_OFFSET where the marker ended none
-    past: ProducerState  # the state before the marker
+    past: "ProducerState"  # the state before the marker
 
 
 class OpenTransactions:
     __slots__ = ("decided_before", "ended", "open")
 
-    def __init__(self, states: Iterable[ProducerState] = ()) -> None:
+    def __init__(self, states: "Iterable[ProducerState]" = ()) -> None:
         # First offsets. Unlike a dict, an OrderedDict finds its first key at once, however many before it were removed.
         self.open: OrderedDict[int, None] = OrderedDict()
         self.ended: list[EndedTransaction] = []
@@ -31,7 +34,7 @@ class OpenTransactions:
         self.decided_before = 0
         self.reopen(states)
 
-    def reopen(self, states: Iterable[ProducerState]) -> None:
+    def reopen(self, states: "Iterable[ProducerState]") -> None:
         """Takes the open transactions from the states."""
         first_offsets = (state.current_txn_first_offset for state in states)
         self.open = OrderedDict.fromkeys(sorted(offset for offset in first_offsets if offset != NO_OFFSET))
@@ -39,13 +42,13 @@ class OpenTransactions:
     def begin(self, first_offset: int) -> None:
         self.open[first_offset] = None
 
-    def end(self, past: ProducerState, marker_offset: int) -> int:
+    def end(self, past: "ProducerState", marker_offset: int) -> int:
         """Ends a transaction. Returns the last stable offset as of when everything up to the marker is decided."""
         self.open.pop(past.current_txn_first_offset, None)
         self.ended.append(EndedTransaction(marker_offset, past.current_txn_first_offset, past))
         return next(iter(self.open), marker_offset + 1)
 
-    def take_back(self, offset: int) -> list[ProducerState] | None:
+    def take_back(self, offset: int) -> "list[ProducerState] | None":
         """Takes back the markers at `offset` and after it. Returns the states before them, the earliest last; None:
         some of the states are no longer known."""
         if offset < self.decided_before:
@@ -55,7 +58,7 @@ class OpenTransactions:
             past.append(self.ended.pop().past)
         return past
 
-    def states_before(self, offset: int) -> list[ProducerState]:
+    def states_before(self, offset: int) -> "list[ProducerState]":
         """The states that `take_back` would return."""
         return [ended.past for ended in reversed(self.ended) if ended.marker_offset >= offset]
 

@@ -8,7 +8,7 @@ from headwater.storage import names
 from headwater.storage.disk import Disk
 from headwater.storage.producers import snapshot_format
 from headwater.storage.producers.snapshot_format import DamagedSnapshot
-from headwater.storage.producers.state import ProducerState
+from headwater.storage.producers.states import ProducerState
 
 
 class SnapshotFiles:

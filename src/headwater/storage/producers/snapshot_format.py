@@ -11,8 +11,8 @@ from typing import Final
 from fastcrc.crc32 import iscsi as crc32c
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.batches.batch import NO_SEQUENCE
-from headwater.storage.producers.state import NO_OFFSET, ProducedBatch, ProducerState
+from headwater.protocol.batches.batch import NO_OFFSET, NO_SEQUENCE
+from headwater.storage.producers.states import ProducedBatch, ProducerState
 
 _VERSION: Final = 1
 _HEAD: Final = Struct(">hIi")

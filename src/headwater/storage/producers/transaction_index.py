@@ -10,9 +10,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
+from headwater.protocol.batches.batch import NO_OFFSET
 from headwater.storage.disk import Disk
 from headwater.storage.index import DamagedIndex, Entries, Index
-from headwater.storage.producers.state import NO_OFFSET
 
 _VERSION: Final = 0
 _LAST_OFFSET: Final = 3  # column by which entries ascend

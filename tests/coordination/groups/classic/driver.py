@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from headwater.config.group_defaults import GroupDefaults
 from headwater.coordination.deadlines import Deadlines
-from headwater.coordination.decisions import Decision, Now, Ticket, Waiting, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Decision, Now, Ticket, Waiting
 from headwater.coordination.groups.classic.commands import Join, JoinResult, Leave, LeaveResult, Sync, SyncResult
 from headwater.coordination.groups.classic.events import ClassicRosterEvent, SupportedProtocol
 from headwater.coordination.groups.classic.group import ClassicGroup
@@ -202,7 +202,7 @@ class ClassicDriver:
 
     @property
     def durable(self) -> list[ClassicRosterEvent]:
-        return [event for event in self.log if not is_volatile(event)]
+        return [event for event in self.log if type(event) not in VOLATILE_TYPES]
 
     def is_waiting(self, ticket: Ticket) -> bool:
         return ticket not in self.joined and ticket not in self.synced

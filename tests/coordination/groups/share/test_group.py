@@ -6,7 +6,7 @@ import pytest
 
 from headwater.config.group import GroupConfig
 from headwater.config.group_defaults import GroupDefaults
-from headwater.coordination.decisions import Decision, Now, Ticket, is_volatile
+from headwater.coordination.decisions import VOLATILE_TYPES, Decision, Now, Ticket
 from headwater.coordination.groups.assignment import Assignment
 from headwater.coordination.groups.machine import GroupMachine
 from headwater.coordination.groups.offsets.commands import Commit, OffsetQuery
@@ -45,7 +45,7 @@ class Driver:
         assert decision == decide(), "deciding must not change the machine"
         for event in decision.events:
             self.machine.apply(event)
-            if not is_volatile(event):
+            if type(event) not in VOLATILE_TYPES:
                 self.log.append(event)
         return decision.result
 

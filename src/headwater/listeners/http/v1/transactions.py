@@ -1,7 +1,8 @@
 """/v1/transactions: records of several topics that become visible together, or never.
 
-A producer begins with its transactional id and gets an identity, which each further request names: whoever begins with
-the same id later gets a new one, and the old is refused. Every end gives a new identity, for the next transaction.
+A producer begins with its transactional id and gets an identity, which each further request names. A client that
+begins with the same id later gets a new one, and the old is refused. Every end gives a new identity, for the next
+transaction.
 """
 
 import asyncio

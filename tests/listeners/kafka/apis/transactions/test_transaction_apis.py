@@ -316,9 +316,12 @@ def test_a_transactional_batch_without_a_transactional_id_or_the_reverse_is_refu
     without_id = produce_request({topic: {0: transactional_batch(producer, b"a")}})
     plain = batch_of(b"a", producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=0)
     without_mark = produce_request({topic: {0: plain}}, transactional_id=producer.transactional_id)
-    for request in (without_id, without_mark):
+    for request, code in (
+        (without_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (without_mark, ErrorCode.INVALID_TXN_STATE),
+    ):
         told = client.ask(request, ProduceResponse, version).responses[0].partition_responses[0]
-        assert (told.error_code, told.base_offset) == (ErrorCode.INVALID_TXN_STATE, -1)
+        assert (told.error_code, told.base_offset) == (code, -1)
     assert values(client, topic) == []
     assert state(client, producer.transactional_id) == "Empty", "nothing has begun"
 

@@ -32,7 +32,7 @@ NO_RETENTION = -1
 
 def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse | Pending[OffsetCommitResponse]:
     guard = context.guard
-    denial = guard.denial(Operation.READ, group(request.group_id))
+    denial = None if guard.is_open else guard.denial(Operation.READ, group(request.group_id))
     if denial is not None:
         return _response(request, repeat(None), denial)
     offsets: list[OffsetToCommit] = []

@@ -141,10 +141,15 @@ class _ProduceReply(Pending[Reply]):
 def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
     reply = _ProduceReply(request, context.api_version, context.reply_templates)
     guard = context.guard
-    refusal = (None if guard.is_open else _denial(request, guard)) or _refuse_whole(request)
-    membership = None if request.transactional_id is None else _membership(request.transactional_id, context)
+    refusal = _refuse_whole(request)
+    membership = None
+    if request.transactional_id is not None:
+        membership = _membership(request.transactional_id, context)
+        if not guard.is_open:
+            refusal = _denial(request, request.transactional_id, guard) or refusal
+    broker = context.broker
+    is_by_name = context.api_version < FIRST_VERSION_WITH_TOPIC_IDS
     for topic in request.topic_data:
-        name = topic.name if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS else _topic_name(topic, context)
         # Text or bytes, so that a topic cannot be confused with a partition's index.
         reply.shape.append(topic.name or topic.topic_id.bytes)
         for data in topic.partition_data:
@@ -152,16 +157,19 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
             try:
                 if refusal is not None:
                     raise refusal
-                if name is None:
-                    raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.topic_id}")
-                if not guard.is_open and not guard.writes(name):
-                    raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to write to topic '{name}'")
-                partition = context.broker.partition(name, data.index)
+                if not guard.is_open:
+                    name = topic.name if is_by_name else _topic_name(topic, context)
+                    if not guard.writes(name):
+                        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to write to topic '{name}'")
+                if is_by_name:
+                    partition = broker.partition(topic.name, data.index)
+                else:
+                    partition = broker.partition_by_id(TopicId(topic.topic_id), data.index)
                 records = _records(data, context.api_version)
                 if membership is None:
-                    context.broker.produce(partition, records, append, acks=request.acks, request=context.request_bytes)
+                    broker.produce(partition, records, append, acks=request.acks, request=context.request_bytes)
                 else:
-                    context.broker.produce_in_transaction(
+                    broker.produce_in_transaction(
                         partition,
                         records,
                         append,
@@ -175,7 +183,7 @@ def handle(request: ProduceRequest, context: Context) -> Pending[Reply]:
     return reply
 
 
-def _denial(request: ProduceRequest, guard: Guard) -> Refusal | None:
+def _denial(request: ProduceRequest, id_of_request: str, guard: Guard) -> Refusal | None:
     """Why the client may not write the transactional batches of the request. Others need no right to the id."""
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -185,7 +193,7 @@ def _denial(request: ProduceRequest, guard: Guard) -> Refusal | None:
                 and len(records) > _ATTRIBUTES_LOW_BYTE
                 and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
             ):
-                return guard.denial(Operation.WRITE, transactional_id(request.transactional_id or ""))
+                return guard.denial(Operation.WRITE, transactional_id(id_of_request))
     return None
 
 
@@ -203,9 +211,8 @@ def _membership(transactional_id: str, context: Context) -> TransactionMembershi
     )
 
 
-def _topic_name(topic: TopicProduceData, context: Context) -> str | None:
-    found = context.broker.topics.find_by_id(TopicId(topic.topic_id))
-    return found.name if found is not None else None
+def _topic_name(topic: TopicProduceData, context: Context) -> str:
+    return context.broker.topics.existing_by_id(TopicId(topic.topic_id)).name
 
 
 def _records(data: PartitionProduceData, version: int) -> memoryview:

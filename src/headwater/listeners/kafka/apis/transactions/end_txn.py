@@ -24,7 +24,8 @@ KNOWN_FROM = KnownFrom(fenced=2, abortable=4)
 
 def handle(request: EndTxnRequest, context: Context) -> EndTxnResponse | Pending[EndTxnResponse]:
     version = context.api_version
-    denial = context.guard.denial(Operation.WRITE, transactional_id(request.transactional_id))
+    guard = context.guard
+    denial = None if guard.is_open else guard.denial(Operation.WRITE, transactional_id(request.transactional_id))
     if denial is not None:
         return EndTxnResponse(error_code=denial.code)
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Final, Literal
 
@@ -176,16 +177,15 @@ def _with_topic(given: Mapping[str, str], option: str, topic: str) -> dict[str, 
 
 def _is_warned_about(trial: Trial) -> bool:
     """Whether our connector warns that the option has no effect. Spark's own warns of nothing."""
-    warned: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = warned.append
+    warn = client_settings.warn_of_writes if trial.kind == "write" else client_settings.warn_of_reads
+    handler = BufferingHandler(100)
     logger = logging.getLogger(client_settings.__name__)
     logger.addHandler(handler)
     try:
-        (client_settings.warn_of_writes if trial.kind == "write" else client_settings.warn_of_reads)({trial.option: ""})
+        warn({trial.option: ""})
     finally:
         logger.removeHandler(handler)
-    return bool(warned)
+    return bool(handler.buffer)
 
 
 def _without(trial: Trial) -> Trial:

@@ -42,7 +42,12 @@ def spark_options(command: Command) -> Command:
             "--conf", "settings", type=Assignment(), multiple=True, help="A setting of Spark; may be repeated."
         ),
         click.option(
-            "--remote", metavar="URL", envvar="SPARK_REMOTE", help="A Spark Connect server, such as sc://host:15002."
+            "--remote",
+            "--connect",
+            "remote",
+            metavar="URL",
+            envvar="SPARK_REMOTE",
+            help="A Spark Connect server, such as sc://host:15002.",
         ),
         click.option(
             "--master",

@@ -14,7 +14,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from headwater.errors import ConfigError, HeadwaterError
-from headwater.spark import package, python
+from headwater.spark import python
 from headwater.spark.java import find_java
 from headwater.spark.java_logging import logging_option
 from headwater.spark.save_mode import append_by_default
@@ -100,6 +100,9 @@ def session(
     if is_local or python.is_chosen(given):
         wanted = _driver_environment(python.chosen_python(given), is_local=is_local)
     else:
+        # Imported lazily: every Python process of Spark imports this module.
+        from headwater.spark import package
+
         executable, folder = python.portable_python()
         wanted = _driver_environment(executable, is_local=False)
         # Here the name means this Python; on executors it means theirs, which finds Headwater in the package.

@@ -45,6 +45,13 @@ def test_two_members_work_on_one_queue() -> None:
     assert output == "59 jobs are done, 6 of them at the second attempt, 1 was hopeless\n"
 
 
+def test_each_order_has_one_invoice_although_the_worker_was_killed() -> None:
+    with Broker() as broker:
+        output = run(str(EXAMPLES / "atomic_worker.py"), broker.bootstrap_servers)
+
+    assert output == "1 worker was killed; 20 orders, 20 invoices, 20 of them different\n"
+
+
 def test_the_example_test_passes() -> None:
     output = run("-m", "pytest", "-p", "no:cacheprovider", "-q", str(EXAMPLES / "test_with_headwater.py"))
 

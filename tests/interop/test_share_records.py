@@ -15,8 +15,9 @@ from headwater.coordination.shares.events import (
     ShareUpdatesForgotten,
     StateBatch,
 )
-from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
-from headwater.ids import GroupId, TopicId
+from headwater.coordination.shares.pending import PendingBatch, PendingTransaction
+from headwater.coordination.shares.terms import AcknowledgeType, DeliveryState, SharePartitionId
+from headwater.ids import GroupId, ProducerId, TopicId
 from headwater.protocol.batches.batch import build
 from headwater.protocol.batches.records import Record
 from tests.interop.dump_log import DumpLog
@@ -38,6 +39,7 @@ LISTED = [
     {"firstOffset": 11, "lastOffset": 2**40, "deliveryState": 4, "deliveryCount": 5},
     {"firstOffset": 2**40 + 1, "lastOffset": 2**40 + 1, "deliveryState": 0, "deliveryCount": 2},
 ]
+PENDING = PendingTransaction(ProducerId(77), 3, (PendingBatch(12, 14, 2, AcknowledgeType.ACCEPT),))
 NAME = {"groupId": "übertrag", "topicId": "m9iyxGwzTsGkpGpuHI0_EA", "partition": 3}
 
 # Every event, and what Kafka finds in its record: the type and the fields of the key, version and fields of the value.
@@ -63,6 +65,39 @@ RECORDS: Sequence[tuple[ShareEvent, Printed]] = [
     ),
     (
         ShareUpdated(ORDERS, 4, 2, 5, 0, BATCHES),
+        (
+            ("1", NAME),
+            (
+                "0",
+                {
+                    "snapshotEpoch": 4,
+                    "leaderEpoch": 2,
+                    "startOffset": 5,
+                    "deliveryCompleteCount": 0,
+                    "stateBatches": LISTED,
+                },
+            ),
+        ),
+    ),
+    # Of what is pending in a transaction Kafka shows nothing: until the commit nothing of it counts.
+    (
+        ShareUpdated(ORDERS, 4, 2, 5, 0, [], pending=PENDING),
+        (
+            ("1", NAME),
+            (
+                "0",
+                {
+                    "snapshotEpoch": 4,
+                    "leaderEpoch": 2,
+                    "startOffset": 5,
+                    "deliveryCompleteCount": 0,
+                    "stateBatches": [],
+                },
+            ),
+        ),
+    ),
+    (
+        ShareUpdated(ORDERS, 4, 2, 5, 0, BATCHES, ended=PENDING.producer_id),
         (
             ("1", NAME),
             (

@@ -106,7 +106,7 @@ class Broker:
             self.leadership,
             self.journal,
             clock,
-            self._end_scheduling,
+            {SCHEDULE_TOPIC: self._end_scheduling, SHARE_STATE_TOPIC: self._end_settlements},
         )
         self._transaction_entry = TransactionEntry(self.transactions, self.live_config, clock, self.produce)
         if SCHEDULE_TOPIC in self.partitions.by_topic:
@@ -135,6 +135,9 @@ class Broker:
     def _end_scheduling(self, *end: Any) -> Pending[Outcome[None]]:
         return self.schedule.end_transaction(*end)
 
+    def _end_settlements(self, *end: Any) -> Pending[Outcome[None]]:
+        return self.shares.transactional_queue.end(*end)
+
     @property
     def shares(self) -> ShareCoordinator:
         """The share-partitions, from the first share group on."""
@@ -151,6 +154,7 @@ class Broker:
             self._effective,
             self.groups,
             self.producer_ids,
+            self.transactions,
             self.access.audit,
             self.journal,
             self.clock,

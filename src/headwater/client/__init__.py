@@ -16,8 +16,8 @@ writes, `Consumer` reads given partitions, `GroupConsumer` reads as a member of 
 `QueueConsumer` receives and settles records of a share group. `Admin`, `GroupAdmin`,
 `TransactionAdmin`, `UserAdmin`, `TokenAdmin` and `AccessAdmin` (ACLs and roles) list, describe and change.
 `Schedule` lists, cancels and moves records that are to be delivered later.
-`StagingWriter` and `publish` write exactly once from many tasks. What goes wrong raises a `ClientError`; its
-`is_retriable` says whether a retry may help.
+`TransactionalProducer` writes records and settles received ones, all or nothing; `StagingWriter` and `publish` write
+exactly once from many tasks. What goes wrong raises a `ClientError`; its `is_retriable` says whether a retry may help.
 
 The names in `__all__` are the public interface. Each is imported when it is first used, so that importing this package,
 or one module of it, stays cheap.
@@ -67,6 +67,11 @@ if TYPE_CHECKING:
         WriterFenced,
         publish,
     )
+    from headwater.client.transactions.transactional_producer import (
+        ProducerFenced,
+        Transaction,
+        TransactionalProducer,
+    )
     from headwater.client.users import ScramCredentialInfo, UserAdmin
     from headwater.errors import ConfigError, ErrorCode
     from headwater.ids import TopicName, TopicPartition, staging_id
@@ -114,6 +119,7 @@ __all__ = [
     "Permission",
     "Place",
     "Producer",
+    "ProducerFenced",
     "PublishResult",
     "QueueConsumer",
     "QueueStats",
@@ -136,9 +142,11 @@ __all__ = [
     "TopicName",
     "TopicPartition",
     "TopicSetting",
+    "Transaction",
     "TransactionAdmin",
     "TransactionDescription",
     "TransactionListing",
+    "TransactionalProducer",
     "UnknownGroup",
     "UnknownTopic",
     "UnknownTransactionalId",
@@ -174,6 +182,7 @@ if not TYPE_CHECKING:
         "headwater.client.transactions.admin": "TransactionAdmin TransactionDescription TransactionListing",
         "headwater.client.transactions.staging": "OutdatedBatch PublishResult StagedWriter StagingWriter WriterFenced "
         "publish",
+        "headwater.client.transactions.transactional_producer": "ProducerFenced Transaction TransactionalProducer",
         "headwater.client.users": "ScramCredentialInfo UserAdmin",
         "headwater.errors": "ConfigError ErrorCode",
         "headwater.ids": "TopicName TopicPartition staging_id",

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.client.cluster import Cluster
-from headwater.client.delivery import ACKS_ALL, DeliveredBatch, Delivery
+from headwater.client.delivery import ACKS_ALL, DeliveredBatch, Delivery, ProducerIdentity
 from headwater.client.errors import ClientError
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
@@ -69,7 +69,10 @@ class Producer:
         timeout_ms: int | None = None,
         create_topics: bool = True,
         on_delivered: Callable[[DeliveredBatch], None] | None = None,
+        transactional_id: str | None = None,
+        new_identity: Callable[[], ProducerIdentity] | None = None,
     ) -> None:
+        """The last two are for `TransactionalProducer`, which ends what is begun by a record."""
         if acks not in (0, 1, ACKS_ALL):
             raise ConfigError(f"acks={acks}: only 0, 1 and -1 (all) exist")
         if idempotent and acks != ACKS_ALL:
@@ -90,6 +93,8 @@ class Producer:
             level=level,
             timeout_ms=cluster.timeout_ms if timeout_ms is None else timeout_ms,
             on_delivered=on_delivered,
+            transactional_id=transactional_id,
+            new_identity=new_identity,
         )
 
     def send(

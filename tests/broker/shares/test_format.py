@@ -14,7 +14,8 @@ from headwater.coordination.shares.events import (
     StateBatch,
 )
 from headwater.coordination.shares.outbox import Letters, LetterTarget, OutboxChange, OutboxStored
-from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
+from headwater.coordination.shares.pending import PendingBatch, PendingTransaction
+from headwater.coordination.shares.terms import AcknowledgeType, DeliveryState, SharePartitionId
 from headwater.ids import GroupId, ProducerId, TopicId
 from headwater.protocol.batches.dead_letter_headers import Reason
 from headwater.protocol.stored import share_state as stored
@@ -28,6 +29,11 @@ BATCHES = [
 ]
 
 LETTERS = [Letters(3, 5, 6, 5, Reason.EXHAUSTED, 1_700_000_000_002), Letters(5, 2, 2, 1, Reason.REJECTED, 7)]
+PENDING = PendingTransaction(
+    ProducerId(77),
+    3,
+    (PendingBatch(10, 12, 2, AcknowledgeType.ACCEPT), PendingBatch(20, 20, 1, AcknowledgeType.REJECT)),
+)
 TARGET = LetterTarget(TopicId(UUID(int=8)), 2, ProducerId(4000))
 
 
@@ -42,6 +48,9 @@ TARGET = LetterTarget(TopicId(UUID(int=8)), 2, ProducerId(4000))
         ShareSnapshotStored(ORDERS, 4, 1, 2, 5, 6, 1_700_000_000_000, 1_700_000_000_001, BATCHES),
         ShareUpdated(ORDERS, 4, 2, 5, 6, BATCHES),
         ShareUpdated(ORDERS, 0, 0, 17, 0, []),
+        ShareSnapshotStored(ORDERS, 4, 1, 2, 5, 6, 1, 2, BATCHES, None, (PENDING, PENDING._replace(producer_epoch=0))),
+        ShareUpdated(ORDERS, 4, 2, 5, 6, [], pending=PENDING),
+        ShareUpdated(ORDERS, 4, 2, 5, 6, BATCHES, ended=ProducerId(0)),
         ShareForgotten(ORDERS),
         ShareUpdatesForgotten(ORDERS),
     ],
@@ -69,3 +78,21 @@ def test_a_record_that_makes_no_sense_is_refused(first: int, last: int, state: i
         ShareFormat().decode(key, write_value(value, 0))
     with pytest.raises(DamagedShares):
         ShareFormat().decode(key, b"\0\0\1")
+
+
+@pytest.mark.parametrize(("first", "last", "kind"), [(5, 4, 1), (-1, 4, 1), (5, 5, 2), (5, 5, 0)])
+def test_impossible_acknowledgements_of_a_transaction_are_not_loaded(first: int, last: int, kind: int) -> None:
+    batch = stored.PendingBatch(first_offset=first, last_offset=last, delivery_count=1, type=kind)
+    pending = [stored.PendingTransaction(producer_id=7, producer_epoch=0, batches=[batch])]
+    key, _ = ShareFormat().encode(ShareUpdated(ORDERS, 4, 2, 5, 6, []))
+    value = stored.ShareUpdateValue(snapshot_epoch=4, leader_epoch=2, start_offset=5, state_batches=[], pending=pending)
+    with pytest.raises(DamagedShares, match=f"offsets {first} to {last}"):
+        ShareFormat().decode(key, write_value(value, 0))
+
+
+def test_one_update_has_the_acknowledgements_of_one_transaction() -> None:
+    pending = [stored.PendingTransaction(producer_id=each, producer_epoch=0, batches=[]) for each in (7, 8)]
+    key, _ = ShareFormat().encode(ShareUpdated(ORDERS, 4, 2, 5, 6, []))
+    value = stored.ShareUpdateValue(snapshot_epoch=4, leader_epoch=2, start_offset=5, state_batches=[], pending=pending)
+    with pytest.raises(DamagedShares, match="2 transactions"):
+        ShareFormat().decode(key, write_value(value, 0))

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from headwater.coordination.shares.limits import ShareLimits
 from headwater.coordination.shares.terms import AcknowledgeType
 from headwater.errors import ErrorCode, Refusal
-from headwater.ids import MemberId
+from headwater.ids import MemberId, ProducerId
 from tests.coordination.shares.driver import ACCEPT, GAP, LOCK_MS, ORDERS, REJECT, RELEASE, RENEW, Driver
 
 BATCH = 5
@@ -47,10 +47,12 @@ class Record:
     available_ms: int = 0
     # How it was done with.
     fate: str | None = None
+    # The transaction that has acknowledged it: its producer, its epoch, and how.
+    pending: tuple[ProducerId, int, AcknowledgeType] | None = None
 
     def after_restart(self) -> "Record":
-        """Nobody holds it, and it waits for nothing."""
-        return Record(self.count - (self.holder is not None), fate=self.fate)
+        """Nobody holds it but an open transaction, and it waits for nothing."""
+        return Record(self.count - (self.holder is not None), fate=self.fate, pending=self.pending)
 
 
 def is_gap(offset: int) -> bool:
@@ -96,7 +98,7 @@ class ShareHistories(RuleBasedStateMachine):
         for base in range(first, END, BATCH):
             last = base + BATCH - 1
             batches += [(base, last - 1, True), (last, last, False)] if is_gap(last) else [(base, last, True)]
-        held_before = sum(record.holder is not None for record in records.values())
+        held_before = sum(record.holder is not None or record.pending is not None for record in records.values())
         taken = driver.acquire(member, *batches, records_max=records_max, is_strict=is_strict)
         assert all(low <= high for low, high, _ in taken)
         for low, high, count in taken:
@@ -104,6 +106,7 @@ class ShareHistories(RuleBasedStateMachine):
                 record = records[offset]
                 assert record.fate is None, f"{offset} was done with"
                 assert record.holder is None, f"{offset} is held by {record.holder}"
+                assert record.pending is None, f"{offset} is pending in a transaction"
                 assert record.available_ms <= driver.monotonic_ms, f"{offset} has to wait"
                 assert count == record.count + 1 <= LIMITS.delivery_count_max
                 record.count, record.holder = count, member
@@ -115,7 +118,10 @@ class ShareHistories(RuleBasedStateMachine):
         free = [
             offset
             for offset, record in records.items()
-            if record.fate is None and record.holder is None and record.available_ms <= driver.monotonic_ms
+            if record.fate is None
+            and record.holder is None
+            and record.pending is None
+            and record.available_ms <= driver.monotonic_ms
         ]
         assert size or not free or not driver.share.has_room(LIMITS.locks_max), "something could have been given"
         self.remember()
@@ -202,7 +208,8 @@ class ShareHistories(RuleBasedStateMachine):
             found, count = states.get(offset, ("ARCHIVED" if offset < start else "AVAILABLE", 0))
             waits = record.available_ms > self.driver.monotonic_ms
             free = "WAITING" if waits else "AVAILABLE"
-            expected = "final" if record.fate else free if record.holder is None else "ACQUIRED"
+            held = "PENDING" if record.pending else free if record.holder is None else "ACQUIRED"
+            expected = "final" if record.fate else held
             assert ("final" if found in ("ARCHIVED", "ACKNOWLEDGED") else found) == expected, offset
             assert expected == "final" or count == record.count
 

@@ -32,7 +32,7 @@ def forget_the_holder(patch: pytest.MonkeyPatch) -> None:
 
 
 def count_no_attempts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(share_partition, "_state_after_release", lambda _run, _limits: DeliveryState.AVAILABLE)
+    patch.setattr(share_partition, "state_after_release", lambda _run, _limits: DeliveryState.AVAILABLE)
 
 
 def move_the_start_too_far(patch: pytest.MonkeyPatch) -> None:

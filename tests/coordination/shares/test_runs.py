@@ -10,6 +10,7 @@ from headwater.coordination.shares.terms import FINAL_STATES, DeliveryState
 from headwater.ids import MemberId
 
 AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
+PENDING = DeliveryState.PENDING
 ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 
 OFFSETS = st.integers(0, 40)
@@ -58,7 +59,7 @@ def check(runs: Runs, table: dict[int, tuple[object, ...]], start: int) -> None:
     assert runs.available_count == len(free)
     assert runs.first_available() == min(free, default=runs.end)
     assert runs.final_count == sum(run.size for run in listed if run.state in FINAL_STATES)
-    assert runs.acquired_count == sum(run.size for run in listed if run.state is ACQUIRED)
+    assert runs.acquired_count == sum(run.size for run in listed if run.state in (ACQUIRED, PENDING))
     assert runs.waiting_count == sum(run.size for run in listed if run.state is DeliveryState.WAITING)
     for offset in range(start - 1, runs.end + 1):
         run = runs.at(offset)

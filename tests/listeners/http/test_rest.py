@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater.broker_security import BrokerSecurity
+from headwater.client import Cluster, QueueConsumer
 from headwater.testing import Broker
 from tests.support.http.client import HttpClient, basic
 
@@ -324,6 +325,36 @@ class TestTransactions:
         assert [each["value"] for each in everything].count("False 0") == 1
         entries = http.get("/v1/transactions?limit=1000").json["transactions"]
         assert transactional_id in [each["transactional_id"] for each in entries]
+
+    def test_records_of_a_queue_are_settled_with_the_transaction(
+        self, broker: Broker, http: HttpClient, topic: str
+    ) -> None:
+        produce(http, topic, *({"value": str(number)} for number in range(3)))
+        transactional_id, group = f"tx-{uuid4().hex}", f"g-{uuid4().hex}"
+        path = f"/v1/transactions/{transactional_id}"
+        producer = http.post("/v1/transactions", {"transactional_id": transactional_id}).json
+        with Cluster(broker.bootstrap_servers) as cluster:
+            queue = QueueConsumer(cluster, group, [topic])
+            first, second, third = (each.receipt for each in queue.receive(3))
+            settled = http.post(f"{path}/ack", {**producer, "group": group, "receipts": [first]})
+            assert (settled.status, settled.json) == (200, {"results": [{}]})
+            some = http.post(f"{path}/reject", {**producer, "group": group, "receipts": [second, "wrong"]})
+            assert some.status == 207
+            assert [each.get("code") for each in some.json["results"]] == [None, "INVALID_REQUEST"]
+            none = http.post(f"{path}/reject", {**producer, "group": group, "receipts": [first]})
+            assert (none.status, none.json["code"]) == (409, "INVALID_RECORD_STATE")
+            fenced = http.post(f"{path}/ack", {**producer, "epoch": 7, "group": group, "receipts": [third]})
+            assert (fenced.status, fenced.json["code"]) == (409, "PRODUCER_FENCED")
+            described = http.get(path).json
+            assert [each["topic"] for each in described["partitions"]] == ["__share_group_state"]
+            producer = http.post(f"{path}/abort", producer).json
+            again = [each.receipt for each in queue.receive(3, wait_ms=10_000)]
+            http.post(f"{path}/ack", {**producer, "group": group, "receipts": again})
+            assert http.post(f"{path}/commit", producer).status == 200
+            queue.ack(third)
+            while queue.stats()[0].backlog > 2 - len(again):
+                # The markers are on their way.
+                continue
 
     def test_a_producer_that_was_replaced_is_refused(self, http: HttpClient, topic: str) -> None:
         body = {"transactional_id": f"tx-{uuid4().hex}"}

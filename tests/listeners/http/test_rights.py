@@ -29,6 +29,8 @@ BODIES: dict[str, object] = {
     "PUT /v1/groups/{group}/offsets": {"offsets": [{"topic": "t", "partition": 0, "offset": 0}]},
     "POST /v1/transactions": {"transactional_id": "t"},
     "POST /v1/transactions/{transactional_id}/records": {**PRODUCER, "topic": "t", "records": [{"value": "x"}]},
+    "POST /v1/transactions/{transactional_id}/ack": {**PRODUCER, "group": "g", "receipts": ["x"]},
+    "POST /v1/transactions/{transactional_id}/reject": {**PRODUCER, "group": "g", "receipts": ["x"]},
     "POST /v1/transactions/{transactional_id}/commit": PRODUCER,
     "POST /v1/transactions/{transactional_id}/abort": PRODUCER,
     "PUT /v1/users/{user}": {"password": "x"},

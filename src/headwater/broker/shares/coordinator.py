@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from headwater.broker.shares.queue_partitions import QueuePartitions
     from headwater.broker.shares.queue_views import QueueViews
     from headwater.broker.shares.share_fetch import ShareFetch
+    from headwater.broker.shares.transactional_queue import TransactionalQueue
+    from headwater.broker.transactions.coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +76,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         config: EffectiveConfig,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
+        transactions: TransactionCoordinator,
         audit: AuditLog | None,
         journal: Journal,
         clock: Clock,
@@ -83,6 +86,7 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         self._config = config
         self._groups = groups
         self._producer_ids = producer_ids
+        self._transactions = transactions
         self._audit = audit
         self._dead_letter_writer: DeadLetterWriter | None = None
         # The fetches that wait for records of a share-partition.
@@ -118,6 +122,13 @@ class ShareCoordinator(ShardedTopic[ShareMachine]):
         from headwater.broker.shares.queue import Queue  # noqa: PLC0415
 
         return Queue(self, self._groups, self._queue_partitions, self._catalog, self._config.live)
+
+    @cached_property
+    def transactional_queue(self) -> TransactionalQueue:
+        """What becomes of received records, decided by the end of a transaction."""
+        from headwater.broker.shares.transactional_queue import TransactionalQueue  # noqa: PLC0415  (late, as above)
+
+        return TransactionalQueue(self, self._transactions)
 
     @cached_property
     def queue_views(self) -> QueueViews:

@@ -12,9 +12,10 @@ from headwater.coordination.shares.events import (
     StateBatch,
 )
 from headwater.coordination.shares.outbox import Letters, LetterTarget, OutboxChange, OutboxStored
-from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
+from headwater.coordination.shares.pending import PendingBatch, PendingTransaction
+from headwater.coordination.shares.terms import AcknowledgeType, DeliveryState, SharePartitionId
 from headwater.errors import HeadwaterError, ProtocolError
-from headwater.ids import GroupId, ProducerId, TopicId
+from headwater.ids import NO_PRODUCER_ID, GroupId, ProducerId, TopicId
 from headwater.protocol.batches.dead_letter_headers import Reason
 from headwater.protocol.stored import share_state as stored
 from headwater.protocol.stored.record import read_key, read_record_type, read_value, write_key, write_value
@@ -24,8 +25,8 @@ _VERSION: Final = 0
 _STATES: Final = {
     state.value: state for state in (DeliveryState.AVAILABLE, DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 }
-
 _REASONS: Final = frozenset(Reason)
+_PENDING_TYPES: Final = {each.value: each for each in (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)}
 
 
 class DamagedShares(HeadwaterError):
@@ -85,6 +86,7 @@ def _snapshot(event: ShareSnapshotStored) -> stored.ShareSnapshotValue:
         letters=_letters(outbox.letters),
         letters_next_number=outbox.next_number,
         letters_target=_target(outbox.target),
+        pending=_pending(event.pending),
     )
 
 
@@ -99,6 +101,8 @@ def _update(event: ShareUpdated) -> stored.ShareUpdateValue:
         letters=_letters(outbox.added),
         letters_written_before=outbox.written_before,
         letters_target=_target(outbox.target),
+        pending=_pending(() if event.pending is None else (event.pending,)),
+        ended=NO_PRODUCER_ID if event.ended is None else event.ended,
     )
 
 
@@ -121,10 +125,14 @@ def _read_snapshot(share_id: SharePartitionId, value: stored.ShareSnapshotValue)
         value.write_timestamp,
         _read_batches(value.state_batches),
         _read_outbox(value),
+        _read_pending(value.pending),
     )
 
 
 def _read_update(share_id: SharePartitionId, value: stored.ShareUpdateValue) -> ShareUpdated:
+    pending = _read_pending(value.pending)
+    if len(pending) > 1:
+        raise ProtocolError(f"acknowledgements of {len(pending)} transactions in one update")
     return ShareUpdated(
         share_id,
         value.snapshot_epoch,
@@ -133,6 +141,8 @@ def _read_update(share_id: SharePartitionId, value: stored.ShareUpdateValue) -> 
         value.delivery_complete_count,
         _read_batches(value.state_batches),
         _read_change(value),
+        pending[0] if pending else None,
+        None if value.ended == NO_PRODUCER_ID else ProducerId(value.ended),
     )
 
 
@@ -180,6 +190,36 @@ def _read_target(targets: Sequence[stored.LetterTarget]) -> LetterTarget | None:
         raise ProtocolError(f"{len(targets)} targets of dead letters")
     (target,) = targets
     return LetterTarget(TopicId(target.topic_id), target.partition, ProducerId(target.producer_id))
+
+
+def _pending(transactions: Sequence[PendingTransaction]) -> list[stored.PendingTransaction]:
+    return [
+        stored.PendingTransaction(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            batches=[
+                stored.PendingBatch(first_offset=first, last_offset=last, delivery_count=count, type=kind)
+                for first, last, count, kind in batches
+            ],
+        )
+        for producer_id, epoch, batches in transactions
+    ]
+
+
+def _read_pending(transactions: Sequence[stored.PendingTransaction]) -> Sequence[PendingTransaction]:
+    return tuple(
+        PendingTransaction(
+            ProducerId(each.producer_id), each.producer_epoch, tuple(map(_read_pending_batch, each.batches))
+        )
+        for each in transactions
+    )
+
+
+def _read_pending_batch(batch: stored.PendingBatch) -> PendingBatch:
+    first, last, kind = batch.first_offset, batch.last_offset, _PENDING_TYPES.get(batch.type)
+    if kind is None or not 0 <= first <= last:
+        raise ProtocolError(f"offsets {first} to {last} with acknowledge type {batch.type} in a transaction")
+    return PendingBatch(first, last, batch.delivery_count, kind)
 
 
 def _read_batches(batches: Sequence[stored.StateBatch]) -> list[StateBatch]:

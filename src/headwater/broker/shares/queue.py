@@ -79,8 +79,8 @@ class Settlement(NamedTuple):
     duration_ms: int | None = None
 
 
-class _Part(NamedTuple):
-    """Receipts of one request that are settled in one step, with their positions in the request by offset."""
+class SettlementPart(NamedTuple):
+    """Receipts of one request that are settled in one step, with their positions in the request, by offset."""
 
     share_id: SharePartitionId
     hold: MemberId
@@ -220,11 +220,20 @@ class Queue:
         self, guard: Guard, group_id: GroupId, settlements: Sequence[Settlement]
     ) -> list[HeadwaterError | None]:
         """Each receipt counts for itself: the result has None where its outcome is on disk, and a refusal elsewhere."""
+        parts, outcomes = self.parts(guard, group_id, settlements)
+        # All are submitted before the first is awaited, so that they share a write.
+        told = [(part, self._submit(part)) for part in parts]
+        return await add_outcomes(outcomes, told)
+
+    def parts(
+        self, guard: Guard, group_id: GroupId, settlements: Sequence[Settlement]
+    ) -> tuple[list[SettlementPart], list[HeadwaterError | None]]:
+        """What is settled in one step each, and the refusals of receipts that are in none of the parts."""
         guard.check(Operation.READ, group(group_id))
         if len(settlements) > RECEIPTS_MAX:
             raise _invalid(f"one request settles {RECEIPTS_MAX} receipts, not {len(settlements)}")
         outcomes: list[HeadwaterError | None] = [None] * len(settlements)
-        parts: dict[tuple[SharePartitionId, MemberId, Verdict], _Part] = {}
+        parts: dict[tuple[SharePartitionId, MemberId, Verdict], SettlementPart] = {}
         for position, settlement in enumerate(settlements):
             try:
                 verdict = self._verdict(group_id, settlement)
@@ -233,21 +242,11 @@ class Queue:
                 outcomes[position] = refusal
                 continue
             key = SharePartitionId(group_id, delivery.topic_id, delivery.partition), delivery.hold, verdict
-            part = parts.setdefault(key, _Part(*key, {}))
+            part = parts.setdefault(key, SettlementPart(*key, {}))
             part.positions.setdefault(delivery.offset, []).append(position)
-        # All are submitted before the first is awaited, so that they share a write.
-        told = [(part, self._submit(part)) for part in parts.values()]
-        for part, pending in told:
-            outcome = await pending.wait()
-            for offset, positions in part.positions.items():
-                refusal = outcome if isinstance(outcome, HeadwaterError) else None
-                if isinstance(outcome, Settled) and offset in outcome.refused:
-                    refusal = _ended(offset)
-                for position in positions:
-                    outcomes[position] = refusal
-        return outcomes
+        return list(parts.values()), outcomes
 
-    def _submit(self, part: _Part) -> Pending[Outcome[Settled]]:
+    def _submit(self, part: SettlementPart) -> Pending[Outcome[Settled]]:
         return self._shares.settle(part.share_id, part.hold, part.positions.keys(), part.verdict)
 
     def _verdict(self, group_id: GroupId, settlement: Settlement) -> Verdict:
@@ -276,6 +275,21 @@ class Queue:
         if not guard.reads(found.name):
             raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to read topic '{found.name}'")
         return delivery
+
+
+async def add_outcomes(
+    outcomes: list[HeadwaterError | None], told: Sequence[tuple[SettlementPart, Pending[Outcome[Settled]]]]
+) -> list[HeadwaterError | None]:
+    """The outcome of each receipt of a request, once those of all parts are there."""
+    for part, pending in told:
+        outcome = await pending.wait()
+        for offset, positions in part.positions.items():
+            refusal = outcome if isinstance(outcome, HeadwaterError) else None
+            if isinstance(outcome, Settled) and offset in outcome.refused:
+                refusal = _ended(offset)
+            for position in positions:
+                outcomes[position] = refusal
+    return outcomes
 
 
 def _ended(offset: int) -> Refusal:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -27,7 +27,7 @@ from headwater.broker.topics import Topics
 from headwater.broker.transactions.markers import MarkerWriter
 from headwater.broker.writes.journal import Append, Journal
 from headwater.clock import Clock
-from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, SCHEDULE_TOPIC, TRANSACTIONS_TOPIC
+from headwater.coordination.catalog.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headwater.coordination.decisions import Decision, Now, Ticket
 from headwater.coordination.transactions.commands import (
     PROTOCOL_1,
@@ -85,8 +85,8 @@ class TransactionMembership(NamedTuple):
     knows_abortable: bool
 
 
-# Ends a producer's transaction in a partition of the schedule: partition, producer, epoch, marker, protocol.
-EndScheduling = Callable[[int, ProducerId, int, Marker, int], Pending[HeadwaterError | None]]
+# Ends a producer's transaction in a partition of an internal topic: partition, producer, epoch, marker, protocol.
+EndInternal = Callable[[int, ProducerId, int, Marker, int], Pending[HeadwaterError | None]]
 
 
 class _ParkedRequest:
@@ -125,10 +125,10 @@ class TransactionCoordinator(ShardedTopic["TransactionMachine"]):
         leadership: Leadership,
         journal: Journal,
         clock: Clock,
-        end_scheduling: EndScheduling,
+        end_internal: Mapping[str, EndInternal],
     ) -> None:
         self._config = config.live
-        self._end_scheduling = end_scheduling
+        self._end_internal = end_internal
         self._groups = groups
         self._leadership = leadership
         self._new_producer_id = producer_ids.next
@@ -408,8 +408,8 @@ class TransactionCoordinator(ShardedTopic["TransactionMachine"]):
             return self._groups.end_transaction(
                 where.partition, producer_id, epoch, marker.coordinator_epoch, marker.committed, protocol_version
             )
-        if where.topic == SCHEDULE_TOPIC:
-            return self._end_scheduling(where.partition, producer_id, epoch, marker, protocol_version)
+        if where.topic in self._end_internal:
+            return self._end_internal[where.topic](where.partition, producer_id, epoch, marker, protocol_version)
         pending: Pending[HeadwaterError | None] = Pending()
         partitions = self._partitions.by_topic.get(where.topic, ())
         # Other internal topics have no transactions, and only the broker writes to them.

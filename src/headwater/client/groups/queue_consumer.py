@@ -39,7 +39,7 @@ _RESETS = {None: RESET_DEFAULT, EARLIEST: RESET_EARLIEST, LATEST: RESET_LATEST}
 # By the acknowledge types of Kafka's protocol.
 _ACCEPT, _RELEASE, _REJECT, _RENEW = 1, 2, 3, 4
 _BY_SETTING = -1
-_STATES = {-1: "waiting", 0: "available", 1: "held"}
+_STATES = {-2: "pending", -1: "waiting", 0: "available", 1: "held"}
 
 
 class ReceivedRecord(NamedTuple):
@@ -55,7 +55,8 @@ class ReceivedRecord(NamedTuple):
 
 
 class PeekedRecord(NamedTuple):
-    """`state` is available, held (by a client) or waiting (for its next delivery)."""
+    """`state` is available, held (by a client), pending (settled in a transaction that is open) or waiting (for its
+    next delivery)."""
 
     topic: str
     partition: int
@@ -107,6 +108,10 @@ class QueueConsumer:
         self._coordinator = GroupCoordinator(cluster, group_id)
         self._topics = list(topics)
         self._reset = reset
+
+    @property
+    def group_id(self) -> str:
+        return self._coordinator.group_id
 
     def receive(
         self,

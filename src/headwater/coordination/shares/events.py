@@ -9,8 +9,9 @@ from typing import NamedTuple, TypeAlias
 
 from headwater.coordination.decisions import volatile
 from headwater.coordination.shares.outbox import OutboxChange, OutboxStored
+from headwater.coordination.shares.pending import PendingTransaction
 from headwater.coordination.shares.terms import DeliveryState, SharePartitionId
-from headwater.ids import MemberId
+from headwater.ids import MemberId, ProducerId
 
 
 class StateBatch(NamedTuple):
@@ -40,6 +41,7 @@ class ShareSnapshotStored(NamedTuple):
     written_ms: int
     batches: Sequence[StateBatch]
     outbox: OutboxStored | None = None
+    pending: Sequence[PendingTransaction] = ()
 
 
 class ShareUpdated(NamedTuple):
@@ -50,6 +52,10 @@ class ShareUpdated(NamedTuple):
     complete_count: int
     batches: Sequence[StateBatch]
     outbox: OutboxChange | None = None
+    # What a transaction acknowledges in addition, if it is committed.
+    pending: PendingTransaction | None = None
+    # The producer whose transaction has ended: the batches say how.
+    ended: ProducerId | None = None
 
 
 class ShareForgotten(NamedTuple):

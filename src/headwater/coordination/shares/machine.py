@@ -4,7 +4,7 @@ Pure: no clock, no I/O. It finds the share-partition that a command names, begin
 their deadlines.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from headwater.coordination.deadlines import Deadlines
 from headwater.coordination.decisions import Decision, Now
@@ -36,9 +36,10 @@ from headwater.coordination.shares.limits import ShareLimits
 from headwater.coordination.shares.outbox import LetterTarget
 from headwater.coordination.shares.share_partition import SharePartition
 from headwater.coordination.shares.state_requests import ReadState, WriteState
-from headwater.coordination.shares.terms import SharePartitionId
+from headwater.coordination.shares.terms import AcknowledgeType, SharePartitionId
+from headwater.coordination.transactions.commands import PROTOCOL_2
 from headwater.errors import ErrorCode, Refusal
-from headwater.ids import GroupId, MemberId, TopicId
+from headwater.ids import GroupId, MemberId, ProducerId, TopicId
 
 
 class ShareMachine:
@@ -53,6 +54,8 @@ class ShareMachine:
         self._has_topic = has_topic
         self._has_room = has_room
         self._deadlines: Deadlines[SharePartitionId] = Deadlines()
+        # Those with acknowledgements of open transactions, as an ordered set.
+        self._with_pending: dict[SharePartitionId, None] = {}
 
     def find(self, share_id: SharePartitionId) -> SharePartition | None:
         return self.partitions.get(share_id)
@@ -95,6 +98,46 @@ class ShareMachine:
             # The group or the topic was deleted.
             return Decision((), Settled(Acknowledged(), frozenset(offsets)))
         return share.decide_settle(hold, offsets, verdict, self._limits_of(share_id.group_id), now)
+
+    def decide_settle_in_transaction(
+        self,
+        share_id: SharePartitionId,
+        hold: MemberId,
+        offsets: Collection[int],
+        kind: AcknowledgeType,
+        producer_id: ProducerId,
+        producer_epoch: int,
+    ) -> Decision[Settled]:
+        share = self.partitions.get(share_id)
+        if share is None:
+            return Decision((), Settled(Acknowledged(), frozenset(offsets)))
+        return share.decide_settle_in_transaction(hold, offsets, kind, producer_id, producer_epoch)
+
+    def decide_end_transaction(
+        self, producer_id: ProducerId, producer_epoch: int, protocol_version: int, now: Now, *, is_committed: bool
+    ) -> Decision[Mapping[SharePartitionId, Acknowledged]]:
+        """The end of a producer's transaction, in all share-partitions of this shard. It may be repeated."""
+        events: list[object] = []
+        effects: list[object] = []
+        results: dict[SharePartitionId, Acknowledged] = {}
+        for share_id in self._with_pending:
+            share = self.partitions[share_id]
+            known = share.pending.of(producer_id)
+            if known is None:
+                continue
+            # In protocol 2 the marker of a transaction has a higher epoch than its requests.
+            oldest = known.producer_epoch + (protocol_version >= PROTOCOL_2)
+            if producer_epoch < oldest:
+                raise Refusal(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"producer {producer_id} has epoch {known.producer_epoch}, the marker {producer_epoch}",
+                )
+            limits = self._limits_of(share_id.group_id)
+            decision = share.decide_end_transaction(producer_id, limits, now, is_committed=is_committed)
+            events += decision.events
+            effects += decision.effects
+            results[share_id] = decision.result
+        return Decision(events, results, effects=effects)
 
     def decide_return(self, share_id: SharePartitionId, hold: MemberId, first: int) -> Decision[int]:
         share = self.partitions.get(share_id)
@@ -206,13 +249,15 @@ class ShareMachine:
             case ShareSnapshotStored():
                 known = self.partitions.get(event.id)
                 if known is None or known.state_epoch != event.state_epoch:
-                    self.partitions[event.id] = SharePartition(event)
+                    self.partitions[event.id] = begun = SharePartition(event)
                     self._deadlines.cancel(event.id)
+                    self._follow_pending(begun)
                 else:
                     known.apply(event)
             case ShareForgotten(share_id):
                 self.partitions.pop(share_id, None)
                 self._deadlines.cancel(share_id)
+                self._with_pending.pop(share_id, None)
             case ShareUpdatesForgotten():
                 pass
             case ShareUpdated() | Acquired() | Skipped() | Renewed() | Deferred() | Resumed() | LocksChecked():
@@ -229,6 +274,13 @@ class ShareMachine:
             self._deadlines.cancel(share.id)
         else:
             self._deadlines.set(share.id, share.next_deadline_ms)
+        self._follow_pending(share)
+
+    def _follow_pending(self, share: SharePartition) -> None:
+        if share.pending:
+            self._with_pending[share.id] = None
+        else:
+            self._with_pending.pop(share.id, None)
 
     def _existing(self, share_id: SharePartitionId) -> SharePartition:
         share = self.partitions.get(share_id)

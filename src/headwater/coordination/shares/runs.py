@@ -10,7 +10,7 @@ from headwater.ids import MemberId
 NOBODY = MemberId("")
 
 _AVAILABLE, _ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
-_WAITING = DeliveryState.WAITING
+_WAITING, _PENDING = DeliveryState.WAITING, DeliveryState.PENDING
 _ACKNOWLEDGED, _ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 
 
@@ -19,7 +19,8 @@ class Run(NamedTuple):
     last: int
     state: DeliveryState
     delivery_count: int
-    # Who holds it and until when, on the monotonic clock, if it is acquired; if it waits, for how long.
+    # Who holds it and until when, on the monotonic clock, if it is acquired; if it waits, for how long. If it is
+    # pending, who held it.
     member_id: MemberId = NOBODY
     deadline_ms: int = 0
 
@@ -73,6 +74,7 @@ class Runs:
 
     @property
     def acquired_count(self) -> int:
+        """Of those that are held, also for an open transaction."""
         return self.unfinished_count - self.available_count - self.waiting_count
 
     def copy(self) -> "Runs":
@@ -199,7 +201,7 @@ class Runs:
                 self._available_from = run.first
         elif run.state is _WAITING:
             self.waiting_count += sign * run.size
-        elif run.state is not _ACQUIRED:
+        elif run.state is not _ACQUIRED and run.state is not _PENDING:
             self.final_count += sign * run.size
 
 

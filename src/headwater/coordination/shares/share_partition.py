@@ -34,8 +34,9 @@ from headwater.coordination.shares.events import (
 from headwater.coordination.shares.limits import ShareLimits
 from headwater.coordination.shares.outbox import GivenUp, without_lost
 from headwater.coordination.shares.runs import Run, Runs
-from headwater.coordination.shares.share_state import ShareState
+from headwater.coordination.shares.share_state import state_after_release
 from headwater.coordination.shares.terms import NOT_BEGUN, AcknowledgeType, DeliveryState
+from headwater.coordination.shares.transactional_share import TransactionalShare
 from headwater.errors import ErrorCode, Refusal
 from headwater.ids import MemberId
 from headwater.protocol.batches.dead_letter_headers import Reason
@@ -47,7 +48,7 @@ _FINAL_BY_TYPE = {
 }
 
 
-class SharePartition(ShareState):
+class SharePartition(TransactionalShare):
     @property
     def has_begun(self) -> bool:
         """Whether it is known where the group begins."""
@@ -173,7 +174,7 @@ class SharePartition(ShareState):
                 if kind is AcknowledgeType.RENEW:
                     renewed.append(AcquiredRange(run.first, run.last, run.delivery_count))
                     continue
-                state = _FINAL_BY_TYPE.get(kind) or _state_after_release(run, limits)
+                state = _FINAL_BY_TYPE.get(kind) or state_after_release(run, limits)
                 if kind is AcknowledgeType.RELEASE and state is DeliveryState.ARCHIVED:
                     exhausted += run.size
                 changes.append(StateBatch(run.first, run.last, state, run.delivery_count))
@@ -211,7 +212,7 @@ class SharePartition(ShareState):
         for run in self.runs.within(first, last):
             if kind is AcknowledgeType.GAP and run.is_final:
                 continue
-            if run.state is not DeliveryState.ACQUIRED or run.member_id != member_id:
+            if not _is_held_by(run, member_id):
                 raise Refusal(
                     ErrorCode.INVALID_RECORD_STATE,
                     f"offset {max(run.first, first)} is not held by member '{member_id}': "
@@ -234,12 +235,12 @@ class SharePartition(ShareState):
 
     def _is_held(self, hold: MemberId, offset: int) -> bool:
         run = self.runs.at(offset)
-        return run is not None and run.state is DeliveryState.ACQUIRED and run.member_id == hold
+        return run is not None and _is_held_by(run, hold)
 
     def decide_return(self, hold: MemberId, first: int) -> Decision[int]:
         """What was acquired from offset `first` on was not given to a client after all: the delivery does not count.
         Gives the number of records."""
-        held = [run for run in self.runs.within(first, self.runs.end - 1) if run.member_id == hold]
+        held = [run for run in self.runs.within(first, self.runs.end - 1) if _is_held_by(run, hold)]
         if not held:
             return Decision((), 0)
         returned = [AcquiredRange(max(run.first, first), run.last, run.delivery_count - 1) for run in held]
@@ -249,11 +250,11 @@ class SharePartition(ShareState):
     def decide_release_all(self, member_id: MemberId, limits: ShareLimits, now: Now) -> Decision[None]:
         """The member is gone, or ends its session. Its deliveries count: a record that kills its members must leave the
         queue at some time."""
-        held = [run for run in self.runs if run.member_id == member_id]
+        held = [run for run in self.runs if _is_held_by(run, member_id)]
         if not held:
             return Decision((), None)
         changes = [
-            StateBatch(run.first, run.last, _state_after_release(run, limits), run.delivery_count) for run in held
+            StateBatch(run.first, run.last, state_after_release(run, limits), run.delivery_count) for run in held
         ]
         exhausted = sum(each.last - each.first + 1 for each in changes if each.state.is_final)
         effects = [
@@ -282,7 +283,7 @@ class SharePartition(ShareState):
             if run.state is DeliveryState.WAITING:
                 resumed.append(AcquiredRange(run.first, run.last, run.delivery_count))
                 continue
-            state = _state_after_release(run, limits)
+            state = state_after_release(run, limits)
             expired += run.size
             exhausted += run.size if state is DeliveryState.ARCHIVED else 0
             changes.append(StateBatch(run.first, run.last, state, run.delivery_count))
@@ -353,11 +354,8 @@ class SharePartition(ShareState):
         return self._snapshot(self.runs, now)
 
 
-def _state_after_release(run: Run, limits: ShareLimits) -> DeliveryState:
-    if run.delivery_count >= limits.delivery_count_max:
-        # Out of attempts: a record that fails every member must leave the queue.
-        return DeliveryState.ARCHIVED
-    return DeliveryState.AVAILABLE
+def _is_held_by(run: Run, member_id: MemberId) -> bool:
+    return run.state is DeliveryState.ACQUIRED and run.member_id == member_id
 
 
 def _exhausted(changes: Sequence[StateBatch], limits: ShareLimits) -> Sequence[GivenUp]:

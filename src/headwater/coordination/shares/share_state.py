@@ -20,8 +20,12 @@ from headwater.coordination.shares.events import (
 )
 from headwater.coordination.shares.limits import ShareLimits
 from headwater.coordination.shares.outbox import GivenUp, LetterTarget, Outbox, OutboxChange
+from headwater.coordination.shares.pending import PendingAcknowledgements, PendingTransaction
 from headwater.coordination.shares.runs import NOBODY, Run, Runs
 from headwater.coordination.shares.terms import DeliveryState
+from headwater.ids import ProducerId
+
+_HELD = frozenset({DeliveryState.ACQUIRED, DeliveryState.PENDING})
 
 
 class ShareState:
@@ -34,30 +38,40 @@ class ShareState:
         self.updates_since_snapshot = 0
         self.runs = Runs(first.start_offset)
         self.outbox = Outbox(first.outbox)
+        self.pending = PendingAcknowledgements()
         # No lock and no wait ends before this time; None if there is neither.
         self.next_deadline_ms: int | None = None
         _put(self.runs, first.batches)
+        for transaction in first.pending:
+            self._add_pending(transaction)
 
     # -- changes
 
     def _decide_change(
-        self, changes: Sequence[StateBatch], limits: ShareLimits, now: Now, given_up: Sequence[GivenUp] = ()
+        self,
+        changes: Sequence[StateBatch],
+        limits: ShareLimits,
+        now: Now,
+        given_up: Sequence[GivenUp] = (),
+        ended: ProducerId | None = None,
     ) -> Sequence[object]:
         """`changes` are in the order of the log, and of offsets in no final state. Of them, those that are `given_up`
-        become dead letters."""
+        become dead letters. They come about by the end of a producer's transaction, if one has `ended`."""
         runs = self.runs
         start = self._start_after(changes)
         finished = sum(each.last - each.first + 1 for each in changes if each.state.is_final)
         final_count = runs.final_count + finished - (start - runs.start)
         kept = [each for each in changes if each.last >= start]
         letters = self.outbox.addition(given_up, now.wall_ms) if given_up else None
-        update = ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, start, final_count, kept, letters)
+        update = ShareUpdated(
+            self.id, self.snapshot_epoch, self.leader_epoch, start, final_count, kept, letters, ended=ended
+        )
         events: list[object] = [update]
         if self.updates_since_snapshot + 1 >= limits.updates_per_snapshot:
             after = runs.copy()
             _put(after, changes)
             after.advance(start)
-            events.append(self._snapshot(after, now, letters))
+            events.append(self._snapshot(after, now, letters, ended))
         if limits.backoff_ms:
             events += self._deferred(changes, limits, now)
         return events
@@ -102,7 +116,9 @@ class ShareState:
         runs = self.runs
         return ShareUpdated(self.id, self.snapshot_epoch, self.leader_epoch, runs.start, runs.final_count, (), change)
 
-    def _snapshot(self, runs: Runs, now: Now, letters: OutboxChange | None = None) -> ShareSnapshotStored:
+    def _snapshot(
+        self, runs: Runs, now: Now, letters: OutboxChange | None = None, ended: ProducerId | None = None
+    ) -> ShareSnapshotStored:
         outbox = self.outbox
         if letters is not None:
             outbox = Outbox(outbox.stored())
@@ -118,6 +134,7 @@ class ShareState:
             now.wall_ms,
             [batch for run in runs if (batch := _stored(run)) is not None],
             outbox.stored(),
+            self.pending.stored(runs.start, runs.end, without=ended),
         )
 
     # -- state
@@ -131,6 +148,10 @@ class ShareState:
                 self.updates_since_snapshot += 1
                 if event.outbox is not None:
                     self.outbox.apply(event.outbox)
+                if event.pending is not None:
+                    self._add_pending(event.pending)
+                if event.ended is not None:
+                    self.pending.remove(event.ended)
             case ShareSnapshotStored():
                 # The same as what is known, but for acquisitions, which it lacks: one of another state epoch would
                 # begin a new `SharePartition`.
@@ -156,9 +177,23 @@ class ShareState:
             case _:
                 raise AssertionError(f"not an event of a share-partition: {event!r}")
 
+    def _add_pending(self, transaction: PendingTransaction) -> None:
+        self.pending.add(transaction)
+        for first, last, count, _ in transaction.batches:
+            run = self.runs.at(first)
+            hold = NOBODY if run is None else run.member_id
+            self.runs.set(Run(first, last, DeliveryState.PENDING, count, hold))
+
     def _expect(self, deadline_ms: int) -> None:
         if self.next_deadline_ms is None or deadline_ms < self.next_deadline_ms:
             self.next_deadline_ms = deadline_ms
+
+
+def state_after_release(run: Run, limits: ShareLimits) -> DeliveryState:
+    if run.delivery_count >= limits.delivery_count_max:
+        # Out of attempts: a record that fails every member must leave the queue.
+        return DeliveryState.ARCHIVED
+    return DeliveryState.AVAILABLE
 
 
 def _put(runs: Runs, batches: Sequence[StateBatch]) -> None:
@@ -169,7 +204,7 @@ def _put(runs: Runs, batches: Sequence[StateBatch]) -> None:
 def _stored(run: Run) -> StateBatch | None:
     """What a restart must know of a run; None if nothing."""
     state, count = run.state, run.delivery_count
-    if state is DeliveryState.ACQUIRED:
+    if state in _HELD:
         # As it was before: a delivery counts once it has ended.
         state, count = DeliveryState.AVAILABLE, count - 1
     elif state is DeliveryState.WAITING:

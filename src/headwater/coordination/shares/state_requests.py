@@ -111,12 +111,13 @@ def _checked(first: int, last: int, state: int, count: int) -> StateBatch:
 
 
 def _newer(batch: StateBatch, known: Runs) -> list[StateBatch]:
-    """The parts of a batch that are newer than what is known: a request that was overtaken must not undo the later."""
+    """The parts of a batch that are newer than what is known: a request that was overtaken must not undo the later.
+    What a transaction acknowledges is up to its end."""
     first, last, state, count = batch
     newer = [
         StateBatch(max(run.first, first), min(run.last, last), state, count)
         for run in known.within(first, last)
-        if (count, state) > _precedence(run)
+        if run.state is not DeliveryState.PENDING and (count, state) > _precedence(run)
     ]
     if last >= known.end:
         newer.append(StateBatch(max(first, known.end), last, state, count))

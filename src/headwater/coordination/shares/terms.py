@@ -27,7 +27,9 @@ class SharePartitionId(NamedTuple):
 class DeliveryState(IntEnum):
     """The states of a record, by Kafka's numbers. ACQUIRED and WAITING are never stored: a restart ends both."""
 
-    # Available in a while (retry with back-off). Kafka has no such state.
+    # Kafka does not have the negative ones. PENDING: acknowledged in a transaction that is open. It is stored beside
+    # the states. WAITING: available in a while (retry with back-off).
+    PENDING = -2
     WAITING = -1
     AVAILABLE = 0
     ACQUIRED = 1

@@ -122,6 +122,7 @@ APIS = (
     Api(10021, "SettleRecords", 0, 0, 0, "shares.settle_records", RARE),
     Api(10022, "PeekRecords", 0, 0, 0, "shares.peek_records", RARE),
     Api(10023, "DescribeQueue", 0, 0, 0, "shares.describe_queue", RARE),
+    Api(10030, "TxnSettleRecords", 0, 0, 0, "transactions.txn_settle_records", RARE),
 )
 
 BY_KEY = {api.key: api for api in APIS}

@@ -1,6 +1,7 @@
 """The state of a share-partition: the whole of it, and what changed since.
 
-Dead letters that are not copied yet are stored as well, under tags that Kafka skips.
+Dead letters that are not copied yet are stored as well, and so are acknowledgements of open transactions, under tags
+that Kafka skips: to its tools a record is available until the transaction that accepts it is committed.
 """
 
 from typing import Final
@@ -14,6 +15,8 @@ _LETTERS_TAG: Final = 10_000
 _LETTERS_NEXT_NUMBER_TAG: Final = 10_001
 _LETTERS_WRITTEN_BEFORE_TAG: Final = 10_002
 _LETTERS_TARGET_TAG: Final = 10_003
+_PENDING_TAG: Final = 10_010
+_ENDED_TAG: Final = 10_011
 
 
 class StateBatch(Struct):
@@ -38,6 +41,20 @@ class LetterTarget(Struct):
     producer_id: int64
 
 
+class PendingBatch(Struct):
+    first_offset: int64
+    last_offset: int64
+    delivery_count: int16
+    # As in ShareAcknowledge: accept or reject.
+    type: int8
+
+
+class PendingTransaction(Struct):
+    producer_id: int64
+    producer_epoch: int16
+    batches: list[PendingBatch]
+
+
 class ShareSnapshotKey(Key, record_type=0):
     group_id: str
     topic_id: UUID
@@ -57,6 +74,7 @@ class ShareSnapshotValue(Data, versions="0", flexible="0+"):
     letters_next_number: int64 = field(tag=_LETTERS_NEXT_NUMBER_TAG, default=0)
     # One or none.
     letters_target: list[LetterTarget] = field(tag=_LETTERS_TARGET_TAG)
+    pending: list[PendingTransaction] = field(tag=_PENDING_TAG)
 
 
 class ShareUpdateKey(Key, record_type=1):
@@ -75,3 +93,7 @@ class ShareUpdateValue(Data, versions="0", flexible="0+"):
     letters: list[Letters] = field(tag=_LETTERS_TAG)
     letters_written_before: int64 = field(tag=_LETTERS_WRITTEN_BEFORE_TAG, default=0)
     letters_target: list[LetterTarget] = field(tag=_LETTERS_TARGET_TAG)
+    # What a transaction acknowledges in addition: one or none.
+    pending: list[PendingTransaction] = field(tag=_PENDING_TAG)
+    # The producer whose transaction has ended with this update; -1 if none has.
+    ended: int64 = field(tag=_ENDED_TAG, default=-1)

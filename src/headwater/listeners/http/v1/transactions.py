@@ -1,4 +1,5 @@
-"""/v1/transactions: records of several topics that become visible together, or never.
+"""/v1/transactions: records of several topics that become visible together, or never; with them, what becomes of
+records that were received from queues.
 
 A producer begins with its transactional id and gets an identity, which each further request names. A client that
 begins with the same id later gets a new one, and the old is refused. Every end gives a new identity, for the next
@@ -15,12 +16,15 @@ import msgspec
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
 from headwater.broker.pending import Pending
+from headwater.broker.shares.queue import RECEIPTS_MAX, Settlement
+from headwater.broker.shares.transactional_queue import OpenTransaction
 from headwater.broker.transactions.coordinator import TransactionMembership
 from headwater.broker.writes.journal import ACKS_ALL, Append
+from headwater.coordination.shares.terms import AcknowledgeType
 from headwater.coordination.transactions.commands import PROTOCOL_2, ProducerIdentity
 from headwater.coordination.transactions.filter import TransactionFilter
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
-from headwater.ids import ProducerId, TransactionalId
+from headwater.ids import GroupId, ProducerId, TransactionalId
 from headwater.listeners.http.operation import operation
 from headwater.listeners.http.outcome import granted
 from headwater.listeners.http.records.json_form import NewRecordForm
@@ -35,6 +39,7 @@ from headwater.security.acl import Operation
 from headwater.security.acl import transactional_id as named
 
 TAG = "transactions"
+SOME_RECEIPTS_REFUSED = {207: "Some of the receipts were refused; the results say why."}
 TIMEOUT_MS_DEFAULT = 60_000
 Epoch: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**15)]
 ProducerNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -65,6 +70,29 @@ class Publication(msgspec.Struct, forbid_unknown_fields=True):
     records: Annotated[list[NewRecordForm], msgspec.Meta(min_length=1, max_length=RECORDS_MAX)]
 
 
+class TransactionSettlement(msgspec.Struct, forbid_unknown_fields=True):
+    """Receipts of records of a queue, to be settled with the transaction."""
+
+    producer_id: ProducerNumber
+    epoch: Epoch
+    group: str
+    receipts: Annotated[list[str], msgspec.Meta(min_length=1, max_length=RECEIPTS_MAX)]
+
+
+class TransactionSettlementResult(msgspec.Struct, omit_defaults=True):
+    """Whether a receipt counts in the transaction. Empty if it does."""
+
+    error: str = ""
+    # Kafka's name of the error.
+    code: str = ""
+
+
+class TransactionSettlementResults(msgspec.Struct):
+    """One result for each receipt, in their order."""
+
+    results: list[TransactionSettlementResult]
+
+
 class TransactionEntry(msgspec.Struct):
     """One transactional id and the state of its transaction."""
 
@@ -81,7 +109,7 @@ class TransactionPage(msgspec.Struct):
 
 
 class TransactionPartition(msgspec.Struct):
-    """A partition that a transaction writes to."""
+    """A partition that a transaction writes to; in `__share_group_state` are records that it settles."""
 
     topic: str
     partition: int
@@ -158,15 +186,56 @@ async def publish(request: Request, transactional_id: str, body: Publication) ->
     return await request.services.idempotency_keys.once(request, await request.body(), answer)
 
 
+@operation("POST", "/v1/transactions/{transactional_id}/ack", tag=TAG, further_statuses=SOME_RECEIPTS_REFUSED)
+async def ack(
+    request: Request, transactional_id: str, body: TransactionSettlement
+) -> Response | TransactionSettlementResults:
+    """Records of a queue are done with once the transaction is committed; an abort has them delivered again.
+
+    If a receipt is refused, abort: what was written may belong to its record. A request may be repeated."""
+    return await _settle(request, transactional_id, body, AcknowledgeType.ACCEPT)
+
+
+@operation("POST", "/v1/transactions/{transactional_id}/reject", tag=TAG, further_statuses=SOME_RECEIPTS_REFUSED)
+async def reject(
+    request: Request, transactional_id: str, body: TransactionSettlement
+) -> Response | TransactionSettlementResults:
+    """Records of a queue are hopeless, and leave it once the transaction is committed."""
+    return await _settle(request, transactional_id, body, AcknowledgeType.REJECT)
+
+
+async def _settle(
+    request: Request, transactional_id: str, body: TransactionSettlement, outcome: AcknowledgeType
+) -> Response:
+    """Each receipt counts for itself. If none does, the whole request is refused."""
+    producer = ProducerIdentity(ProducerId(body.producer_id), body.epoch)
+    outcomes = await request.broker.shares.transactional_queue.settle(
+        request.guard,
+        OpenTransaction(TransactionalId(transactional_id), producer),
+        GroupId(body.group),
+        [Settlement(receipt, outcome) for receipt in body.receipts],
+    )
+    refusals = [each for each in outcomes if each is not None]
+    if len(refusals) == len(outcomes):
+        raise refusals[0]
+    results = [
+        TransactionSettlementResult() if each is None else TransactionSettlementResult(str(each), each.code.name)
+        for each in outcomes
+    ]
+    return Response(207 if refusals else 200, msgspec.json.encode(TransactionSettlementResults(results)))
+
+
 @operation("POST", "/v1/transactions/{transactional_id}/commit", tag=TAG)
 async def commit(request: Request, transactional_id: str, body: Producer) -> Producer:
-    """Commit: all records of the transaction become visible. Gives the identity for the next transaction."""
+    """Commit: all records of the transaction become visible, and what it settles is settled. Gives the identity for
+    the next transaction."""
     return await _end(request, transactional_id, body, is_commit=True)
 
 
 @operation("POST", "/v1/transactions/{transactional_id}/abort", tag=TAG)
 async def abort(request: Request, transactional_id: str, body: Producer) -> Producer:
-    """Abort: none of the records becomes visible. Gives the identity for the next transaction."""
+    """Abort: none of the records becomes visible, and what it settles is delivered again. Gives the identity for the
+    next transaction."""
     return await _end(request, transactional_id, body, is_commit=False)
 
 
@@ -232,4 +301,4 @@ def _next_sequence(partition: Partition, producer: ProducerIdentity) -> int:
     return (known.last_sequence + 1) % 2**31
 
 
-AREA = Area("transactions", (list_transactions, begin, describe_transaction, publish, commit, abort))
+AREA = Area("transactions", (list_transactions, begin, describe_transaction, publish, ack, reject, commit, abort))

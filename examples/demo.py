@@ -50,6 +50,18 @@ class Revenue:
     total: Decimal
 
 
+@dataclass(frozen=True, slots=True)
+class PipelineTime:
+    """The seconds that all batches took, and orders per second of each batch.
+
+    In the first one Spark compiles its code and starts its Python processes.
+    """
+
+    seconds: float
+    rates: list[float]
+    warm_rate: float
+
+
 Windows = dict[tuple[datetime, str], Revenue]
 
 
@@ -140,8 +152,8 @@ def check_orders(orders: list[Record], messages: list[Message]) -> Counter[int]:
     return counts
 
 
-def run_pipeline(spark: SparkSession, address: str, checkpoint: Path, progress: Progress, count: int) -> float:
-    """Process all orders in several micro-batches. Returns the seconds that it took."""
+def run_pipeline(spark: SparkSession, address: str, checkpoint: Path, progress: Progress, count: int) -> PipelineTime:
+    """Process all orders in several micro-batches."""
     task = progress.add_task("pipeline", total=count)
     pipeline = windowed_revenue.build(
         spark,
@@ -158,8 +170,14 @@ def run_pipeline(spark: SparkSession, address: str, checkpoint: Path, progress: 
         if time.perf_counter() - started > PIPELINE_TIMEOUT_S:
             raise SystemExit(f"the pipeline takes too long; its last batch: {query.lastProgress}")
     seconds = time.perf_counter() - started
-    progress.update(task, completed=sum(batch.numInputRows for batch in query.recentProgress))
-    return seconds
+    batches = [(batch.numInputRows, batch.batchDuration / 1000) for batch in query.recentProgress if batch.numInputRows]
+    progress.update(task, completed=sum(rows for rows, _ in batches))
+    warm = batches[1:] or batches
+    return PipelineTime(
+        seconds,
+        [rows / batch_s for rows, batch_s in batches],
+        sum(rows for rows, _ in warm) / sum(batch_s for _, batch_s in warm),
+    )
 
 
 def expected_windows(orders: list[Record]) -> Windows:
@@ -233,7 +251,7 @@ def main() -> None:
         closed = closed_windows(expected, orders)
         with running_spark() as spark:
             with progress_bar(console) as progress:
-                pipeline_s = run_pipeline(spark, address, Path(name) / "checkpoint", progress, len(orders))
+                pipeline = run_pipeline(spark, address, Path(name) / "checkpoint", progress, len(orders))
                 messages, _ = consume(address, REVENUE, progress, len(closed))
             windows = check_windows(expected, messages)
         assert windows.keys() == closed.keys(), "the windows that are closed are those that were written"
@@ -244,9 +262,10 @@ def main() -> None:
             f"          {still_open} more minutes are open: orders may be late"
         )
         show(windows, len(minutes))
-        for step, seconds in (("produce", produce_s), ("consume", consume_s), ("pipeline", pipeline_s)):
+        for step, seconds in (("produce", produce_s), ("consume", consume_s), ("pipeline", pipeline.seconds)):
             rate = f"{len(orders) / seconds:,.0f} orders/s, {size / seconds / 1e6:.1f} MB/s"
             console.print(f"{step:<9} {rate} ({seconds:.2f} s)")
+        console.print(f"          {pipeline.warm_rate:,.0f} orders/s once Spark is warm, after the first batch")
     draw(
         arguments.picture,
         "Revenue per minute and item",
@@ -254,7 +273,12 @@ def main() -> None:
         {item: [float(windows[minute, item].total) for minute in minutes] for item in ITEMS},
         "€",
     )
-    console.print(f"picture   {arguments.picture}")
+    rates = arguments.picture.with_stem(f"{arguments.picture.stem}-rates")
+    batches = [f"batch {number}" for number in range(1, len(pipeline.rates) + 1)]
+    labels = ["all", *batches[:1], "later batches", *batches[1:]]
+    figures = [len(orders) / pipeline.seconds, *pipeline.rates[:1], pipeline.warm_rate, *pipeline.rates[1:]]
+    draw(rates, "Orders a second in the pipeline: with the start of Spark, and warm", labels, {"rate": figures}, "/s")
+    console.print(f"pictures  {arguments.picture}, {rates}")
     console.print(f"done      after {time.perf_counter() - begun:.1f} s")
 
 

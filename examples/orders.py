@@ -2,7 +2,8 @@
 
     python examples/orders.py --bootstrap localhost:9092
 
-fills the topics `orders` and `payments`, and the topic `customers` with a record for each customer.
+fills the topics `orders` and `payments`, and the topic `customers` with a record for each customer. As in real topics
+some orders are there twice, some are damaged, some are of unknown customers, and one in twenty is never paid.
 """
 
 import json
@@ -22,6 +23,10 @@ CUSTOMERS = 5_000
 ITEMS = {"coffee": 9, "bread": 8, "apples": 6, "tea": 5, "cheese": 4, "olives": 3, "honey": 2}
 FIRST_ORDER = datetime(2026, 5, 1, 9, tzinfo=UTC)
 TIME_BETWEEN = timedelta(milliseconds=20)
+# One in so many orders is sent twice, is damaged, or is of a customer that nobody knows.
+TWICE, DAMAGED, UNKNOWN = 50, 200, 400
+# An order stays unpaid if no payment came within the hour: the last order is later than that.
+CLOSING = timedelta(hours=2)
 TIMEOUT_S = 60.0
 
 
@@ -34,20 +39,24 @@ class Record:
 def make_orders(count: int) -> list[Record]:
     """The key is the customer, so that each customer's orders keep their order."""
     random = Random(7)
-    items, weights = list(ITEMS), list(ITEMS.values())
+    return [_order(random, number, FIRST_ORDER + number * TIME_BETWEEN) for number in range(count)]
+
+
+def make_real_orders(count: int) -> list[Record]:
+    """The same orders with what goes wrong in real topics, and one more at the end."""
     orders: list[Record] = []
-    for number in range(count):
-        customer = _customer(random.randrange(CUSTOMERS))
-        order = {
-            "order": number,
-            "customer": customer,
-            "item": random.choices(items, weights)[0],
-            "quantity": random.randint(1, 9),
-            "price": random.randint(100, 9_999) / 100,
-            "time": _text(FIRST_ORDER + number * TIME_BETWEEN),
-        }
-        orders.append(Record(customer.encode(), json.dumps(order).encode()))
-    return orders
+    for number, order in enumerate(make_orders(count), 1):
+        if number % UNKNOWN == 0:
+            document = json.loads(order.value) | {"customer": "nobody"}
+            orders.append(Record(b"nobody", json.dumps(document).encode()))
+        elif number % DAMAGED == 1:
+            orders.append(Record(order.key, order.value[: len(order.value) // 2]))
+        else:
+            orders.append(order)
+        if number % TWICE == 0:
+            # As a producer sends it that is not idempotent and misses an acknowledgement.
+            orders.append(orders[-1])
+    return [*orders, _order(Random(17), count, _closing(count))]
 
 
 def make_customers() -> list[Record]:
@@ -73,6 +82,12 @@ def make_payments(count: int) -> list[Record]:
             payment = {"paid_order": number, "method": random.choice(("card", "transfer")), "paid": _text(paid)}
             payments.append(Record(b"%d" % number, json.dumps(payment).encode()))
     return payments
+
+
+def make_real_payments(count: int) -> list[Record]:
+    """With the payment of the last order, which tells that the hour of all others is over."""
+    payment = {"paid_order": count, "method": "card", "paid": _text(_closing(count) + timedelta(minutes=1))}
+    return [*make_payments(count), Record(b"%d" % count, json.dumps(payment).encode())]
 
 
 def progress_bar(console: Console) -> Progress:
@@ -117,6 +132,23 @@ def produce(address: str, topic: str, records: Iterable[Record], progress: Progr
     return seconds
 
 
+def _order(random: Random, number: int, time: datetime) -> Record:
+    customer = _customer(random.randrange(CUSTOMERS))
+    order = {
+        "order": number,
+        "customer": customer,
+        "item": random.choices(list(ITEMS), list(ITEMS.values()))[0],
+        "quantity": random.randint(1, 9),
+        "price": random.randint(100, 9_999) / 100,
+        "time": _text(time),
+    }
+    return Record(customer.encode(), json.dumps(order).encode())
+
+
+def _closing(count: int) -> datetime:
+    return FIRST_ORDER + count * TIME_BETWEEN + CLOSING
+
+
 def _customer(number: int) -> str:
     return f"customer-{number:04}"
 
@@ -129,7 +161,7 @@ def _text(moment: datetime) -> str:
 @click.option("--bootstrap", default="localhost:9092", show_default=True, help="Where the brokers are.")
 @click.option("--count", default=20_000, show_default=True, help="How many orders.")
 def main(bootstrap: str, count: int) -> None:
-    topics = {"customers": make_customers(), "orders": make_orders(count), "payments": make_payments(count)}
+    topics = {"customers": make_customers(), "orders": make_real_orders(count), "payments": make_real_payments(count)}
     with progress_bar(Console()) as progress:
         for topic, records in topics.items():
             produce(bootstrap, topic, records, progress, name=topic, total=len(records))

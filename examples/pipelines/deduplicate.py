@@ -1,7 +1,7 @@
 """Copies a topic without duplicates: of several records with the same id, only the first to arrive is kept.
 
 Spark remembers an id until the watermark has passed its record by `within`, which bounds the memory. Keys, values and
-headers are unchanged.
+headers are unchanged. Records without an id are all kept.
 
     python examples/pipelines/deduplicate.py --bootstrap localhost:9092
 """
@@ -32,7 +32,9 @@ def build(
         .load()
     )
     unique = (
-        read.withColumn("id", fn.get_json_object(fn.col("value").cast("string"), id_path))
+        read.withColumn("found", fn.get_json_object(fn.col("value").cast("string"), id_path))
+        # A record without an id is no duplicate of another one.
+        .withColumn("id", fn.coalesce("found", fn.concat_ws("/", "topic", "partition", "offset")))
         .withWatermark("timestamp", within)
         .dropDuplicatesWithinWatermark(["id"])
         .select("key", "value", "headers", "timestamp")

@@ -25,6 +25,8 @@ def read_documents(spark: SparkSession, bootstrap: str, topic: str, schema: str)
         .option("startingOffsets", "earliest")
         .option("value.format", "json")
         .option("value.schema", schema)
+        # Records that are no such documents do not end the query; they go here, with the reason in a header.
+        .option("badRecords", f"topic:{topic}.bad")
         .load()
         .select("value.*")
     )

@@ -99,6 +99,8 @@ def build(
         .option("startingOffsets", "earliest")
         .option("value.format", "json")
         .option("value.schema", ORDER)
+        # Records that are no such documents do not end the query; they go here, with the reason in a header.
+        .option("badRecords", f"topic:{orders}.bad")
         .load()
     )
     ended = (

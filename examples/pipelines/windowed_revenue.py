@@ -34,6 +34,8 @@ def build(
         .option("maxOffsetsPerTrigger", orders_per_batch)
         .option("value.format", "json")
         .option("value.schema", ORDER)
+        # Records that are no such documents do not end the query; they go here, with the reason in a header.
+        .option("badRecords", f"topic:{orders}.bad")
         .load()
     )
     windows = (

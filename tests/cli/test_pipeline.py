@@ -140,6 +140,7 @@ def test_a_second_run_is_refused_while_the_first_is_running(commands: Commands, 
         (("job.py", "--once"), 2, "a script chooses its triggers itself"),
         ((".", "more"), 2, "only a script takes arguments"),
         ((".", "--master", "local[1]", "--remote", "sc://here"), 2, "exclude each other"),
+        ((".", "--master", "local[1]", "--connect", "sc://here"), 2, "exclude each other"),
         ((".", "--interval", "5"), 2, "is not a number with a unit"),
     ],
 )

@@ -21,7 +21,7 @@ KINDS = [
     BrokerSecurity("SASL_SSL", "PLAIN", USERS, client_certificates=True),
 ]
 # These start no client of a broker, or ask for its address alone.
-WITHOUT_CLIENT = {"serve", "log", "tls", "config", "completion"}
+WITHOUT_CLIENT = {"serve", "spark", "log", "tls", "config", "completion"}
 
 
 @pytest.fixture(scope="module")

@@ -108,3 +108,17 @@ def test_rows_beyond_the_limit_are_left_out_with_a_notice(queried: dict[str, Out
 def test_a_failing_statement_is_reported_with_advice(queried: dict[str, Outcome], name: str, message: str) -> None:
     assert queried[name].code == 1
     assert message in queried[name].error
+
+
+def test_an_error_is_its_sentence_alone_unless_the_stacks_are_asked_for(
+    queried_broker: Broker, spark: "SparkSession", capfd: pytest.CaptureFixture[str]
+) -> None:
+    commands = SharedSparkCommands(queried_broker.bootstrap_servers, spark)
+    short, long = (commands("sql", "SELECT * FROM headwater.nosuch", *more) for more in ((), ("--verbose",)))
+
+    sentence = "error: there is no topic 'nosuch'"
+    assert short.error.splitlines() == [sentence]
+    assert (long.code, long.error.splitlines()[0]) == (1, sentence)
+    assert "org.apache.spark.sql.AnalysisException" in long.error
+    # Spark itself shows nothing beside it.
+    assert "nosuch" not in capfd.readouterr().err

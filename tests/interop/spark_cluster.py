@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,8 +23,10 @@ _STOP_TIMEOUT_S = 60
 class Cluster:
     """Each worker has one core, and so at most one executor of a query, which runs one task at a time."""
 
-    def __init__(self, directory: Path, workers: int) -> None:
+    def __init__(self, directory: Path, workers: int, variables: Mapping[str, str] | None = None) -> None:
+        """`variables` is the environment of its processes; by default they have this Python with all that is in it."""
         self._directory = directory
+        self._variables = environment() if variables is None else variables
         self._worker_count = workers
         self._processes: list[subprocess.Popen[bytes]] = []
         self._reserved = reserved_port()
@@ -66,7 +68,7 @@ class Cluster:
         command += ["--host", _HOST, "--webui-port", "0", *arguments]
         with (self._directory / f"{len(self._processes)}.log").open("wb") as log:
             self._processes.append(
-                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment())
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._variables)
             )
 
 

@@ -48,12 +48,12 @@ class Connectors:
         return str(self._directory / f"checkpoint-{uuid4().hex}")
 
     def read(self, connector: Connector, options: Mapping[str, str]) -> list[Row]:
-        frame = self.spark.read.format(connector).options(**self._options, **options).load()
+        frame = self.spark.read.format(connector).options(**{**self._options, **options}).load()
         return frame.orderBy("topic", "partition", "offset").collect()
 
     def stream(self, connector: Connector, topic: str, options: Mapping[str, str] | None = None) -> DataFrame:
         chosen = {"subscribe": topic, "startingOffsets": "earliest", **(options or {})}
-        return self.spark.readStream.format(connector).options(**self._options, **chosen).load()
+        return self.spark.readStream.format(connector).options(**{**self._options, **chosen}).load()
 
     def write(
         self,
@@ -68,7 +68,7 @@ class Connectors:
         self.save(connector, frame, {"topic": topic, **(options or {})})
 
     def save(self, connector: Connector, rows: DataFrame, options: Mapping[str, str] | None = None) -> None:
-        rows.write.format(connector).options(**self._options, **(options or {})).mode("append").save()
+        rows.write.format(connector).options(**{**self._options, **(options or {})}).save()
 
     def copy(self, reader: Connector, writer: Connector, source: str, target: str, checkpoint: str) -> None:
         """What there is now, from where the checkpoint says on."""

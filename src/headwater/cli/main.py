@@ -29,6 +29,7 @@ COMMANDS = {
     "role": "Create, delete, grant, revoke and list roles.",
     "pipeline": "Write, check, run and stop Spark pipelines between topics.",
     "sql": "Query topics with SQL.",
+    "spark": "Prepare Spark clusters for topics.",
     "metrics": "Print what a running broker measures of itself.",
     "audit": "Find out who did what.",
     "log": "Look into the files of a data directory.",

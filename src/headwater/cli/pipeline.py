@@ -18,6 +18,7 @@ from headwater.cli.options import (
     time_text,
 )
 from headwater.cli.output import format_option, show
+from headwater.cli.verbose import verbose_option
 from headwater.printable import printable
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ def spark_options(command: Command) -> Command:
             "--conf", "settings", type=Assignment(), multiple=True, help="A setting of Spark; may be repeated."
         ),
         click.option(
-            "--remote", metavar="URL", envvar="SPARK_REMOTE", help="A Spark Connect server, such as sc://host:15002."
+            "--remote",
+            "--connect",
+            "remote",
+            metavar="URL",
+            envvar="SPARK_REMOTE",
+            help="A Spark Connect server, such as sc://host:15002.",
         ),
         click.option(
             "--master",
@@ -111,6 +117,7 @@ def init(name: str, directory: Path) -> None:
     "--format", type=click.Choice(("table", "json")), default="table", show_default=True, help="How to show progress."
 )
 @bootstrap_option
+@verbose_option
 def run(
     path: Path,
     arguments: tuple[str, ...],
@@ -183,6 +190,7 @@ def run(
 @spark_options
 @format_option
 @bootstrap_option
+@verbose_option
 def validate(
     path: Path,
     master: str | None,

@@ -12,6 +12,7 @@ import click
 
 from headwater.cli.options import Assignment, bootstrap_option, client_settings, connect
 from headwater.cli.output import FORMATS, show
+from headwater.cli.verbose import verbose_option
 
 if TYPE_CHECKING:
     from headwater.pipelines.topic_tables import QueryResult
@@ -34,6 +35,7 @@ _LIMIT = 1000
 @click.option("--master", metavar="URL", envvar="SPARK_MASTER", help="A Spark cluster; by default this machine alone.")
 @click.option("--conf", "settings", type=Assignment(), multiple=True, help="A setting of Spark; may be repeated.")
 @bootstrap_option
+@verbose_option
 def sql(
     statement: str,
     format: str,

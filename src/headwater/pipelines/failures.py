@@ -9,6 +9,8 @@ from headwater.pipelines.ranges import Range
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] ")
 _PYTHON_ERROR = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Za-z_]\w*): (.+)$", re.MULTILINE)
+# The error of a source without its traceback, see `headwater.spark.errors`.
+_OWN_ERROR = re.compile(r"\bheadwater(?:\.\w+)+\.([A-Z]\w*: .+)")
 # The error of a failed query contains its name, the offsets that it had committed, and the end of the failed batch.
 _QUERY = re.compile(r"^Identifier: (?P<name>\S+) \[id = ", re.MULTILINE)
 _COMMITTED = re.compile(r"^Current Committed Offsets: \{(.*)\}$", re.MULTILINE)
@@ -78,6 +80,9 @@ def reason_in(text: str) -> str:
         if found:
             name, message = found[-1]
             return f"{name}: {message}"[:_REASON_LENGTH_MAX]
+    own = _OWN_ERROR.search(text)
+    if own is not None:
+        return own[1][:_REASON_LENGTH_MAX]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason is given")
     # Spark wraps the original error: the innermost condition is the cause.
     first = _WRAPPING.sub("", first)

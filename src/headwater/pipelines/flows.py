@@ -1,12 +1,12 @@
 """The status of each flow, folded from Spark's events of the run and the progress reports of its queries."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
-from headwater.pipelines import ranges
 from headwater.pipelines.failures import explain, short_name
+from headwater.spark.lag import source_lags
 
 _EVENT = re.compile(r"Flow '?(?P<flow>[^\s']+)'? (?:is|has) (?P<state>[A-Z_]+)")
 _ERROR_LENGTH_MAX = 2000
@@ -81,7 +81,7 @@ class Flows:
                 rows_in_per_second=_per_second(rows_in, duration_ms),
                 rows_out=flow.rows_out if rows_out < 0 else (flow.rows_out or 0) + rows_out,
                 rows_out_per_second=None if rows_out < 0 else _per_second(rows_out, duration_ms),
-                lag=_lag(progress.get("sources", ())),
+                lag=_lag(progress),
                 updated=progress.get("timestamp"),
                 error=None,
             )
@@ -97,13 +97,9 @@ class Flows:
         return flow
 
 
-def _lag(sources: Sequence[Mapping[str, Any]]) -> int | None:
-    lags = [
-        ranges.count(ranges.between(ranges.parse(source.get("endOffset")), latest))
-        for source in sources
-        if (latest := ranges.parse(source.get("latestOffset")))
-    ]
-    return sum(lags) if lags else None
+def _lag(progress: Mapping[str, Any]) -> int | None:
+    lags = source_lags(progress)
+    return sum(lag.total for lag in lags) if lags else None
 
 
 def _per_second(rows: int, duration_ms: int) -> float | None:

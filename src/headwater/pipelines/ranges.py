@@ -45,10 +45,6 @@ def between(starts: TopicOffsets, ends: TopicOffsets) -> tuple[Range, ...]:
     return tuple(each for each in ranges if each.end > (each.start or 0))
 
 
-def count(ranges: tuple[Range, ...]) -> int:
-    return sum(each.end - (each.start or 0) for each in ranges)
-
-
 def _are_partitions(offsets: object) -> bool:
     return isinstance(offsets, dict) and all(
         name.isdigit() and isinstance(offset, int) for name, offset in cast("dict[str, Any]", offsets).items()

@@ -59,17 +59,18 @@ def query(
     spark: "SparkSession", statement: str, client: Mapping[str, str], topics: Sequence[str], *, rows_max: int
 ) -> QueryResult:
     """`client` contains the settings of a Kafka client: the addresses of the brokers and the security."""
-    for topic in named_topics(statement, topics):
-        _add_view(spark, topic, client)
     try:
+        for topic in named_topics(statement, topics):
+            _add_view(spark, topic, client)
         answer = spark.sql(statement)
         rows = answer.limit(rows_max + 1).collect()
     except ParseException as error:
-        raise StatementError(f"the statement is no SQL that Spark understands: {_first_lines(str(error))}") from None
+        reason = _first_lines(str(error))
+        raise StatementError(f"the statement is no SQL that Spark understands: {reason}") from error
     except AnalysisException as error:
-        raise StatementError(_explained(error, statement, topics)) from None
+        raise StatementError(_explained(error, statement, topics)) from error
     except PySparkException as error:
-        raise StatementError(f"the query failed: {reason_in(str(error))}") from None
+        raise StatementError(f"the query failed: {reason_in(str(error))}") from error
     return QueryResult(tuple(answer.columns), tuple(rows[:rows_max]), len(rows) > rows_max)
 
 
@@ -79,7 +80,6 @@ def _add_view(spark: "SparkSession", topic: str, client: Mapping[str, str]) -> N
         .options(**{f"kafka.{name}": value for name, value in client.items()})
         .option("subscribe", topic)
         .option("includeHeaders", "true")
-        .option("pushFilters", "true")
         .load()
     )
     columns = [_as_text(name) if name in {"key", "value"} else col(name) for name in records.columns]

@@ -4,6 +4,7 @@ The public surface, on which users may rely:
 
 - `session()` starts a Spark session that is tuned for one machine, or connects to a cluster or a Connect server;
 - `client_options()` returns the options for the brokers and the security that `headwater pipeline run` was given;
+- `source_lags()` tells how far a streaming query is behind, from its progress;
 - `find_java()` finds the Java runtime for Spark, for programs that start Spark without `session()`;
 - `HeadwaterDataSource` is the data source itself. Spark finds it without registration, see `pyspark_headwater`.
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.spark.environment import client_options
 from headwater.spark.java import find_java
+from headwater.spark.lag import SourceLag, source_lags
 
 # Not loaded lazily: importing the submodule `session` would replace the attribute of the same name by the module.
 from headwater.spark.session import session
@@ -21,7 +23,7 @@ from headwater.spark.session import session
 if TYPE_CHECKING:
     from headwater.spark.source import HeadwaterDataSource
 
-__all__ = ["HeadwaterDataSource", "client_options", "find_java", "session"]
+__all__ = ["HeadwaterDataSource", "SourceLag", "client_options", "find_java", "session", "source_lags"]
 
 
 def __getattr__(name: str) -> Any:

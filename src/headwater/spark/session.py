@@ -4,9 +4,9 @@ It is optional: `format("headwater")` works in every Spark session, however it w
 """
 
 import atexit
+import logging
 import os
 import shutil
-import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +14,10 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from headwater.errors import ConfigError, HeadwaterError
+from headwater.spark import python
 from headwater.spark.java import find_java
 from headwater.spark.java_logging import logging_option
+from headwater.spark.save_mode import append_by_default
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +36,8 @@ _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# Without it Spark refuses a data source that accepts filters, as ours does with the option `pushFilters`.
+_ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+# With it the conditions of a query reach the source, which then reads only a part of a topic.
 _PUSHDOWN = {"spark.sql.python.filterPushdown.enabled": "true"}
 
 
@@ -53,9 +56,10 @@ def session(
     """A session on this machine; with `master` on a cluster, with `remote` (`sc://HOST:PORT`, or `SPARK_REMOTE` in the
     environment) through Spark Connect.
 
-    `config` contains Spark's own settings and takes precedence over the defaults. Tables and their catalogue are kept
-    in `directory`; without one they last as long as this process. As always in Spark, an existing session is returned
-    instead of a new one.
+    On a cluster Headwater is shipped to the executors, unless a Python is chosen for them (`spark.pyspark.python`,
+    `PYSPARK_PYTHON`): that one must have it. `config` contains Spark's own settings and takes precedence over the
+    defaults. Tables and their catalogue are kept in `directory`; without one they last as long as this process. As
+    always in Spark, an existing session is returned instead of a new one.
     """
     if master is not None and remote is not None:
         raise ConfigError(f"master {master!r} and remote {remote!r} exclude each other: give one of them")
@@ -64,19 +68,26 @@ def session(
     except ModuleNotFoundError as error:
         raise SparkNotInstalled(f"{error.name} is not installed; run: pip install 'headwater[spark]'") from None
 
+    _leave_errors_to_the_caller()
     given = dict(config or {})
     if master is None and "spark.master" not in given:
         # Spark's own convention; `headwater pipeline run --remote` sets the variable for its scripts.
         remote = remote or os.environ.get("SPARK_REMOTE") or None
     builder = SparkSession.builder.appName(name)
     if remote is not None:
+        from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectWriter
+
+        append_by_default(ConnectWriter)
         builder = builder.remote(remote).config(map={**_SESSION, **given})
         if not remote.startswith("local"):
             return builder.getOrCreate()
         # For `local[N]` Spark starts a Connect server on this machine.
-        with _environment(is_local=True):
+        with _environment(_driver_environment(python.chosen_python(given), is_local=True)):
             return builder.getOrCreate()
 
+    from pyspark.sql.readwriter import DataFrameWriter
+
+    append_by_default(DataFrameWriter)
     # By default all cores of this machine.
     master = master or given.pop("spark.master", None) or "local[*]"
     settings = {**_SESSION, **_QUIET, **_PUSHDOWN, **_tables(directory)}
@@ -86,8 +97,32 @@ def session(
     java_options = [settings.get(_JAVA_OPTIONS), logging_option(), _derby(directory), given.pop(_JAVA_OPTIONS, None)]
     settings |= given
     settings[_JAVA_OPTIONS] = " ".join(option for option in java_options if option)
-    with _environment(is_local=is_local):
+    if is_local or python.is_chosen(given):
+        wanted = _driver_environment(python.chosen_python(given), is_local=is_local)
+    else:
+        # Imported lazily: every Python process of Spark imports this module.
+        from headwater.spark import package
+
+        executable, folder = python.portable_python()
+        wanted = _driver_environment(executable, is_local=False)
+        # Here the name means this Python; on executors it means theirs, which finds Headwater in the package.
+        wanted["PATH"] = f"{folder}:{os.environ.get('PATH', os.defpath)}"
+        if not package.is_shipped(given):
+            settings |= package.settings(package.shipped_package(), given)
+    with _environment(wanted):
         return builder.master(master).config(map={**settings}).getOrCreate()
+
+
+def _leave_errors_to_the_caller() -> None:
+    """Before pyspark raises an error it logs the same error with its whole Java stack, so that people see pages of Java
+    in front of the sentence. A level that the program has set itself stays."""
+    from pyspark.logger import PySparkLogger
+
+    for name in _ERROR_LOGGERS:
+        # Not logging.getLogger(): pyspark passes arguments that only a logger of its own class accepts.
+        logger = PySparkLogger.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.CRITICAL)
 
 
 def _one_machine(cores: int) -> dict[str, str]:
@@ -130,18 +165,22 @@ def _derby(directory: str | os.PathLike[str] | None) -> str | None:
     return f'"-Dderby.system.home={home}"' if " " in home else f"-Dderby.system.home={home}"
 
 
-@contextmanager
-def _environment(*, is_local: bool) -> Generator[None]:
-    """Context manager: sets the variables that Spark's start scripts read.
-
-    They name the Java, and on a single machine also its address and the Python in which Headwater is installed.
-    """
-    wanted = {"JAVA_HOME": str(find_java().home)}
+def _driver_environment(executable: str, *, is_local: bool) -> dict[str, str]:
+    """The variables that Spark's start scripts read: the Java, the Python in which Headwater is installed, and on a
+    single machine also its address."""
+    wanted = {
+        "JAVA_HOME": str(find_java().home),
+        # Spark does not read `spark.pyspark.python` in a session that Python starts.
+        python.VARIABLE: executable,
+        python.DRIVER_VARIABLE: executable,
+    }
     if is_local:
-        wanted |= {
-            "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-            "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
-        }
+        wanted["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    return wanted
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Generator[None]:
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -132,7 +132,7 @@ def test_filters_are_pushed_down_and_a_time_range_reads_only_its_part(
     Admin(cluster).create_topic(topic, partition_count=2, settings={"retention.ms": "-1"})
     for partition in range(2):
         produce(cluster, topic, numbered(100), partition=partition, times_ms=times_ms)
-    read = reader.option("subscribe", topic).option("timestampOrder", "rising").option("pushFilters", "true")
+    read = reader.option("subscribe", topic).option("timestampOrder", "rising")
     condition = "timestamp >= '2026-01-03 00:00:00' and timestamp < '2026-01-03 02:00:00' and partition = 1"
 
     # One task per offset, so that the number of tasks shows how many offsets are read.
@@ -140,6 +140,7 @@ def test_filters_are_pushed_down_and_a_time_range_reads_only_its_part(
 
     assert found.rdd.getNumPartitions() == 3, "48 and 49, and 50, which has the time where the range ends"
     assert sorted(row.offset for row in found.collect()) == [48, 49]
+    assert reader.option("pushFilters", "false").load().where(condition).rdd.getNumPartitions() == 200
 
 
 def test_filter_pushdown_is_refused_by_spark_unless_the_session_allows_it(

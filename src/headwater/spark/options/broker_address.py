@@ -45,6 +45,12 @@ def broker_address(options: Options) -> BrokerAddress:
     if given is not None and alias is not None and given != alias:
         raise ConfigError(f"options {BOOTSTRAP!r} and {CLIENT_PREFIX + BOOTSTRAP!r} contradict each other")
     servers = given or alias
+    if options.is_empty:
+        raise ConfigError(
+            f"option {BOOTSTRAP!r} is missing. Spark hands on the options of a table only if CREATE TABLE names no "
+            "columns, and only for reads: insert into a temporary view, or say INSERT INTO t WITH (`bootstrap.servers` "
+            "= 'host:port', topic = 'name')"
+        )
     if not servers:
         raise ConfigError(f"option {BOOTSTRAP!r} is missing: where are the brokers? Such as 'localhost:9092'")
     # Reports wrong settings when the query is defined, not later in its tasks.

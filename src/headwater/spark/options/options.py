@@ -47,6 +47,10 @@ class Options:
             hint = f"; did you mean {names[near[0]]!r}?" if near else f". There are: {', '.join(sorted(known))}"
             raise ConfigError(f"format('headwater') has no option {name!r} here{hint}")
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._given
+
     def client_settings(self) -> dict[str, str]:
         """The settings for the Kafka client, without the prefix."""
         return {

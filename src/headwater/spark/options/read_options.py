@@ -8,7 +8,7 @@ from typing import Final
 from headwater.client.offsets import EARLIEST, LATEST
 from headwater.errors import ConfigError
 from headwater.ids import TopicName
-from headwater.spark.options import format_options
+from headwater.spark.options import client_settings, format_options
 from headwater.spark.options.bounds import Bound, ending, starting
 from headwater.spark.options.broker_address import BOOTSTRAP, BrokerAddress, broker_address
 from headwater.spark.options.format_options import FormatOptions
@@ -17,6 +17,7 @@ from headwater.spark.options.topic_choice import CHOICES, TopicChoice, topic_cho
 
 _ENDINGS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _TRIGGERS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_TRIGGERS_FOLDED: Final = frozenset(name.lower() for name in _TRIGGERS)
 INCLUDE_HEADERS: Final = "includeHeaders"
 DEAD_LETTERS: Final = "deadLetters"
 NAMES: Final = (
@@ -64,7 +65,8 @@ class ReadOptions:
     committed_only: bool
     group_id: str | None
     group_id_prefix: str
-    pushes_filters: bool
+    # None: where Spark's session asks for it.
+    pushes_filters: bool | None
     timestamps_ordered: bool
     formats: FormatOptions
 
@@ -72,6 +74,7 @@ class ReadOptions:
 def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
     options = Options(given, NAMES)
     _refuse(options, _ENDINGS if is_streaming else _TRIGGERS, "batch" if is_streaming else "streaming")
+    client_settings.refuse_for_reads(options)
     isolation = _isolation(options)
     offsets_max = options.integer("maxOffsetsPerTrigger")
     offsets_min = options.integer("minOffsetsPerTrigger")
@@ -100,7 +103,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         committed_only=isolation == "read_committed",
         group_id=options.text("group.id") or dict(address.settings).get("group.id"),
         group_id_prefix=options.text("groupIdPrefix") or _GROUP_ID_PREFIX,
-        pushes_filters=options.boolean("pushFilters", default=False),
+        pushes_filters=_pushes_filters(options),
         timestamps_ordered=options.choice("timestampOrder", ("any", "rising"), "any") == "rising",
         formats=formats,
     )
@@ -116,10 +119,14 @@ def _isolation(options: Options) -> str:
     return options.choice("isolation.level", ("read_committed", "read_uncommitted"), alias)
 
 
+def _pushes_filters(options: Options) -> bool | None:
+    return None if options.text("pushFilters") is None else options.boolean("pushFilters", default=False)
+
+
 def _reads(topics: TopicChoice, name: TopicName) -> bool:
     """Whether the read includes the topic, or would include it if the topic existed."""
     if topics.pattern is not None:
-        return re.fullmatch(topics.pattern, name) is not None
+        return re.fullmatch(topics.pattern, name, re.ASCII) is not None
     return name in topics.names or any(partition.topic == name for partition in topics.partitions)
 
 
@@ -127,3 +134,16 @@ def _refuse(options: Options, names: tuple[str, ...], kind: str) -> None:
     for name in names:
         if options.text(name) is not None:
             raise ConfigError(f"option {name!r} is for {kind} reads only")
+
+
+def check_options(given: Mapping[str, str]) -> None:
+    """Refuse what neither a batch read nor a stream could have. Where a read is defined, Spark does not say which it
+    is."""
+    is_streaming = any(name.lower() in _TRIGGERS_FOLDED for name in given)
+    try:
+        read_options(given, is_streaming=is_streaming)
+    except ConfigError as error:
+        try:
+            read_options(given, is_streaming=not is_streaming)
+        except ConfigError:
+            raise error from None

@@ -10,6 +10,7 @@ from headwater.client.errors import UnknownTopic
 from headwater.errors import ConfigError
 from headwater.ids import TopicName, TopicPartition
 from headwater.spark.options.bounds import parse_topics
+from headwater.spark.options.java_pattern import java_pattern
 from headwater.spark.options.options import Options
 
 CHOICES = ("subscribe", "subscribePattern", "assign")
@@ -20,13 +21,14 @@ class TopicChoice:
     """Exactly one of the three is set."""
 
     names: tuple[TopicName, ...] = ()
+    # Java's expression in Python's words.
     pattern: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
 
     def find(self, cluster: Cluster, *, missing_allowed: bool = False) -> list[TopicPartition]:
         """Ask the broker for the current partitions: topics grow, are deleted, and new ones match the pattern."""
         if self.pattern is not None:
-            wanted = re.compile(self.pattern)
+            wanted = re.compile(self.pattern, re.ASCII)
             topics = [
                 topic
                 for topic in cluster.topics()
@@ -66,11 +68,7 @@ def topic_choice(options: Options) -> TopicChoice:
                 raise ConfigError(f"option 'subscribe' is a list of topics such as 'orders,payments', not {text!r}")
             return TopicChoice(names=tuple(TopicName(name) for name in dict.fromkeys(names)))
         case "subscribePattern":
-            try:
-                re.compile(text)
-            except re.error as error:
-                raise ConfigError(f"option 'subscribePattern': {text!r} is no regular expression: {error}") from None
-            return TopicChoice(pattern=text)
+            return TopicChoice(pattern=java_pattern(text, "subscribePattern").pattern)
         case _:
             return TopicChoice(partitions=_parse_assign(text))
 

@@ -8,7 +8,7 @@ from headwater.client.delivery import ACKS_ALL
 from headwater.errors import ConfigError
 from headwater.ids import STAGING_INFIX, TopicName
 from headwater.protocol.batches.compression import Codec
-from headwater.spark.options import registry_options
+from headwater.spark.options import client_settings, registry_options
 from headwater.spark.options.broker_address import BOOTSTRAP, BrokerAddress, broker_address
 from headwater.spark.options.options import Options
 from headwater.spark.options.registry_options import RegistryColumn
@@ -67,6 +67,7 @@ class WriteOptions:
 
 def write_options(given: Mapping[str, str], *, is_streaming: bool) -> WriteOptions:
     options = Options(given, _NAMES)
+    client_settings.refuse_for_writes(options)
     address = broker_address(options)
     settings = dict(address.settings)
     delivery = options.text("delivery")

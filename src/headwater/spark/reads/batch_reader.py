@@ -1,11 +1,15 @@
 """A batch read: the records between two bounds, resolved to offsets when Spark plans the query and cut into tasks."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from headwater.spark.errors import sentence_only
+from headwater.spark.options import client_settings
 from headwater.spark.options.read_options import ReadOptions, read_options
 from headwater.spark.reads import loss
 from headwater.spark.reads.columns import check_columns
@@ -15,11 +19,24 @@ from headwater.spark.reads.offsets import OffsetFinder, PartitionOffsets
 from headwater.spark.reads.plan import OffsetRange, ranges_between, split
 from headwater.spark.reads.range_reader import RangePartition, read_range
 
+_PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
 
 def batch_reader(given: Mapping[str, str], schema: StructType) -> DataSourceReader:
     options = read_options(given, is_streaming=False)
+    client_settings.warn_of_reads(given)
     check_columns(schema, given)
-    return FilteringReader(options, schema) if options.pushes_filters else HeadwaterReader(options, schema)
+    pushes_filters = _asks_for_filters() if options.pushes_filters is None else options.pushes_filters
+    return FilteringReader(options, schema) if pushes_filters else HeadwaterReader(options, schema)
+
+
+def _asks_for_filters() -> bool:
+    """Whether this reader is made for a session with `spark.sql.python.filterPushdown.enabled`.
+
+    Spark tells a source nothing about the session, and refuses a reader that takes filters if the session does not
+    allow it. If the session does, another of pyspark's workers makes the reader.
+    """
+    return _PUSHDOWN_WORKER in sys.modules
 
 
 class HeadwaterReader(DataSourceReader):
@@ -28,6 +45,7 @@ class HeadwaterReader(DataSourceReader):
         self._schema = schema
         self._scope = ReadScope()
 
+    @sentence_only()
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         ranges = split(self._ranges(), options.partitions_min, options.records_per_partition_max)
@@ -36,7 +54,8 @@ class HeadwaterReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition), "Spark hands back what was planned"
-        return read_range(partition, self._options, self._schema)
+        with sentence_only():
+            yield from read_range(partition, self._options, self._schema)
 
     def _ranges(self) -> list[OffsetRange]:
         options = self._options

@@ -9,7 +9,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from headwater.clock import Clock, SystemClock
+from headwater.errors import HeadwaterError
 from headwater.ids import TopicPartition
+from headwater.spark.errors import sentence_only
+from headwater.spark.options import client_settings
 from headwater.spark.options.read_options import ReadOptions, read_options
 from headwater.spark.reads import loss
 from headwater.spark.reads.columns import check_columns
@@ -22,6 +25,7 @@ from headwater.spark.reads.range_reader import RangePartition, read_range
 
 def stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     options = read_options(given, is_streaming=True)
+    client_settings.warn_of_reads(given)
     check_columns(schema, given)
     return HeadwaterStreamReader(options, schema)
 
@@ -42,6 +46,7 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     # -- the driver
 
+    @sentence_only()
     def initialOffset(self) -> dict[str, Any]:
         """Cached: Spark asks more than once before the first batch is done, and "latest" must not move in between."""
         if self._initial is None:
@@ -60,6 +65,7 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         offsets_max = self._options.offsets_per_trigger_max
         return ReadAllAvailable() if offsets_max is None else ReadMaxRows(offsets_max)
 
+    @sentence_only()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         start_offsets = from_json(start)
         # Spark asks for the next batch when the previous one is done, so all records before its start are processed.
@@ -76,12 +82,15 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._last_batch_ms = self._clock.monotonic_ms()
         return to_json(limited(starts, available, limit.max_rows) if isinstance(limit, ReadMaxRows) else available)
 
+    @sentence_only()
     def reportLatestOffset(self) -> dict[str, Any]:
         return to_json(self._finder().latest(self._find()))
 
+    @sentence_only()
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._finder().latest(self._find())
 
+    @sentence_only()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
         start_offsets, ends = from_json(start), from_json(end)
@@ -105,7 +114,8 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition), "Spark hands back what was planned"
-        return read_range(partition, self._options, self._schema)
+        with sentence_only():
+            yield from read_range(partition, self._options, self._schema)
 
     # -- offsets
 
@@ -154,3 +164,33 @@ class HeadwaterStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _finder(self) -> OffsetFinder:
         return OffsetFinder(self._options.broker_address.cluster(), committed_only=self._options.committed_only)
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says why there is no reader, at the first call that Spark makes."""
+
+    def __init__(self, error: HeadwaterError) -> None:
+        self._error = error
+
+    @sentence_only()
+    def getDefaultReadLimit(self) -> ReadLimit:
+        raise self._error
+
+    @sentence_only()
+    def initialOffset(self) -> dict[str, Any]:
+        raise self._error
+
+    @sentence_only()
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002
+        raise self._error
+
+    @sentence_only()
+    def prepareForTriggerAvailableNow(self) -> None:
+        raise self._error
+
+    @sentence_only()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        raise self._error

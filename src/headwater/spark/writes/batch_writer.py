@@ -8,6 +8,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, Writ
 from pyspark.sql.types import StructType
 
 from headwater.errors import ConfigError
+from headwater.spark.errors import sentence_only
+from headwater.spark.options import client_settings
 from headwater.spark.options.write_options import WriteOptions, write_options
 from headwater.spark.writes.contract import check_columns
 from headwater.spark.writes.task_writer import TaskWritten, abort_left_behind, abort_tasks, publish_tasks, write_task
@@ -17,6 +19,7 @@ def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: boo
     if overwrite:
         raise ConfigError("a topic is a log, it cannot be overwritten: write with mode('append')")
     options = write_options(given, is_streaming=False)
+    client_settings.warn_of_writes(given)
     check_columns(schema, options)
     return HeadwaterWriter(options)
 
@@ -29,9 +32,11 @@ class HeadwaterWriter(DataSourceArrowWriter):
         self._application_id = options.application_id or f"headwater-spark-{uuid.uuid4()}"
         self._version = options.application_version or 0
 
+    @sentence_only()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         return write_task(iterator, self._options, self._application_id)
 
+    @sentence_only()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         publish_tasks(messages, self._options, self._version)
 

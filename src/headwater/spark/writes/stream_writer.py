@@ -7,6 +7,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from headwater.spark.errors import sentence_only
+from headwater.spark.options import client_settings
 from headwater.spark.options.write_options import WriteOptions, write_options
 from headwater.spark.task import query_id
 from headwater.spark.writes.contract import check_columns
@@ -15,6 +17,7 @@ from headwater.spark.writes.task_writer import TaskWritten, abort_tasks, publish
 
 def stream_writer(given: Mapping[str, str], schema: StructType) -> DataSourceStreamWriter:
     options = write_options(given, is_streaming=True)
+    client_settings.warn_of_writes(given)
     check_columns(schema, options)
     return HeadwaterStreamWriter(options)
 
@@ -25,10 +28,12 @@ class HeadwaterStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
+    @sentence_only()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         application_id = query_application_id(self._options.application_id, _query_id())
         return write_task(iterator, self._options, application_id, is_streaming=True)
 
+    @sentence_only()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         publish_query(messages, self._options, batchId)
 

@@ -10,11 +10,12 @@ from headwater.broker.partition import Partition
 from headwater.broker.schedule.administration import Change, RecordName
 from headwater.clock import ManualClock
 from headwater.errors import HeadwaterError
+from headwater.ids import TopicName
 from headwater.protocol.batches import batch as batches
 from tests.support.broker.embedded_broker import NOW_MS, produce, stage, start
 from tests.support.broker.schedules import batch_of, create_delaying, delayed, kill, pending, restarted, settle
 
-TOPIC = "reminders"
+TOPIC = TopicName("reminders")
 PARTITIONS = 4
 BATCH = 100
 DELAY_MS_MAX = 60_000

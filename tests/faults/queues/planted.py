@@ -149,8 +149,8 @@ def _take_late_acknowledgements() -> None:
 def _deliver_early() -> None:
     right = PendingEntries.due_before
 
-    def wrong(self: PendingEntries, until_ms: int, *limits: int) -> list[int]:
-        return right(self, until_ms + EARLY_MS, *limits)
+    def wrong(self: PendingEntries, until_ms: int, count_max: int, bytes_max: int) -> list[int]:
+        return right(self, until_ms + EARLY_MS, count_max, bytes_max)
 
     PendingEntries.due_before = wrong
 

@@ -29,14 +29,16 @@ def ended_wrongly(facts: Facts) -> Iterator[Violation]:
 def _delivered(share: ShareFacts, key: Key) -> Iterator[Violation]:
     deliveries = share.deliveries.get(key, [])
     for each in deliveries:
-        if each.count > share.limit(key):
-            yield Violation("I14", f"{key} was delivered for the {each.count}th time", [each.by])
+        if each.delivery_count > share.limit(key):
+            yield Violation("I14", f"{key} was delivered for the {each.delivery_count}th time", [each.by])
         ends = {(partition, offset): end_ms for partition, offset, _, end_ms in each.by["records"]}
         end_ms = ends[key.partition, key.offset]
         if end_ms is not None and each.is_exact and each.by["wall_ms"] > end_ms:
             yield Violation("I14", f"{key} was delivered although it had expired", [each.by])
     for one, other in combinations(sorted(deliveries, key=lambda each: each.by.ended_ns), 2):
-        is_same = one.count == other.count and not share.has_restarted(one.by.begun_ns, other.by.ended_ns)
+        is_same = one.delivery_count == other.delivery_count and not share.has_restarted(
+            one.by.begun_ns, other.by.ended_ns
+        )
         if is_same or _overlap(share, key, one, other):
             yield Violation("I14", f"{key} was given to two at once", [one.by, other.by])
 
@@ -60,12 +62,20 @@ def _accepted(share: ShareFacts, key: Key) -> Iterator[Violation]:
         yield Violation("I14", f"{key} was accepted {len(accepted)} times", [each.by for each in accepted])
     for each in accepted:
         for later in share.deliveries.get(key, ()):
-            if later.count > each.count and later.by.begun_ns > each.by.ended_ns:
+            if later.delivery_count > each.delivery_count and later.by.begun_ns > each.by.ended_ns:
                 yield Violation("I14", f"{key} was delivered after it was accepted", [each.by, later.by])
     for each in share.settlements.get(key, ()):
-        own = [one for one in share.deliveries.get(key, ()) if one.member == each.member and one.count > each.count]
+        own = [
+            one
+            for one in share.deliveries.get(key, ())
+            if one.member == each.member and one.delivery_count > each.delivery_count
+        ]
         for later in share.deliveries.get(key, ()) if each.by.is_ok and not own else ():
-            if later.member != each.member and later.count > each.count and later.by.ended_ns < each.by.begun_ns:
+            if (
+                later.member != each.member
+                and later.delivery_count > each.delivery_count
+                and later.by.ended_ns < each.by.begun_ns
+            ):
                 yield Violation("I14", f"{key} was settled by a member that had lost it", [later.by, each.by])
 
 
@@ -76,8 +86,8 @@ def _dead(share: ShareFacts, key: Key) -> Iterator[Violation]:
     for each in letters:
         if accepted := share.accepted(key):
             yield Violation("I14", f"{key} was accepted, and is a dead letter", [accepted[0].by])
-        if each.reason == EXHAUSTED and each.count != share.limit(key):
-            yield Violation("I14", f"{key} was given up after {each.count} deliveries", [each.by])
+        if each.reason == EXHAUSTED and each.delivery_count != share.limit(key):
+            yield Violation("I14", f"{key} was given up after {each.delivery_count} deliveries", [each.by])
         rejected = any(one.kind == "reject" and one.by.outcome != "fail" for one in share.settlements.get(key, ()))
         if each.reason == REJECTED and not rejected:
             yield Violation("I14", f"{key} is a dead letter, although nobody rejected it", [each.by])

@@ -19,7 +19,7 @@ class Key(NamedTuple):
 
 class Delivery(NamedTuple):
     member: str
-    count: int
+    delivery_count: int
     # The fetch that gave it, or the poll of a client that fetches by itself.
     by: Operation
 
@@ -32,12 +32,12 @@ class Delivery(NamedTuple):
 class Settlement(NamedTuple):
     member: str
     kind: str
-    count: int
+    delivery_count: int
     by: Operation
 
 
 class Letter(NamedTuple):
-    count: int
+    delivery_count: int
     reason: str
     by: Operation
 

@@ -17,7 +17,7 @@ class Queue(History):
         self("group", group="g", topic="t", limit=2, lock_ms=5000, has_letters=True)
 
     def give(self, member: str, count: int, *, offset: int = 0, end_ms: int | None = None, **more: Any) -> None:
-        fields = {"is_exact": True, "wall_ms": 1000, **more}
+        fields: dict[str, Any] = {"is_exact": True, "wall_ms": 1000, **more}
         self("share", member, group="g", topic="t", member=member, records=[(0, offset, count, end_ms)], **fields)
 
     def say(self, member: str, kind: str, count: int, *, offset: int = 0, **more: Any) -> None:
@@ -26,7 +26,7 @@ class Queue(History):
     def letters(self, *letters: tuple[int, int, str]) -> None:
         self("letters", f"{AUDIT}-queues", group="g", topic="t", records=[(0, *each) for each in letters])
 
-    def end(self, *values: str) -> list[str]:
+    def over(self, *values: str) -> list[str]:
         for value, offset in zip(values, range(len(values)), strict=True):
             self.send(value, offset)
         self.fetch(0, *values)
@@ -51,7 +51,7 @@ def test_a_lawful_history_of_a_queue(queue: Queue) -> None:
     queue.give("a", 1, offset=1)
     queue.say("a", "reject", 1, offset=1)
     queue.letters((1, 1, "rejected"))
-    assert queue.end("a", "b") == []
+    assert queue.over("a", "b") == []
 
 
 def test_a_restart_forgets_a_delivery_and_a_lock_runs_out(queue: Queue) -> None:
@@ -63,7 +63,7 @@ def test_a_restart_forgets_a_delivery_and_a_lock_runs_out(queue: Queue) -> None:
     queue.say("b", "accept", 1, outcome="fail", begun=20.2, ended=20.3)
     queue.say("a", "accept", 2, begun=20.4, ended=20.5)
     queue.letters()
-    assert queue.end("a") == []
+    assert queue.over("a") == []
 
 
 def test_two_members_hold_a_record(queue: Queue) -> None:
@@ -123,14 +123,14 @@ def test_dead_letters_are_wrong(queue: Queue, letters: list[tuple[int, int, str]
     queue.give("a", 1, offset=1)
     queue.say("a", "accept", 1, offset=1)
     queue.letters(*letters)
-    assert text in " ".join(queue.end("a", "b"))
+    assert text in " ".join(queue.over("a", "b"))
 
 
 def test_a_record_is_lost(queue: Queue) -> None:
     queue.give("a", 1)
     queue.say("a", "accept", 1)
     queue.letters()
-    assert "was neither accepted nor given up: b" in " ".join(queue.end("a", "b"))
+    assert "was neither accepted nor given up: b" in " ".join(queue.over("a", "b"))
 
 
 # -- delayed records

@@ -9,10 +9,10 @@ import click
 
 from headwater.cli.options import client_config_file, client_config_option, client_set
 from headwater.errors import ConfigError
-from headwater.registry.parsed import Reference, SchemaType
 
 if TYPE_CHECKING:
     from headwater.client.registry.schema_registry import Schema, SchemaRegistry
+    from headwater.registry.parsed import Reference
 
 REGISTRY = "http://127.0.0.1:8081"
 SCHEMA_BYTES_MAX = 16 << 20
@@ -63,10 +63,12 @@ def schema_option(command: Command) -> Command:
     return kind(reference(command))
 
 
-class ReferenceType(click.ParamType[Reference]):
+class ReferenceType(click.ParamType["Reference"]):
     name = "NAME=SUBJECT:VERSION"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Reference:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> "Reference":
+        from headwater.registry.parsed import Reference
+
         # A subject may contain colons; so may no version.
         name, _, target = value.partition("=")
         subject, _, version = target.rpartition(":")
@@ -86,9 +88,10 @@ class VersionType(click.ParamType[object]):
         return int(value)
 
 
-def read_schema(file: Path, kind: str | None, references: tuple[Reference, ...] = ()) -> "Schema":
+def read_schema(file: Path, kind: str | None, references: "tuple[Reference, ...]" = ()) -> "Schema":
     """A schema in a file, or on standard input (-)."""
     from headwater.client.registry.schema_registry import Schema
+    from headwater.registry.parsed import SchemaType
 
     if str(file) == "-":
         content = sys.stdin.buffer.read(SCHEMA_BYTES_MAX + 1)

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from headwater.broker.schedule.administration import PAGE_RECORDS_MAX, Change, Page, RecordName, ScheduledRecord
+from headwater.broker.schedule.administration import PAGE_RECORDS_MAX, Change, RecordName, ScheduledRecord
 from headwater.errors import ErrorCode, HeadwaterError, Refusal
 from headwater.listeners.http.operation import operation
 from headwater.listeners.http.problem import Rejection
@@ -160,15 +160,16 @@ async def _schedule(request: Request, topic: str) -> Schedule:
 
 @operation("GET", "/v1/schedules/{topic}/records", tag=TAG)
 async def list_scheduled(request: Request, topic: str, query: ScheduledQuery) -> ScheduledRecords:
-    """The records that are scheduled for a topic: a page of all, or those that have an id."""
+    """The records that are scheduled for a topic: a page of all, or those that have an id, as many as one page has."""
     request.guard.check(Operation.READ if query.contents else Operation.DESCRIBE, named(topic))
     schedule = request.broker.schedule.administration
     if query.schedule_id is not None:
-        page = Page(await schedule.find(topic, RecordName(-1, -1, query.schedule_id)), is_last=True)
+        page = await schedule.find(topic, [RecordName(-1, -1, query.schedule_id)])
     else:
         after = NO_PLACE if query.after is None else _place(query.after)
         page = await schedule.page(topic, after, query.limit)
-    following = None if page.is_last or not page.records else _name_of(page.records[-1])
+    is_end = page.is_last or not page.records or query.schedule_id is not None
+    following = None if is_end else _name_of(page.records[-1])
     form = query.format if query.contents else None
     return ScheduledRecords([_shown(each, form) for each in page.records], following)
 
@@ -177,10 +178,10 @@ async def list_scheduled(request: Request, topic: str, query: ScheduledQuery) ->
 async def show_scheduled(request: Request, topic: str, place: str) -> ScheduledRecordForm:
     """One scheduled record with its contents."""
     request.guard.check(Operation.READ, named(topic))
-    found = await request.broker.schedule.administration.find(topic, _place(place))
-    if not found:
+    found = await request.broker.schedule.administration.find(topic, [_place(place)])
+    if not found.records:
         raise Refusal(ErrorCode.RESOURCE_NOT_FOUND, "no such record is scheduled: it may have been delivered")
-    return _shown(found[0], "text")
+    return _shown(found.records[0], "text")
 
 
 @operation("POST", "/v1/schedules/{topic}/cancel", tag=TAG, further_statuses=SOME_REFUSED)

@@ -63,6 +63,18 @@ class TestQueues:
         assert [(each["value"], each["state"]) for each in peeked] == [("b", "held"), ("d", "held")]
         assert "receipt" not in peeked[0]
 
+    def test_what_an_open_transaction_settles_is_shown_as_pending(
+        self, http: HttpClient, topic: str, group: str
+    ) -> None:
+        produce(http, topic, "a")
+        (record,) = receive(http, topic, group)
+        producer = http.post("/v1/transactions", {"transactional_id": group}).json
+        settled = {**producer, "group": group, "receipts": [record["receipt"]]}
+        assert http.post(f"/v1/transactions/{group}/ack", settled).status == 200
+        peeked = http.get(f"/v1/queues/{group}/records?topic={topic}").json["records"]
+        assert [each["state"] for each in peeked] == ["pending"]
+        assert http.post(f"/v1/transactions/{group}/abort", producer).status == 200
+
     def test_each_receipt_counts_for_itself(self, http: HttpClient, topic: str, group: str) -> None:
         produce(http, topic, "a")
         (receipt,) = (each["receipt"] for each in receive(http, topic, group))

@@ -7,9 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from headwater.config.access_settings import AccessSettings
 from headwater.config.broker_settings import NO_EFFECT, broker_settings_class
-from headwater.config.compatibility_settings import CompatibilitySettings
 from headwater.config.declaration import (
     BOOLEAN,
     INT,
@@ -24,12 +22,14 @@ from headwater.config.declaration import (
 from headwater.config.group_defaults import GroupDefaults
 from headwater.config.listener_overrides import ListenerOverride, find_overridable, split_name, values_of
 from headwater.config.listeners import BASIC, BEARER, ListenerAddress, SecurityProtocol
-from headwater.config.network_settings import NetworkSettings
-from headwater.config.rest_proxy_settings import RestProxySettings
-from headwater.config.sasl_settings import SaslSettings
-from headwater.config.schema_settings import SchemaSettings
-from headwater.config.storage_settings import StorageSettings
-from headwater.config.tls_settings import CLIENT_AUTH_NONE, CLIENT_AUTH_REQUIRED, TlsSettings
+from headwater.config.settings.access import AccessSettings
+from headwater.config.settings.compatibility import CompatibilitySettings
+from headwater.config.settings.network import NetworkSettings
+from headwater.config.settings.rest_proxy import RestProxySettings
+from headwater.config.settings.sasl import SaslSettings
+from headwater.config.settings.schema import SchemaSettings
+from headwater.config.settings.storage import StorageSettings
+from headwater.config.settings.tls import CLIENT_AUTH_NONE, CLIENT_AUTH_REQUIRED, TlsSettings
 from headwater.config.topic_defaults import TopicDefaults
 from headwater.config.transaction_defaults import TransactionDefaults
 from headwater.errors import ConfigError

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headwater.config.broker import BrokerConfig
 from headwater.config.listener_overrides import override_name
 from headwater.config.listeners import ListenerAddress
-from headwater.config.tls_settings import (
+from headwater.config.settings.tls import (
     CLIENT_AUTH_NONE,
     CLIENT_AUTH_REQUESTED,
     CLIENT_AUTH_REQUIRED,

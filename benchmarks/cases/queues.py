@@ -23,7 +23,7 @@ CLIENTS: dict[str, QueueClient] = {
     RABBITMQ_CLASSIC.protocol: amqp_queues,
 }
 WARM_UP = "warm-up-queue"
-# A member learns its partitions with a heartbeat, every five seconds by default: members would join for most of the run.
+# A member learns its partitions with a heartbeat. The default of five seconds would be most of the run.
 HEARTBEATS = {"group.share.min.heartbeat.interval.ms": "1000", "group.share.heartbeat.interval.ms": "1000"}
 
 

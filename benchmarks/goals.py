@@ -87,6 +87,9 @@ RATIO_GOALS: tuple[tuple[tuple[str, ...], str, Goal | None], ...] = (
     # As many requests per CPU second as Kafka are as few CPU seconds per request.
     (("requests-os",), "*: broker CPU", _at_most(1.0)),
     (("start", "start-partitions"), "*first ack", _at_most(0.15)),
+    (("queues",), "*: broker CPU", _at_most(0.7)),
+    (("queues",), "* p99", _at_most(1.0)),
+    (("queues",), "*consumer*", _at_least(1.0)),
     (("memory",), "idle", _at_most(0.15)),
     (("memory",), "peak", _at_most(0.3)),
 )

@@ -9,7 +9,18 @@ from matplotlib.figure import Figure as Picture
 
 from benchmarks.comparison import Comparison
 from benchmarks.report import Report, number
-from benchmarks.systems import BASELINE, HEADWATER, KAFKA, KAFKA_TUNED, NATS, PEER, RABBITMQ, REDIS
+from benchmarks.systems import (
+    BASELINE,
+    HEADWATER,
+    KAFKA,
+    KAFKA_TUNED,
+    NATS,
+    PEER,
+    RABBITMQ,
+    RABBITMQ_CLASSIC,
+    RABBITMQ_QUORUM,
+    REDIS,
+)
 
 COLOURS = {
     HEADWATER.name: "#1f77b4",
@@ -19,6 +30,8 @@ COLOURS = {
     NATS.name: "#9467bd",
     REDIS.name: "#8c564b",
     RABBITMQ.name: "#7f7f7f",
+    RABBITMQ_CLASSIC.name: "#bcbd22",
+    RABBITMQ_QUORUM.name: "#17becf",
 }
 AHEAD, BEHIND = "#2ca02c", "#d62728"
 ROW_INCHES, MARGIN_INCHES, WIDTH_INCHES = 0.22, 0.9, 10.0

@@ -19,6 +19,12 @@ class Scale:
     """Small records cost the client so much that it would be busy for minutes."""
     peer_records: int
     """The same where brokers of other protocols are measured, some of which take each record by itself."""
+    queue_records: int
+    """What the consumers of a queue acknowledge one by one: whole blocks of a publisher."""
+    queue_consumers: tuple[int, ...]
+    """How many share the queue."""
+    queue_rates: tuple[int, ...]
+    """Records per second where the latency of a queue is measured."""
     retained_bytes: int
     """What a broker holds where its memory and its disk are looked at."""
     recovered_bytes: int
@@ -62,6 +68,9 @@ FULL = Scale(
     bulk_bytes=GIB,
     bulk_records=5_000_000,
     peer_records=1_000_000,
+    queue_records=200_000,
+    queue_consumers=(1, 4, 10),
+    queue_rates=(1_000, 5_000),
     retained_bytes=GIB,
     recovered_bytes=10 * GIB,
     seconds=3.0,
@@ -89,6 +98,9 @@ QUICK = replace(
     bulk_bytes=256 * MIB,
     bulk_records=500_000,
     peer_records=200_000,
+    queue_records=50_000,
+    queue_consumers=(1, 4),
+    queue_rates=(1_000,),
     retained_bytes=512 * MIB,
     recovered_bytes=GIB,
     seconds=0.5,
@@ -113,6 +125,9 @@ SMOKE = Scale(
     bulk_bytes=4 * MIB,
     bulk_records=2_000,
     peer_records=2_000,
+    queue_records=2_000,
+    queue_consumers=(1, 2),
+    queue_rates=(1_000,),
     retained_bytes=4 * MIB,
     recovered_bytes=4 * MIB,
     seconds=0.05,

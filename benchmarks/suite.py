@@ -32,6 +32,7 @@ from benchmarks.cases.memory import MEMORY
 from benchmarks.cases.partitions import PARTITIONS
 from benchmarks.cases.peers import PEERS
 from benchmarks.cases.plain_sockets import FETCH_RAW, PRODUCE_DISK, PRODUCE_RAW
+from benchmarks.cases.queues import QUEUES
 from benchmarks.cases.rebalance import REBALANCE_CLASSIC, REBALANCE_CONSUMER, REBALANCE_LIBRDKAFKA
 from benchmarks.cases.requests import REQUESTS_ACK, REQUESTS_AT_RATE, REQUESTS_OS
 from benchmarks.cases.sizes import SIZES
@@ -90,6 +91,7 @@ CASES = (
     SPARK_WRITE,
     SPARK_FLOOR,
     PEERS,
+    QUEUES,
     FLOOR,
 )
 # The default cases of a quick run: one of each kind, in ten minutes.

@@ -1,5 +1,5 @@
 """The brokers that can be measured. A peer is one more class here that gives what `System` asks for, and one line in
-`SYSTEMS`; all cases but `peers` know nothing but the Kafka protocol.
+`SYSTEMS`; all cases but `peers` and `queues` know nothing but the Kafka protocol.
 """
 
 import os
@@ -16,7 +16,7 @@ from benchmarks import apache_kafka
 from benchmarks.archives import ArchivesMissing, class_path
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.peers.nats import Nats
-from benchmarks.peers.rabbitmq import Rabbitmq
+from benchmarks.peers.rabbitmq import Rabbitmq, RabbitmqQueues
 from benchmarks.peers.redis import Redis
 from benchmarks.ports import port_of, reserved_port
 from benchmarks.processes import memory_bytes
@@ -213,8 +213,13 @@ KAFKA_TUNED = ApacheKafka(
     memory_bytes_min=12 * GIB,
 )
 NATS, REDIS, RABBITMQ = Nats(), Redis(), Rabbitmq()
+RABBITMQ_CLASSIC, RABBITMQ_QUORUM = RabbitmqQueues("classic"), RabbitmqQueues("quorum")
 SYSTEMS: dict[str, System] = {
-    each.name: each for each in (HEADWATER, BASELINE, KAFKA, KAFKA_TUNED, NATS, REDIS, RABBITMQ)
+    each.name: each
+    for each in (
+        *(HEADWATER, BASELINE, KAFKA, KAFKA_TUNED),
+        *(NATS, REDIS, RABBITMQ, RABBITMQ_CLASSIC, RABBITMQ_QUORUM),
+    )
 }
 # The system that all others are compared with.
 PEER = KAFKA.name

@@ -80,7 +80,7 @@ def consume(
         consumer.subscribe([topic])
     received = 0
     while received < records:
-        received += len(_values(consumer.consume(CALL_RECORDS, timeout=0.1)))
+        received += len(values_of(consumer.consume(CALL_RECORDS, timeout=0.1)))
         _check(deadline, f"{received} of {records} records were read")
     seconds = time.perf_counter() - started
     outcome = Outcome(seconds, received, received * record_bytes, meter.read())
@@ -145,14 +145,14 @@ def consume_latencies(ready: Callable[[], None], address: str, topic: str, rate:
         message = consumer.poll(0.1)
         now_ns = time.monotonic_ns()
         if message is not None:
-            latencies.extend(now_ns - _TIME.unpack_from(value)[0] for value in _values([message]))
+            latencies.extend(now_ns - _TIME.unpack_from(value)[0] for value in values_of([message]))
         _check(deadline, f"{len(latencies)} of {count} records were read")
     latency = summarize(latencies, rate, time.perf_counter() - started, meter.read())
     consumer.close()
     return latency
 
 
-def _values(messages: list[Message]) -> list[bytes]:
+def values_of(messages: list[Message]) -> list[bytes]:
     for message in messages:
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:

@@ -37,7 +37,7 @@ def append(ready: Callable[[], None], address: str, stream: str, connections: in
 
 
 def publish(ready: Callable[[], None], address: str, stream: str, records: int, record_bytes: int) -> Outcome:
-    block = b"".join(_add(stream, value) for value in values(record_bytes, BLOCK_RECORDS))
+    block = b"".join(add(stream, value) for value in values(record_bytes, BLOCK_RECORDS))
     with frames.connect(address) as connection:
         # No identifier holds a dollar or a letter: one begins each answer, the other each refusal.
         acknowledgements = MarkCounter(connection, b"$", b"ERR")
@@ -59,7 +59,7 @@ class _Reader:
         self._parser = hiredis.Reader()
 
     def receive(self, done: int) -> int:
-        self._connection.sendall(_command(b"XREAD", b"COUNT", self._count, b"STREAMS", self._stream, self._last))
+        self._connection.sendall(command(b"XREAD", b"COUNT", self._count, b"STREAMS", self._stream, self._last))
         while (answer := self._parser.gets()) is False:
             received = self._connection.recv(MIB)
             if not received:
@@ -76,14 +76,14 @@ class _Reader:
 
 def _client(connection: socket.socket, stream: str) -> MarkedClient:
     """One that has had its first answer."""
-    client = MarkedClient(connection, _add(stream, values(RECORD_BYTES, 1)[0]), b"\r\n", _LINES)
+    client = MarkedClient(connection, add(stream, values(RECORD_BYTES, 1)[0]), b"\r\n", _LINES)
     client.exchange()
     return client
 
 
-def _add(stream: str, value: bytes) -> bytes:
-    return _command(b"XADD", stream.encode(), b"*", b"v", value)
+def add(stream: str, value: bytes) -> bytes:
+    return command(b"XADD", stream.encode(), b"*", b"v", value)
 
 
-def _command(*words: bytes) -> bytes:
+def command(*words: bytes) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)

@@ -1,4 +1,8 @@
-"""RabbitMQ streams: one node whose plugin speaks the stream protocol. Streams are left to the page cache by default."""
+"""RabbitMQ, one node: streams, which a plugin serves and which are left to the page cache, or queues.
+
+Queues are durable and get persistent messages, whose confirms wait for a sync of the disk by default: of a quorum
+queue's write-ahead log, of a classic queue's store.
+"""
 
 import os
 import subprocess
@@ -13,13 +17,15 @@ from benchmarks.ports import port_of, reserved_port
 # The program of this name in /usr/sbin keeps its data where the package says; this is the one that it calls.
 _PROGRAMS = "/usr/lib/rabbitmq/bin"
 _SERVER = "rabbitmq-server"
-_PLUGINS = "[rabbitmq_stream]."
+_LOG = {"log.file": "false", "log.console": "true", "log.console.level": "warning"}
 
 
 class Rabbitmq(Package):
     name = "rabbitmq"
     about = "RabbitMQ streams, one node and one replica"
     protocol = "rabbitmq-stream"
+    _plugins = "[rabbitmq_stream]."
+    _usual_port = 5552
 
     def __init__(self) -> None:
         super().__init__("rabbitmq-server", "epmd", "erl")
@@ -32,17 +38,47 @@ class Rabbitmq(Package):
         return {
             "version": installed.parents[1].name.rpartition("-")[2],
             "command": f"{_PROGRAMS}/{_SERVER}",
-            "enabled_plugins": _PLUGINS,
-            **_settings(5552, {}),
+            "enabled_plugins": self._plugins,
+            **_LOG,
+            **self._listeners(self._usual_port),
         }
 
     def start(self, directory: Path, settings: Mapping[str, str] = {}) -> BrokerProcess:
         with ExitStack() as reserved:
             # The ports stay reserved until the server has them.
             port, mapper, node = (port_of(reserved.enter_context(reserved_port())) for _ in range(3))
-            broker = _Node(directory, mapper, _environment(directory, mapper, node, _settings(port, settings)))
+            chosen = {**_LOG, **self._listeners(port), **settings}
+            broker = _Node(directory, mapper, _environment(directory, mapper, node, chosen, self._plugins))
             wait_until_listening(broker, f"127.0.0.1:{port}")
         return broker
+
+    def _listeners(self, port: int) -> Mapping[str, str]:
+        return {
+            "listeners.tcp": "none",
+            "stream.listeners.tcp.1": f"127.0.0.1:{port}",
+            "stream.advertised_host": "127.0.0.1",
+            "stream.advertised_port": str(port),
+        }
+
+
+class RabbitmqQueues(Rabbitmq):
+    """The same server without plugins, for queues of one type."""
+
+    protocol = "amqp"
+    _plugins = "[]."
+    _usual_port = 5672
+
+    def __init__(self, queue_type: str) -> None:
+        super().__init__()
+        self.name = f"rabbitmq-{queue_type}"
+        self.about = f"RabbitMQ's {queue_type} queues, one node"
+        self._queue_type = queue_type
+
+    def topic_settings(self, flush: str) -> Mapping[str, str]:  # noqa: ARG002 (there is one way)
+        return {"x-queue-type": self._queue_type}
+
+    def _listeners(self, port: int) -> Mapping[str, str]:
+        return {"listeners.tcp.1": f"127.0.0.1:{port}"}
 
 
 class _Node(BrokerProcess):
@@ -68,24 +104,13 @@ class _Node(BrokerProcess):
         self._mapper.wait()
 
 
-def _settings(port: int, settings: Mapping[str, str]) -> Mapping[str, str]:
-    return {
-        "listeners.tcp": "none",
-        "stream.listeners.tcp.1": f"127.0.0.1:{port}",
-        "stream.advertised_host": "127.0.0.1",
-        "stream.advertised_port": str(port),
-        "log.file": "false",
-        "log.console": "true",
-        "log.console.level": "warning",
-        **settings,
-    }
-
-
-def _environment(directory: Path, mapper: int, node: int, settings: Mapping[str, str]) -> Mapping[str, str]:
+def _environment(
+    directory: Path, mapper: int, node: int, settings: Mapping[str, str], enabled_plugins: str
+) -> Mapping[str, str]:
     """Files that the node reads are written first."""
     configuration, plugins = directory / "rabbitmq.conf", directory / "enabled_plugins"
     configuration.write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
-    plugins.write_text(f"{_PLUGINS}\n")
+    plugins.write_text(f"{enabled_plugins}\n")
     return {
         **os.environ,
         # Where the node keeps its cookie.

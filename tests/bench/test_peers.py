@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from benchmarks.broker_process import BrokerProcess
+from benchmarks.cases import queues
 from benchmarks.cases.peers import CLIENTS, PEERS
+from benchmarks.cases.queues import QUEUES
 from benchmarks.loads.streams import (
     BLOCK_RECORDS,
     WINDOW,
@@ -24,11 +26,23 @@ from benchmarks.peers.package import wait_until_listening
 from benchmarks.plots import COLOURS
 from benchmarks.ports import port_of, reserved_port
 from benchmarks.suite import CASES, QUICK_CASES
-from benchmarks.systems import HEADWATER, KAFKA, KAFKA_TUNED, NATS, RABBITMQ, REDIS, SYSTEMS, System
+from benchmarks.systems import (
+    HEADWATER,
+    KAFKA,
+    KAFKA_TUNED,
+    NATS,
+    RABBITMQ,
+    RABBITMQ_CLASSIC,
+    RABBITMQ_QUORUM,
+    REDIS,
+    SYSTEMS,
+    System,
+)
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
 OTHERS = [NATS, REDIS, RABBITMQ]
+QUEUES_ONLY = [RABBITMQ_CLASSIC, RABBITMQ_QUORUM]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -45,22 +59,35 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-@pytest.mark.parametrize("system", [HEADWATER, *OTHERS], ids=lambda system: system.name)
-def test_every_broker_is_measured_alike_or_reported_as_missing(system: System, tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-
-    finished = run("--smoke", "--case", "peers", "--system", system.name, "--output", str(path))
-
+def smoke(case: str, system: System, directory: Path) -> dict[str, float]:
+    """Figures by name; none, and a word on why, where the system is not installed."""
+    path = directory / "result.json"
+    finished = run("--smoke", "--case", case, "--system", system.name, "--output", str(path))
     if system.missing():
         assert f"{system.name} is left out: {system.missing()}" in finished.stderr
-        return
+        return {}
     assert finished.returncode == 0, finished.stderr
     result = json.loads(path.read_text())
-    [case] = result["cases"]
-    figures = {figure["name"]: figure["median"] for figure in case["figures"]}
-    assert all(value > 0 for name, value in figures.items() if "CPU" not in name)
-    assert {"first ack", "idle", "append, 4 connections", "100 B: publish", "1 KiB: consume"} <= figures.keys()
     assert result["systems"][system.name]["version"]
+    [saved] = result["cases"]
+    figures = {figure["name"]: figure["median"] for figure in saved["figures"]}
+    assert all(value > 0 for name, value in figures.items() if "CPU" not in name)
+    return figures
+
+
+@pytest.mark.parametrize("system", [HEADWATER, REDIS, *QUEUES_ONLY], ids=lambda system: system.name)
+def test_queues_of_every_broker_are_measured_alike_or_reported_as_missing(system: System, tmp_path: Path) -> None:
+    figures = smoke("queues", system, tmp_path)
+
+    assert not figures or {"1 consumer", "2 consumers", "2 consumers: broker CPU", "1000/s p99"} <= figures.keys()
+
+
+@pytest.mark.parametrize("system", [HEADWATER, *OTHERS], ids=lambda system: system.name)
+def test_every_broker_is_measured_alike_or_reported_as_missing(system: System, tmp_path: Path) -> None:
+    figures = smoke("peers", system, tmp_path)
+
+    names = {"first ack", "idle", "append, 4 connections", "100 B: publish", "1 KiB: consume"}
+    assert not figures or names <= figures.keys()
 
 
 @pytest.mark.parametrize("system", OTHERS, ids=lambda system: system.name)
@@ -73,12 +100,14 @@ def test_a_missing_peer_is_reported_with_the_package_to_install(
 
 
 def test_a_case_runs_on_the_systems_whose_protocol_it_knows() -> None:
-    assert all(PEERS.is_for(system) for system in SYSTEMS.values())
+    others = [*OTHERS, *QUEUES_ONLY]
+    assert [system for system in SYSTEMS.values() if not PEERS.is_for(system)] == QUEUES_ONLY
+    assert [system for system in others if QUEUES.is_for(system)] == [REDIS, *QUEUES_ONLY]
     for case in CASES:
-        assert case is PEERS or not any(case.is_for(system) for system in OTHERS), case.name
-    assert PEERS not in QUICK_CASES, "ten minutes are not enough"
+        assert case in (PEERS, QUEUES) or not any(case.is_for(system) for system in others), case.name
+    assert all(case not in QUICK_CASES for case in (PEERS, QUEUES)), "ten minutes are not enough"
     assert {KAFKA.protocol, KAFKA_TUNED.protocol} == {HEADWATER.protocol}
-    assert CLIENTS.keys() == {system.protocol for system in SYSTEMS.values()}
+    assert CLIENTS.keys() | queues.CLIENTS.keys() == {system.protocol for system in SYSTEMS.values()}
 
 
 def test_every_system_has_a_colour_of_its_own_in_plots() -> None:
@@ -93,12 +122,14 @@ def test_a_kafka_case_for_a_non_kafka_peer_alone_is_refused() -> None:
     assert "there is nothing to measure" in finished.stderr
 
 
-def test_the_list_says_which_systems_run_only_the_case_of_peers() -> None:
+@pytest.mark.parametrize(
+    ("system", "cases"), [(NATS, "peers"), (REDIS, "peers, queues"), (RABBITMQ, "peers"), (RABBITMQ_CLASSIC, "queues")]
+)
+def test_the_list_says_which_cases_a_system_of_another_protocol_runs(system: System, cases: str) -> None:
     listed = run("--list").stdout.splitlines()
 
-    for system in OTHERS:
-        [line] = [line for line in listed if line.startswith(f"  {system.name} ")]
-        assert "(only peers)" in line
+    [line] = [line for line in listed if line.startswith(f"  {system.name} ")]
+    assert f"(only {cases})" in line
 
 
 def test_a_server_that_ends_at_its_start_is_an_error_that_quotes_its_output(tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ def test_an_unavailable_system_is_left_out_with_the_reason(monkeypatch: pytest.M
     available, left_out = selected([])
 
     assert [system.name for system in available] == ["headwater"]
-    assert left_out.keys() == {"baseline", "kafka", "kafka-tuned", "nats", "redis", "rabbitmq"}
+    rabbitmq = {"rabbitmq", "rabbitmq-classic", "rabbitmq-quorum"}
+    assert left_out.keys() == {"baseline", "kafka", "kafka-tuned", "nats", "redis", *rabbitmq}
     assert "java is not on the PATH" in left_out["kafka"]
     assert "BENCH_BASELINE" in left_out["baseline"]
 

@@ -19,6 +19,8 @@ SUBJECT_MODE_NOT_SET = 40409
 INCOMPATIBLE = 409
 # Schemas that a schema refers to, directly or not.
 _REFERENCES_MAX = 1_000
+# Of lists; registries give no more at a time.
+_PAGE_LENGTH = 1_000
 
 Version = int | Literal["latest"]
 
@@ -105,8 +107,18 @@ class SchemaRegistry:
     ) -> list[RegisteredSchema]:
         """Versions of all subjects whose names begin with `prefix`."""
         query = {"subjectPrefix": prefix, "latestOnly": latest_only or None, "deleted": with_deleted or None}
-        answer = self._transport.ask("GET", ("schemas",), query)
-        return [_registered(each) for each in _objects(answer)]
+        found: list[dict[str, Any]] = []
+        while True:
+            page = _objects(
+                self._transport.ask("GET", ("schemas",), {**query, "offset": len(found), "limit": _PAGE_LENGTH})
+            )
+            # Some registries know no pages, and answer with everything each time.
+            if found and page[:1] == found[:1]:
+                break
+            found += page
+            if len(page) < _PAGE_LENGTH:
+                break
+        return [_registered(each) for each in found]
 
     def versions(self, subject: str, *, with_deleted: bool = False) -> list[int]:
         query = {"deleted": with_deleted or None}

@@ -28,7 +28,7 @@ def options(request: pytest.FixtureRequest, apache_kafka: KafkaServer) -> Option
         "bootstrap.servers": apache_kafka.bootstrap_servers(request.param),
         **apache_kafka.settings(request.param),
     }
-    ignored = {"fetch.max.bytes": "1000", "max.poll.records": "5", "key.deserializer": "org.example.Deserializer"}
+    ignored = {"fetch.max.bytes": "1000", "max.poll.records": "5"}
     return {f"kafka.{name}": value for name, value in (settings | ignored).items()}
 
 

@@ -82,6 +82,9 @@ class Program:
     def _group(self) -> None:
         consumer = self._consumer(self._name)
         consumer.subscribe([self._name])
+        # Waits for the metadata. If a poll times out while kafka-python 3.0 joins again because it learns of partitions
+        # late, it never looks at the answer.
+        consumer.topics()
         _read(consumer, VALUES)
         consumer.commit()
         committed = sum(consumer.committed(partition) or 0 for partition in self._partitions())

@@ -105,7 +105,7 @@ class Redriver:
                 step = _Step()
         yield self._done(step)
         if self._producer is not None and self._has_journal:
-            # Whoever has taken over meanwhile waits for the same.
+            # The redrive that took over meanwhile waits for the same.
             with suppress(ProducerFenced):
                 self._producer.settle()
 
